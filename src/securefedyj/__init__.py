@@ -1,0 +1,1 @@
+"""Secure federated feature Gaussianization with the Yeo-Johnson transformation."""
