@@ -1,0 +1,305 @@
+"""The estimators, with the contract of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.preprocessing import PowerTransformer, StandardScaler
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from securefedyj import likelihood, yeojohnson
+from securefedyj.pooled import fit_pooled
+from securefedyj.yeojohnson import Array, Standardization
+
+# Columns are transformed in blocks of so many numbers, which stay in the cache.
+_BLOCK = 1 << 14
+
+
+class _YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """What a fitted Yeo-Johnson transformation can do, however it was fitted."""
+
+    standardize: bool
+    n_features_in_: int
+    lambdas_: Array
+    mean_: Array
+    var_: Array
+    at_bound_: NDArray[np.bool_]
+    n_samples_seen_: NDArray[np.int64]
+    _standardization: Standardization
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Apply the fitted transformation to every feature.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; NaN is kept.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_features)
+            The transformed data. A value beyond the range of float64 is replaced by the
+            largest float64 of its sign, with a warning that names the feature.
+        """
+        check_is_fitted(self)
+        data = self._validated(X)
+
+        def psi(x: Array, j: int) -> Array:
+            if self.standardize:
+                return yeojohnson.standardize(x, self.lambdas_[j], self._standardization_of(j))
+            return yeojohnson.transform(x, self.lambdas_[j])
+
+        Z = _by_columns(psi, data)
+        self._saturate(Z)
+        return Z
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Undo `transform`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Transformed data; NaN is kept.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+            The original data. NaN, with a warning, where no value is transformed to what was
+            given: for lambda < 0 or lambda > 2 the transformation is bounded on one side.
+        """
+        check_is_fitted(self)
+        data: Array = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+        if data.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {data.shape[1]} features, but {type(self).__name__} "
+                f"is expecting {self.n_features_in_} features as input."
+            )
+
+        def psi_inverse(z: Array, j: int) -> Array:
+            if self.standardize:
+                return yeojohnson.unstandardize(z, self.lambdas_[j], self._standardization_of(j))
+            return yeojohnson.inverse(z, self.lambdas_[j])
+
+        original = _by_columns(psi_inverse, data)
+        lost = ~np.isfinite(original) & ~np.isnan(data)
+        if lost.any():
+            warnings.warn(
+                f"Some values of {self._names(np.any(lost, axis=0))} have no original: they lie at "
+                "or beyond the bound of the fitted transformation. They become inf or NaN.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return original
+
+    def log_likelihood(self, X: ArrayLike) -> Array:
+        """The log-likelihood of the fitted lambdas on X, one value per feature.
+
+        This is the paper's equation 3: mean and variance are those of X itself. It is inf for
+        a constant feature and NaN for one without values.
+        """
+        check_is_fitted(self)
+        data = self._validated(X)
+        return np.array(
+            [
+                likelihood.log_likelihood(column, lmbda)
+                for column, lmbda in zip(data.T, self.lambdas_, strict=True)
+            ]
+        )
+
+    def to_sklearn(self) -> PowerTransformer:
+        """A fitted `sklearn.preprocessing.PowerTransformer` with the same parameters.
+
+        Raises
+        ------
+        ValueError
+            If mean or variance of a feature cannot be held by a float64, or if the variance
+            is lost beside the mean, so that scikit-learn's arithmetic would return noise.
+        """
+        check_is_fitted(self)
+        constant = self.var_ == 0
+        width, scale = self._standardization.width, np.sqrt(self.var_)
+        with np.errstate(over="ignore"):
+            unfit = ~np.isfinite(self.mean_) | ~np.isfinite(self.var_)
+            unfit |= ~constant & (scale < 1e-10 * np.abs(self.mean_))
+            unfit |= constant & (width != 1 / (1 + np.abs(self._standardization.center)))
+        if self.standardize and unfit.any():
+            raise ValueError(
+                f"{self._names(unfit)} cannot be handed to scikit-learn: at lambda = "
+                f"{', '.join(f'{v:.6g}' for v in self.lambdas_[unfit][:5])} the mean and variance "
+                "do not fit float64. Use this estimator's own transform, or drop the feature."
+            )
+        fitted = PowerTransformer(method="yeo-johnson", standardize=self.standardize)
+        fitted.lambdas_ = self.lambdas_.copy()
+        if self.standardize:
+            scaler = StandardScaler(copy=False).set_output(transform="default")
+            scaler.mean_, scaler.var_ = self.mean_.copy(), self.var_.copy()
+            scaler.scale_ = np.where(constant, 1.0, scale)
+            scaler.n_samples_seen_ = self.n_samples_seen_.copy()
+            scaler.n_features_in_ = self.n_features_in_
+            fitted._scaler = scaler
+        fitted.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            fitted.feature_names_in_ = self.feature_names_in_.copy()
+        return fitted
+
+    def _set_parameters(
+        self, lmbda: Array, standardization: Standardization, constant: NDArray[np.bool_]
+    ) -> None:
+        """Mean and variance follow from center and width; float64 may not be able to hold them."""
+        center, width = standardization
+        u = np.where(center >= 0, lmbda, 2 - lmbda)
+        self.lambdas_ = lmbda
+        self._standardization = standardization
+        self.mean_ = yeojohnson.transform(center, lmbda)
+        with np.errstate(over="ignore", under="ignore"):
+            scale = width * np.exp(u * np.log1p(np.abs(center)))
+            self.var_ = np.where(constant, 0.0, scale * scale)
+
+    def _standardization_of(self, j: int) -> Standardization:
+        return Standardization(*(part[j] for part in self._standardization))
+
+    def _saturate(self, Z: Array) -> None:
+        beyond = np.isinf(Z)
+        if beyond.any():
+            np.clip(Z, -np.finfo(np.float64).max, np.finfo(np.float64).max, out=Z)
+            warnings.warn(
+                f"Transformed values of {self._names(np.any(beyond, axis=0))} are beyond the range "
+                "of float64 and were replaced by its largest value. "
+                + (
+                    "They are extremely far from the data of the fit."
+                    if self.standardize
+                    else "Use standardize=True, which stays in range on the data of the fit."
+                ),
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _validated(self, X: ArrayLike, reset: bool = False, **checks: Any) -> Array:
+        data: Array = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset, **checks
+        )
+        return data
+
+    def _names(self, chosen: Any) -> str:
+        """The chosen features for a message, the first few by name."""
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[chosen]
+        listed = ", ".join(str(name) for name in names[:5])
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return f"feature{'s' if len(names) > 1 else ''} {listed}{more}"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class ExpYJ(_YeoJohnsonTransformer):
+    """Yeo-Johnson transformation of pooled data, fitted by maximum likelihood.
+
+    A drop-in for `sklearn.preprocessing.PowerTransformer(method="yeo-johnson")` that finds
+    the true optimum also where float64 arithmetic on the likelihood breaks down, and finds it
+    faster.
+
+    Parameters
+    ----------
+    standardize : bool, default=True
+        Give transformed features zero mean and unit variance.
+    solver : {"newton", "expsearch"}, default="newton"
+        "newton" reaches full precision in a few passes over the data; "expsearch" is the
+        paper's exponential search (algorithm 1).
+    max_steps : int, default=40
+        Number of steps of the exponential search; "newton" takes what it needs.
+
+    Attributes
+    ----------
+    lambdas_ : ndarray of shape (n_features,)
+        The fitted lambda of each feature, 1 for a constant one.
+    mean_, var_ : ndarray of shape (n_features,)
+        Mean and variance of the transformed features before standardization, as float64: at
+        extreme lambdas they may be inf or 0. `transform` does not depend on them.
+    at_bound_ : ndarray of bool of shape (n_features,)
+        Where the search ended at the edge of its range, |lambda| = 1e300.
+    path_ : ndarray of shape (n_visits, n_features)
+        The lambdas at which the likelihood was evaluated, in order; NaN once a feature has
+        its result.
+    n_samples_seen_ : ndarray of shape (n_features,)
+        Number of values of each feature that are not missing.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if X had any.
+
+    Notes
+    -----
+    NaN counts as missing: ignored in `fit`, kept in `transform`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from securefedyj import ExpYJ
+    >>> X = np.array([[1.0, 2.0], [3.0, 2.0], [4.0, 5.0]])
+    >>> fitted = ExpYJ().fit(X)
+    >>> print(fitted.lambdas_.round(6))
+    [ 1.386813 -8.135358]
+    >>> print(fitted.transform(X).round(3))
+    [[-1.316 -0.707]
+     [ 0.209 -0.707]
+     [ 1.106  1.414]]
+    """
+
+    def __init__(
+        self, standardize: bool = True, solver: str = "newton", max_steps: int = 40
+    ) -> None:
+        self.standardize = standardize
+        self.solver = solver
+        self.max_steps = max_steps
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Find the lambda, mean and variance of every feature.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data, at least two rows; NaN is ignored.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : ExpYJ
+        """
+        _check_choice("solver", self.solver, ("newton", "expsearch"))
+        _check_positive_integer("max_steps", self.max_steps)
+        data = self._validated(X, reset=True, ensure_min_samples=2)
+        fit = fit_pooled(data, self.solver, self.max_steps)
+        self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
+        self.at_bound_ = fit.at_bound
+        self.path_ = fit.path
+        self.n_samples_seen_ = fit.n
+        return self
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _check_positive_integer(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+
+
+def _by_columns(function: Callable[[Array, int], Array], X: Array) -> Array:
+    """Apply a function of (values, feature) to every column, in blocks that fit the cache."""
+    out = np.empty_like(X, order="C")
+    for j in range(X.shape[1]):
+        for first in range(0, len(X), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            out[rows, j] = function(X[rows, j], j)
+    return out

@@ -1,0 +1,169 @@
+"""Exponential search for lambda: ExpUpdate, speculation on its next steps, and function F.
+
+Pure functions of arrays, one entry per feature. No data and no I/O: all that the search ever
+sees of the data is Delta, the sign of the derivative of the log-likelihood, which is +1 where
+lambda must grow and -1 where it must shrink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Signs = NDArray[np.int8]
+
+
+class Bracket(NamedTuple):
+    """lambda_t and its bounds lambda_t^-, lambda_t^+ (infinite until the search has turned)."""
+
+    value: Array
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def start(cls, n_features: int) -> Bracket:
+        return cls(np.zeros(n_features), np.full(n_features, -np.inf), np.full(n_features, np.inf))
+
+
+class Limits(NamedTuple):
+    """The range of lambda: a search that would leave it ends at its edge."""
+
+    lowest: ArrayLike = -np.inf
+    highest: ArrayLike = np.inf
+
+
+UNLIMITED = Limits()
+
+
+def exp_update(bracket: Bracket, delta: ArrayLike, limits: Limits = UNLIMITED) -> Bracket:
+    """The paper's ExpUpdate (algorithm 2): double until the sign turns, then bisect.
+
+    Two things end a search, and further updates leave it where it is: the edge of the range,
+    and the floor of float64, where no number lies between the bounds. At the floor the value
+    is the upper bound, so that `recover_path`, which compares with <, finds the path again.
+    """
+    value = bracket.value
+    grow = np.asarray(delta) > 0
+    lower = np.where(grow, value, bracket.lower)
+    upper = np.where(grow, bracket.upper, value)
+    bracketed = np.isfinite(lower) & np.isfinite(upper)
+    middle = (np.where(bracketed, lower, 0.0) + np.where(bracketed, upper, 0.0)) / 2
+    middle = np.where(middle <= lower, upper, middle)
+    doubled = np.where(
+        grow,
+        np.minimum(np.maximum(2 * value, 1.0), limits.highest),
+        np.maximum(np.minimum(2 * value, -1.0), limits.lowest),
+    )
+    return Bracket(np.where(bracketed, middle, doubled), lower, upper)
+
+
+def finished(bracket: Bracket) -> NDArray[np.bool_]:
+    """Where another step would not move the search: at an edge or at the floor of float64."""
+    over: NDArray[np.bool_] = (bracket.value == bracket.lower) | (bracket.value == bracket.upper)
+    return over
+
+
+def at_bound(bracket: Bracket, limits: Limits = UNLIMITED) -> NDArray[np.bool_]:
+    """Where the search has ended at an edge of the range and the optimum lies beyond."""
+    beyond_highest: NDArray[np.bool_] = (bracket.value == limits.highest) & (
+        bracket.lower == limits.highest
+    )
+    beyond_lowest: NDArray[np.bool_] = (bracket.value == limits.lowest) & (
+        bracket.upper == limits.lowest
+    )
+    return beyond_highest | beyond_lowest
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """All points that the next ``levels`` steps can visit, as a binary tree in heap order.
+
+    Node k is followed by node 2k+1 if its sign is -1 and by 2k+2 if it is +1. Signs at all
+    2^levels - 1 points, found in one exchange, replace ``levels`` exchanges: the walk visits
+    the same points and ends in the same bracket as single steps.
+    """
+
+    levels: int
+    tree: Bracket  # each of shape (2^levels - 1, n_features)
+    limits: Limits = UNLIMITED
+
+    @property
+    def points(self) -> Array:
+        return self.tree.value
+
+    @staticmethod
+    def child(node: NDArray[np.intp], delta: ArrayLike) -> NDArray[np.intp]:
+        """The node that follows a node with the given sign."""
+        return 2 * node + 1 + (np.asarray(delta) > 0)
+
+    def at(self, node: NDArray[np.intp]) -> Bracket:
+        """The bracket of each feature at its own node."""
+        return Bracket(*(np.take_along_axis(part, node[None], axis=0)[0] for part in self.tree))
+
+    def walk(self, signs: ArrayLike) -> tuple[Bracket, Array, Signs]:
+        """Walk down by the signs at all points: where it ends, points and signs on the path."""
+        signs = np.asarray(signs, dtype=np.int8)
+        node = np.zeros(self.points.shape[1], dtype=np.intp)
+        visited, deltas = [], []
+        for _ in range(self.levels):
+            bracket = self.at(node)
+            delta = np.take_along_axis(signs, node[None], axis=0)[0]
+            visited.append(bracket.value)
+            deltas.append(delta)
+            node = self.child(node, delta)
+        return exp_update(bracket, delta, self.limits), np.array(visited), np.array(deltas)
+
+
+def speculate(bracket: Bracket, levels: int, limits: Limits = UNLIMITED) -> Speculation:
+    """The 2^levels - 1 points that the next ``levels`` steps from here can visit."""
+    if levels < 1:
+        raise ValueError(f"levels must be at least 1, got {levels}")
+    layer = Bracket(*(part[None] for part in bracket))
+    layers = [layer]
+    for _ in range(levels - 1):
+        down, up = (exp_update(layer, delta, limits) for delta in (-1, +1))
+        layer = Bracket(
+            *(
+                np.stack(pair, axis=1).reshape(-1, pair[0].shape[1])
+                for pair in zip(down, up, strict=True)
+            )
+        )
+        layers.append(layer)
+    tree = Bracket(*(np.concatenate(parts) for parts in zip(*layers, strict=True)))
+    return Speculation(levels, tree, limits)
+
+
+class Path(NamedTuple):
+    """The points of a search and their signs, (steps, n_features); NaN and 0 once finished."""
+
+    points: Array
+    signs: Signs
+
+
+def recover_path(
+    lmbda: ArrayLike,
+    max_steps: int,
+    limits: Limits = UNLIMITED,
+    at_bound: ArrayLike = False,
+) -> Path:
+    """The paper's function F (algorithm 4): every revealed sign, from the result alone.
+
+    ``at_bound`` tells a search that ended at the upper edge from one that ended just below.
+    """
+    lmbda = np.atleast_1d(np.asarray(lmbda, dtype=np.float64))
+    at_bound = np.broadcast_to(at_bound, lmbda.shape)
+    bracket = Bracket.start(len(lmbda))
+    points, signs = [], []
+    for _ in range(max_steps):
+        grow = (bracket.value < lmbda) | (at_bound & (bracket.value == limits.highest))
+        delta = np.where(grow, 1, -1).astype(np.int8)
+        over = finished(bracket)
+        points.append(np.where(over, np.nan, bracket.value))
+        signs.append(np.where(over, 0, delta).astype(np.int8))
+        bracket = exp_update(bracket, delta, limits)
+    shape = (max_steps, len(lmbda))
+    return Path(np.array(points).reshape(shape), np.array(signs, dtype=np.int8).reshape(shape))

@@ -1,0 +1,256 @@
+"""The Yeo-Johnson transformation: functions of arrays, right for every finite input.
+
+With L = log(1+|x|), one side of the transformation is x >= 0 with u = lambda, the other is
+x < 0 with u = 2 - lambda, and Psi(lambda, x) = ± (e^{uL} - 1)/u on both. Every function here
+is written in (L, u), so that the two sides share one formula.
+
+All functions broadcast their arguments, keep NaN, and raise no RuntimeWarning for any finite
+float64 input; a result beyond the range of float64 is ±inf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+# Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
+# small differences by small powers of z.
+SERIES_BELOW = 0.25
+_PHI3_COEFFICIENTS = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
+
+# Below this u, a side of the transformation saturates at -side/u, and all that still
+# distinguishes two values is e^{uL}: it is kept apart from the constant.
+DECAYING_BELOW = -0.5
+
+# exp overflows a little above this.
+_EXP_MAX = 700.0
+
+
+class Residuals(NamedTuple):
+    """y = Psi and d = dPsi/dlambda, each as a public constant plus a residual per value.
+
+    The residual keeps its relative precision where y and d themselves would round to the
+    constant. Variances and covariances within a side do not see the constant.
+    """
+
+    y_constant: Array
+    y_residual: Array
+    d_constant: Array
+    d_residual: Array
+
+
+class Standardization(NamedTuple):
+    """Where a fitted feature has its zero and how wide it is, precise for any lambda.
+
+    ``center`` is the value that is transformed to the mean: Psi(lambda, center) = mean.
+    ``width`` is the standard deviation of Psi in units of its slope there,
+    (1 + |center|)^u, so that neither overflows nor cancels where mean and variance do.
+    """
+
+    center: Array
+    width: Array
+
+
+def phi(x: ArrayLike) -> Array:
+    """sgn(x) log(1+|x|): a product, where the paper prints a sum."""
+    x = np.asarray(x, dtype=np.float64)
+    signed: Array = np.copysign(np.log1p(np.abs(x)), x)
+    return signed
+
+
+def transform(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """Psi(lambda, x), the paper's equation 1."""
+    L, u, side = _sides(x, lmbda)
+    return side * _power(L, u)
+
+
+def inverse(y: ArrayLike, lmbda: ArrayLike) -> Array:
+    """The x with Psi(lambda, x) = y; NaN where there is none.
+
+    For u < 0 a side of Psi is bounded by -1/u: the bound itself is the image of ±inf.
+    """
+    y, lmbda = np.asarray(y, dtype=np.float64), np.asarray(lmbda, dtype=np.float64)
+    u = np.where(y >= 0, lmbda, 2 - lmbda)
+    with np.errstate(over="ignore"):
+        x: Array = np.copysign(np.expm1(_inverse_power(np.abs(y), u)), y)
+    return x
+
+
+def derivative(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """dPsi/dlambda. On both sides it is L^2 g(uL), never negative."""
+    L, u, _ = _sides(x, lmbda)
+    with np.errstate(over="ignore", invalid="ignore"):
+        d = L * (L * g(u * L))
+    # x = 0 stays where it is for every lambda; 0 * inf says otherwise.
+    return np.where(L == 0, 0.0, d)
+
+
+def residuals(x: ArrayLike, lmbda: ArrayLike) -> Residuals:
+    """Psi and dPsi/dlambda as constant + residual, so that nothing small is rounded away."""
+    L, u, side = _sides(x, lmbda)
+    decaying = u <= DECAYING_BELOW
+    v = np.where(decaying, u, -1.0)  # the divisor of the decaying branch, harmless elsewhere
+    with np.errstate(over="ignore", under="ignore"):
+        # Decaying: (w - 1)/u would round to -1/u; w/u is what tells two values apart.
+        w_over_u = np.exp(v * L) / v
+        y_residual = side * np.where(decaying, w_over_u, _power(L, u))
+        d_residual = np.where(decaying, w_over_u * (L - 1 / v), derivative(x, lmbda))
+    zero = np.zeros_like(y_residual)
+    return Residuals(
+        np.where(decaying, -side / v, zero),
+        y_residual,
+        np.where(decaying, 1 / v / v, zero),
+        d_residual,
+    )
+
+
+def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
+    """(Psi(lambda, x) - mean) / standard deviation, with no cancellation and no overflow.
+
+    On the side of the center c this is (((1+|x|)/(1+|c|))^u - 1) / (u width): Psi itself,
+    which may be as large as 10^300000, never appears.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    L, u, side = _sides(at.center, lmbda)
+    magnitude, center = np.abs(x), np.abs(at.center)
+    distance = _choose(
+        ((x >= 0) == (side > 0)) | (x == 0),
+        lambda: _power(
+            # Among close values the logarithms would cancel.
+            _choose(
+                np.asarray(at.width < 1e-3),
+                lambda: _log_ratio(magnitude, center),
+                lambda: np.log1p(magnitude) - L,
+            ),
+            u,
+        ),
+        # Across zero Psi(x) and the mean have different signs: the distance is a sum.
+        lambda: _power(-L, u) - _power_scaled(np.log1p(magnitude), 2 - u, -u * L),
+    )
+    with np.errstate(over="ignore"):
+        return distance * (side / at.width)
+
+
+def unstandardize(z: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
+    """The inverse of `standardize`; NaN where no x is mapped to z."""
+    z = np.asarray(z, dtype=np.float64)
+    L_center, u, side = _sides(at.center, lmbda)
+    center = np.abs(at.center)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = z * (side * at.width)
+        beyond_zero = _power(-L_center, u) - distance
+        delta = _inverse_power(distance, u)
+        return side * _choose(
+            beyond_zero > 0,
+            lambda: -np.expm1(_inverse_power(beyond_zero * np.exp(u * L_center), 2 - u)),
+            lambda: _choose(
+                np.abs(delta) < 0.5,
+                lambda: center + (1 + center) * np.expm1(delta),  # keeps x - c
+                lambda: np.expm1(L_center + delta),  # keeps x near 0
+            ),
+        )
+
+
+def g(z: Array) -> Array:
+    """(z e^z - (e^z - 1)) / z^2, the derivative of (e^z - 1)/z."""
+    small = np.abs(z) < SERIES_BELOW
+    zs, zl = np.where(small, z, 0.0), np.where(small, 1.0, z)
+    phi1, phi2, _ = phi_series(zs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # e^z may overflow where e^z/z does not.
+        capped = np.minimum(zl, 2 * _EXP_MAX)
+        huge = np.exp(capped - np.log(np.abs(capped)))
+        large = np.where(zl > _EXP_MAX, huge, np.exp(zl) / zl) * (1 - 1 / zl) + 1 / zl / zl
+    return np.where(small, phi1 - phi2, large)
+
+
+def phi_series(z: Array) -> tuple[Array, Array, Array]:
+    """phi_k(z) = sum_j z^j/(j+k)! for k = 1, 2, 3 and |z| <= SERIES_BELOW, to full precision.
+
+    (e^z - 1)/z = phi1, its derivative is phi1 - phi2, its second phi1 - 2 phi2 + 2 phi3.
+    """
+    phi3 = np.full_like(z, _PHI3_COEFFICIENTS[0])
+    for c in _PHI3_COEFFICIENTS[1:]:
+        phi3 *= z
+        phi3 += c
+    phi2 = 0.5 + z * phi3
+    return 1.0 + z * phi2, phi2, phi3
+
+
+def _sides(x: ArrayLike, lmbda: ArrayLike) -> tuple[Array, Array, Array]:
+    """L = log(1+|x|), the exponent u of x's side, and the side, +1 or -1."""
+    x, lmbda = np.asarray(x, dtype=np.float64), np.asarray(lmbda, dtype=np.float64)
+    positive = x >= 0
+    u = np.where(positive, lmbda, 2 - lmbda)
+    return np.log1p(np.abs(x)), u, np.where(positive, 1.0, -1.0)
+
+
+def _power(L: Array, u: Array) -> Array:
+    """(e^{uL} - 1)/u, which is L at u = 0."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        z = u * L
+        return _choose(
+            np.abs(z) < 1e-10,
+            # Where z underflows or u = 0 the quotient is 0/0; two terms of the series are exact.
+            lambda: L + L * z / 2,
+            lambda: _choose(
+                z > _EXP_MAX,
+                # e^z may overflow where e^z/u does not.
+                lambda: np.sign(u) * np.exp(z - np.log(np.abs(u))),
+                lambda: np.expm1(z) / u,
+            ),
+        )
+
+
+def _power_scaled(L: Array, u: Array, log_scale: Array) -> Array:
+    """e^{log_scale} (e^{uL} - 1)/u for L >= 0, where the factors may overflow apart."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        z = u * L
+        return _choose(
+            z > 1,
+            lambda: np.exp(z + log_scale) * -np.expm1(-z) / u,
+            lambda: np.where(L == 0, 0.0, np.exp(log_scale) * _power(L, u)),
+        )
+
+
+def _inverse_power(y: Array, u: Array) -> Array:
+    """The L with (e^{uL} - 1)/u = y: log(1 + uy)/u, which is y at u = 0."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        z = u * y
+        return _choose(
+            np.abs(z) < 1e-10,
+            lambda: y - y * z / 2,  # 0/0 at u = 0
+            lambda: _choose(
+                z == np.inf,
+                # uy may overflow where its logarithm does not.
+                lambda: (np.log(np.abs(u)) + np.log(np.abs(y))) / u,
+                lambda: np.log1p(z) / u,
+            ),
+        )
+
+
+def _log_ratio(a: Array, c: Array) -> Array:
+    """log((1+a)/(1+c)) for a, c >= 0; keeps the digits of a - c where a is close to c."""
+    difference = a - c
+    return _choose(
+        np.abs(difference) <= (1 + c) / 2,
+        lambda: np.log1p(np.maximum(difference / (1 + c), -0.5)),
+        lambda: np.log1p(a) - np.log1p(c),
+    )
+
+
+def _choose(
+    condition: NDArray[np.bool_], if_true: Callable[[], Array], if_false: Callable[[], Array]
+) -> Array:
+    """np.where that evaluates only the branches it needs."""
+    if condition.all():
+        return if_true()
+    if not condition.any():
+        return if_false()
+    return np.where(condition, if_true(), if_false())
