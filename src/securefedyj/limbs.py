@@ -1,0 +1,182 @@
+"""Vectors of wide integers, as arrays of 64-bit limbs.
+
+A vector of n integers modulo 2^(64 * limbs), in two's complement, is an array of shape
+``(limbs, n)``: little-endian limbs, one row per limb. Rows are contiguous, so that every
+step of an algorithm is one NumPy operation over all n values, and no value is ever a Python
+object. No function branches on a value, except on the public factor of ``scale``.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Limbs: TypeAlias = NDArray[np.uint64]
+
+BITS = 64
+BYTES = 8
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFF_FFFF)
+_TOP_BIT = np.uint64(63)
+# Columns multiplied at a time: the halves, the products and the column sums stay in L2 cache.
+_BLOCK = 1024
+
+
+def from_ints(values: Iterable[int], limbs: int) -> Limbs:
+    """Return the vector of the given signed integers."""
+    encoded = []
+    for position, value in enumerate(values):
+        try:
+            encoded.append(int(value).to_bytes(BYTES * limbs, "little", signed=True))
+        except OverflowError:
+            # The value itself stays out of the message: it may be secret.
+            raise OverflowError(
+                f"The integer at position {position} does not fit into {BITS * limbs} bits "
+                "(two's complement); use more limbs."
+            ) from None
+    rows = np.frombuffer(b"".join(encoded), dtype="<u8").reshape(len(encoded), limbs)
+    return np.ascontiguousarray(rows.T, dtype=np.uint64)
+
+
+def to_ints(a: Limbs) -> list[int]:
+    """Return the signed values as Python integers."""
+    width = BYTES * a.shape[0]
+    data = np.ascontiguousarray(a.T, dtype="<u8").tobytes()
+    return [
+        int.from_bytes(data[start : start + width], "little", signed=True)
+        for start in range(0, len(data), width)
+    ]
+
+
+def to_bytes(a: Limbs) -> bytes:
+    """Return the limbs in memory order, each little-endian: limb 0 of all values first."""
+    return a.astype("<u8", copy=False).tobytes()
+
+
+def from_bytes(data: bytes, limbs: int) -> Limbs:
+    """Return the vector that ``to_bytes`` wrote."""
+    if len(data) % (BYTES * limbs):
+        raise ValueError(f"{len(data)} bytes are no whole number of {BITS * limbs}-bit integers.")
+    return np.frombuffer(data, dtype="<u8").reshape(limbs, -1).astype(np.uint64, copy=False)
+
+
+def zeros(limbs: int, size: int) -> Limbs:
+    """Return ``size`` zeros."""
+    return np.zeros((limbs, size), dtype=np.uint64)
+
+
+def add(a: Limbs, b: Limbs) -> Limbs:
+    """Return a + b; either may be a single value, of shape (limbs, 1)."""
+    total = np.add(a, b)
+    if total.shape[0] == 1:
+        return total
+    carry = total[0] < b[0]
+    for row, addend in zip(total[1:], b[1:], strict=True):
+        overflow = row < addend
+        row += carry
+        # A carry overflows a row only when it turns all ones into zero.
+        carry = overflow | (carry & (row == 0))
+    return total
+
+
+def negate(a: Limbs) -> Limbs:
+    """Return -a."""
+    negative = np.invert(a)
+    carry = np.ones(a.shape[1], dtype=np.bool_)
+    for row in negative:
+        row += carry
+        carry &= row == 0
+    return negative
+
+
+def subtract(a: Limbs, b: Limbs) -> Limbs:
+    """Return a - b; either may be a single value, of shape (limbs, 1)."""
+    # In two's complement, not(not(a) + b) = a - b: one pass over the limbs.
+    difference = add(np.invert(a), b)
+    return np.invert(difference, out=difference)
+
+
+def multiply(a: Limbs, b: Limbs) -> Limbs:
+    """Return a * b."""
+    if a.shape != b.shape:
+        raise ValueError(f"Cannot multiply vectors of shapes {a.shape} and {b.shape}.")
+    product = np.empty_like(a)
+    for start in range(0, a.shape[1], _BLOCK):
+        block = slice(start, start + _BLOCK)
+        rows = list(enumerate(_halves(a[:, block])))
+        product[:, block] = _schoolbook(rows, _halves(b[:, block]))
+    return product
+
+
+def scale(a: Limbs, factor: int | Limbs) -> Limbs:
+    """Return a times a public factor: one integer, or one for each value."""
+    if not isinstance(factor, int):
+        return multiply(a, factor)
+    from_ints([factor], a.shape[0])  # refuses a factor that does not fit
+    digits = ((i, (abs(factor) >> (32 * i)) & 0xFFFF_FFFF) for i in range(2 * a.shape[0]))
+    rows = [(i, np.uint64(digit)) for i, digit in digits if digit]
+    product = np.empty_like(a)
+    for start in range(0, a.shape[1], _BLOCK):
+        block = slice(start, start + _BLOCK)
+        product[:, block] = _schoolbook(rows, _halves(a[:, block]))
+    return negate(product) if factor < 0 else product
+
+
+def shift_left(a: Limbs, bits: int) -> Limbs:
+    """Return a * 2^bits."""
+    if bits < 0:
+        raise ValueError(f"Cannot shift left by {bits} bits; the number must not be negative.")
+    whole, rest = divmod(bits, BITS)
+    shifted = np.zeros_like(a)
+    if whole >= a.shape[0]:
+        return shifted
+    kept = a[: a.shape[0] - whole]
+    np.left_shift(kept, np.uint64(rest), out=shifted[whole:])
+    if rest:
+        shifted[whole + 1 :] |= kept[:-1] >> np.uint64(BITS - rest)
+    return shifted
+
+
+def resize(a: Limbs, limbs: int) -> Limbs:
+    """Return the same signed values with another number of limbs, or their low limbs."""
+    resized = np.empty((limbs, a.shape[1]), dtype=np.uint64)
+    common = min(limbs, a.shape[0])
+    resized[:common] = a[:common]
+    resized[common:] = np.uint64(0) - (a[-1] >> _TOP_BIT)
+    return resized
+
+
+def _halves(a: Limbs) -> Limbs:
+    """Return the 32-bit digits of a, one row each, in 64-bit lanes."""
+    halves = np.empty((2 * a.shape[0], a.shape[1]), dtype=np.uint64)
+    np.bitwise_and(a, _LOW_HALF, out=halves[0::2])
+    np.right_shift(a, _HALF, out=halves[1::2])
+    return halves
+
+
+def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], other: Limbs) -> Limbs:
+    """Return sum of digit * 2^(32 i) * other over the rows (i, digit), modulo 2^(32 digits).
+
+    Carries are delayed: a column gathers at most two 32-bit halves for each row, which
+    fits 64 bits for any number of rows below 2^31. Only columns below the modulus are formed.
+    """
+    digits, size = other.shape
+    columns = np.zeros((digits, size), dtype=np.uint64)
+    scratch = np.empty_like(columns)
+    part = np.empty_like(columns)
+    for i, digit in rows:
+        products = np.multiply(other[: digits - i], digit, out=scratch[i:])
+        columns[i:] += np.bitwise_and(products, _LOW_HALF, out=part[i:])
+        columns[i + 1 :] += np.right_shift(products[:-1], _HALF, out=part[i + 1 :])
+    return _propagate(columns)
+
+
+def _propagate(columns: Limbs) -> Limbs:
+    """Return the limbs of the number whose 32-bit digits are the (larger) columns."""
+    for low, high in pairwise(columns):
+        high += low >> _HALF
+    limbs: Limbs = columns[1::2] << _HALF
+    limbs |= columns[0::2] & _LOW_HALF
+    return limbs
