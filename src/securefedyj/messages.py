@@ -1,0 +1,102 @@
+"""What parties send each other.
+
+On the wire a message is a header of 40 bytes, the two names in UTF-8, and the payload.
+Integers are unsigned and big-endian:
+
+    offset  size  field
+         0     4  magic, the letters SFYJ
+         4     2  protocol version
+         6     2  kind, see `Kind`
+         8     4  round, 0 for the greeting
+        12    16  session, the same for all messages of one run
+        28     2  length of the sender's name
+        30     2  length of the recipient's name
+        32     8  length of the payload
+
+The header keeps this form in all versions, so that a version can always be told.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from securefedyj.errors import ProtocolError
+
+VERSION = 1
+SESSION_BYTES = 16
+
+_HEADER = struct.Struct("!4sHHI16sHHQ")
+_MAGIC = b"SFYJ"
+
+
+class Kind(IntFlag):
+    """The step of the protocol that a message belongs to.
+
+    When several steps share a round, their messages travel as one and the kind is the union.
+    """
+
+    HELLO = 1
+    STOP = 2
+    KEY = 4
+    INPUT = 8
+    PRODUCT = 16
+    SUMMAND = 32
+    CARRY = 64
+    OPENING = 128
+
+    def __str__(self) -> str:
+        """The names of the steps, as they stand in error messages."""
+        return "+".join(str(kind.name) for kind in self) or "nothing"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of one round from one party to another."""
+
+    version: int
+    session: bytes
+    sender: str
+    recipient: str
+    round: int
+    kind: Kind
+    payload: bytes = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+        names = len(self.sender.encode()) + len(self.recipient.encode())
+        return _HEADER.size + names + len(self.payload)
+
+    def to_bytes(self) -> bytes:
+        """Return the message as it stands on the wire."""
+        sender, recipient = self.sender.encode(), self.recipient.encode()
+        header = _HEADER.pack(
+            _MAGIC,
+            self.version,
+            self.kind,
+            self.round,
+            self.session,
+            len(sender),
+            len(recipient),
+            len(self.payload),
+        )
+        return b"".join((header, sender, recipient, self.payload))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Message":
+        """Read one whole message; anything else is a `ProtocolError`."""
+        if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+            raise ProtocolError(f"{len(data)} bytes arrived that do not begin with our header.")
+        _, version, kind, turn, session, *lengths = _HEADER.unpack_from(data)
+        if len(data) != _HEADER.size + sum(lengths):
+            raise ProtocolError(
+                f"A message announced {_HEADER.size + sum(lengths)} bytes and has {len(data)}."
+            )
+        sender_end = _HEADER.size + lengths[0]
+        recipient_end = sender_end + lengths[1]
+        try:
+            sender = data[_HEADER.size : sender_end].decode()
+            recipient = data[sender_end:recipient_end].decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("A message names a party in something that is not UTF-8.") from None
+        return cls(version, session, sender, recipient, turn, Kind(kind), data[recipient_end:])
