@@ -1,0 +1,68 @@
+"""Engine `clear`: the same results with NO SECRECY AT ALL.
+
+Every party sends its values to every other in the clear, and each computes for itself. It is
+for tests, plans and experiments on data that everybody may see.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj import limbs as wide
+from securefedyj.engines.additive import (
+    Additive,
+    AdditiveBits,
+    additive,
+    additive_bits,
+    bit_planes,
+    unpack,
+)
+from securefedyj.engines.interface import Engine, Shared, SharedBits, checked
+from securefedyj.limbs import Limbs
+from securefedyj.messages import Kind
+from securefedyj.rounds import exchange
+
+
+class Clear(Engine):
+    """Everything in the clear: the one component of a "shared" value is the value."""
+
+    secure = False
+
+    def __init__(self, name: str, parties: Sequence[str]) -> None:
+        self._peers = [party for party in parties if party != name]
+
+    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
+        """Tell everybody, and add up what everybody told. One round."""
+        total = checked(values, size=size, limbs=limbs)
+        payload = wide.to_bytes(total)
+        outgoing = dict.fromkeys(self._peers, payload)
+        expected = dict.fromkeys(self._peers, len(payload))
+        for data in (await exchange(Kind.INPUT, outgoing, expected)).values():
+            total = wide.add(total, wide.from_bytes(data, limbs))
+        return Additive({0: total}, size=size, limbs=limbs)
+
+    async def multiply(self, a: Shared, b: Shared) -> Shared:
+        """Multiply. No round."""
+        product = wide.multiply(_value(a), _value(b))
+        return Additive({0: product}, size=a.size, limbs=a.limbs)
+
+    async def negative(self, a: Shared) -> SharedBits:
+        """Look at the top bits. No round."""
+        return AdditiveBits({0: bit_planes(_value(a)[-1:])[-1]}, shape=(a.size,))
+
+    async def bits(self, a: Shared) -> SharedBits:
+        """Look at the bits. No round."""
+        return AdditiveBits({0: bit_planes(_value(a))}, shape=(64 * a.limbs, a.size))
+
+    async def open(self, a: Shared) -> Limbs:
+        """Return what everybody knows. No round."""
+        return _value(a)
+
+    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
+        """Return what everybody knows. No round."""
+        return unpack(additive_bits(a).components[0], a.shape)
+
+
+def _value(a: Shared) -> Limbs:
+    return additive(a).components[0]

@@ -1,0 +1,201 @@
+"""What a secure program may do, whatever the engine.
+
+A program is an `async` function that all parties run alike, each with its own engine:
+
+    total = await engine.share(own_values, size=2, limbs=4)
+    product = await engine.multiply(total[:1], total[1:])
+    return await engine.open_bits(await engine.negative(product - 10))
+
+Arithmetic on shared values is local; whatever is awaited takes rounds. A shared value shows
+its shape and nothing else; the only way to a number is `open` or `open_bits`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.limbs import Limbs
+
+Public: TypeAlias = int | Limbs
+"""One public integer for all values, or a vector of them of the same shape."""
+
+Index: TypeAlias = slice | NDArray[np.integer[Any]]
+
+
+class Secret:
+    """A value that must not be looked at: no truth, no order, no iteration, no pickle."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # so that `array + shared` asks the shared value
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError(f"{self!r} is secret: only the engine's open operations reveal a value.")
+
+    def __bool__(self) -> bool:
+        self._refuse()
+
+    def __iter__(self) -> NoReturn:
+        self._refuse()
+
+    def __contains__(self, item: object) -> bool:
+        self._refuse()
+
+    def __array__(self, *_: object, **__: object) -> NDArray[Any]:
+        self._refuse()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self._refuse()
+
+    def __eq__(self, other: object) -> bool:
+        self._refuse()
+
+    def __ne__(self, other: object) -> bool:
+        self._refuse()
+
+    def __lt__(self, other: object) -> bool:
+        self._refuse()
+
+    def __le__(self, other: object) -> bool:
+        self._refuse()
+
+    def __gt__(self, other: object) -> bool:
+        self._refuse()
+
+    def __ge__(self, other: object) -> bool:
+        self._refuse()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Shared(Secret, ABC):
+    """A shared vector of `size` integers modulo 2^(64 * limbs), in two's complement."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many values."""
+
+    @property
+    @abstractmethod
+    def limbs(self) -> int:
+        """How many 64-bit limbs each."""
+
+    @abstractmethod
+    def __add__(self, other: "Shared | Public") -> "Shared":
+        """Sum with a shared or public vector, or a public integer."""
+
+    @abstractmethod
+    def __neg__(self) -> "Shared":
+        """Negative."""
+
+    @abstractmethod
+    def __mul__(self, factor: Public) -> "Shared":
+        """Product with public factors; for shared ones see `Engine.multiply`."""
+
+    @abstractmethod
+    def __lshift__(self, bits: int) -> "Shared":
+        """Product with 2^bits."""
+
+    @abstractmethod
+    def __getitem__(self, index: Index) -> "Shared":
+        """The values at a slice or an array of indices."""
+
+    @abstractmethod
+    def _concatenated(self, others: "Sequence[Shared]") -> "Shared":
+        """This vector followed by others; see `concatenate`."""
+
+    def __sub__(self, other: "Shared | Public") -> "Shared":
+        """Difference."""
+        return -(-self + other)
+
+    def __radd__(self, other: Public) -> "Shared":
+        """Sum."""
+        return self + other
+
+    def __rsub__(self, other: Public) -> "Shared":
+        """Difference."""
+        return -self + other
+
+    def __rmul__(self, factor: Public) -> "Shared":
+        """Product with public factors."""
+        return self * factor
+
+    def __repr__(self) -> str:
+        """Shape only."""
+        return f"<{type(self).__name__}: {self.size} integers of {64 * self.limbs} bits>"
+
+
+class SharedBits(Secret, ABC):
+    """A shared array of bits."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """(size,) for signs; (64 * limbs, size) for all bits, the lowest first."""
+
+    @abstractmethod
+    def __getitem__(self, index: Any) -> "SharedBits":
+        """The bits at any index that a NumPy array of this shape takes and that gives an array."""
+
+    def __repr__(self) -> str:
+        """Shape only."""
+        return f"<{type(self).__name__}: bits of shape {self.shape}>"
+
+
+def concatenate(vectors: Sequence[Shared]) -> Shared:
+    """Return one shared vector of all values, in order."""
+    return vectors[0]._concatenated(vectors[1:])
+
+
+class Engine(ABC):
+    """One party's end of a secure computation."""
+
+    secure: ClassVar[bool]
+    """Whether it keeps anything secret. Whoever uses an engine that does not must say so."""
+
+    @abstractmethod
+    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
+        """Share the sum of all parties' values.
+
+        A party without values passes None and counts as zeros; who has values stays unknown.
+        The shape is public, and the same at all parties.
+        """
+
+    @abstractmethod
+    async def multiply(self, a: Shared, b: Shared) -> Shared:
+        """Multiply value by value."""
+
+    @abstractmethod
+    async def negative(self, a: Shared) -> SharedBits:
+        """Share 1 where a < 0, and 0 elsewhere."""
+
+    @abstractmethod
+    async def bits(self, a: Shared) -> SharedBits:
+        """Share all bits of the two's complement values; position first, then value."""
+
+    @abstractmethod
+    async def open(self, a: Shared) -> Limbs:
+        """Reveal the values to every party."""
+
+    @abstractmethod
+    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
+        """Reveal the bits to every party."""
+
+
+def checked(values: Limbs | None, *, size: int, limbs: int) -> Limbs:
+    """Return a party's input: zeros if it has none, and refused if it has another shape."""
+    if values is None:
+        return np.zeros((limbs, size), dtype=np.uint64)
+    if values.shape != (limbs, size) or values.dtype != np.uint64:
+        raise ValueError(
+            f"The input is {values.dtype} of shape {values.shape}; "
+            f"the parties agreed on uint64 of shape {(limbs, size)}."
+        )
+    return values
