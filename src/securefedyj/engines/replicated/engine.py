@@ -1,0 +1,123 @@
+"""Engine `replicated`: three computing members, private unless two of them collude."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.engines.additive import (
+    Additive,
+    AdditiveBits,
+    additive,
+    additive_bits,
+    unpack,
+)
+from securefedyj.engines.interface import Engine, Shared, SharedBits, checked
+from securefedyj.engines.replicated import compare
+from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
+from securefedyj.engines.replicated.shares import (
+    BITS,
+    INTEGERS,
+    Committee,
+    Member,
+    Outsider,
+    Role,
+)
+from securefedyj.limbs import Limbs
+from securefedyj.messages import Kind
+from securefedyj.rounds import exchange
+
+
+class Replicated(Engine):
+    """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
+
+    Made by `connect`, which agrees on keys. Rounds, with w = 64 * limbs: `share` 1, `multiply` 1,
+    `negative` and `bits` 2 + ceil(log2(w - 1)), `open` and `open_bits` 1.
+    """
+
+    secure = True
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
+        """Share the sum of all parties' values."""
+        components = await self._role.share(checked(values, size=size, limbs=limbs))
+        return Additive(components, size=size, limbs=limbs)
+
+    async def multiply(self, a: Shared, b: Shared) -> Shared:
+        """Multiply value by value."""
+        if (a.size, a.limbs) != (b.size, b.limbs):
+            raise ValueError(f"Cannot multiply {a!r} by {b!r}.")
+        x, y = additive(a).components, additive(b).components
+        product = await self._role.multiply(INTEGERS, Kind.PRODUCT, x, y)
+        return Additive(product, size=a.size, limbs=a.limbs)
+
+    async def negative(self, a: Shared) -> SharedBits:
+        """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
+        plane = await compare.top_bit(*await self._summands(a), self._conjunction)
+        return AdditiveBits({i: x[0] for i, x in plane.components.items()}, shape=(a.size,))
+
+    async def bits(self, a: Shared) -> SharedBits:
+        """Share all bits of the two's complement values."""
+        return await compare.all_bits(*await self._summands(a), self._conjunction)
+
+    async def open(self, a: Shared) -> Limbs:
+        """Reveal the values to every party."""
+        shape = (a.limbs, a.size)
+        values = await self._role.open(INTEGERS, additive(a).components, shape)
+        return values.astype(np.uint64, copy=False)
+
+    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
+        """Reveal the bits to every party."""
+        own = additive_bits(a)
+        return unpack(await self._role.open(BITS, own.components, own.packed_shape), own.shape)
+
+    async def _summands(self, a: Shared) -> tuple[AdditiveBits, AdditiveBits]:
+        shape = (64 * a.limbs, a.size)
+        first, second = await self._role.summands(additive(a).components)
+        return AdditiveBits(first, shape=shape), AdditiveBits(second, shape=shape)
+
+    async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
+        product = await self._role.multiply(BITS, Kind.CARRY, a.components, b.components)
+        return AdditiveBits(product, shape=a.shape)
+
+
+async def connect(name: str, parties: Sequence[str], committee: Committee) -> Replicated:
+    """Agree on keys with the other parties, in one round; return this party's engine.
+
+    Parameters
+    ----------
+    name
+        This party.
+    parties
+        All parties, in the agreed order.
+    committee
+        The three that compute, in the agreed order. The others share inputs and see openings.
+    """
+    if len(set(committee)) != 3 or not set(committee) <= set(parties):
+        raise ValueError(f"The committee must be three of {list(parties)}, got {list(committee)}.")
+    outsiders = [party for party in parties if party not in committee]
+    if name in committee:
+        return Replicated(await _join(committee.index(name), committee, outsiders))
+    return Replicated(await _attach(committee))
+
+
+async def _join(index: int, committee: Committee, outsiders: Sequence[str]) -> Member:
+    """Send k_{i+1} to member i + 1; receive k_i from member i - 1, and keys of outsiders."""
+    following, previous = committee[(index + 1) % 3], committee[(index - 1) % 3]
+    masked_with = outsiders if index < 2 else ()
+    key = fresh_key()
+    incoming = await exchange(
+        Kind.KEY, {following: key}, dict.fromkeys([previous, *masked_with], KEY_BYTES)
+    )
+    keystreams = {index: Keystream(incoming[previous]), (index + 1) % 3: Keystream(key)}
+    inputs = [Keystream(incoming[outsider]) for outsider in masked_with]
+    return Member(index, committee, keystreams, outsiders, inputs)
+
+
+async def _attach(committee: Committee) -> Outsider:
+    """Send a key each to members 0 and 1."""
+    keys = {member: fresh_key() for member in committee[:2]}
+    await exchange(Kind.KEY, keys, {})
+    return Outsider(committee, [Keystream(key) for key in keys.values()])

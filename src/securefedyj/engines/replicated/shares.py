@@ -1,0 +1,251 @@
+"""Replicated secret sharing among three members, and the messages it takes.
+
+Araki, Furukawa, Lindell, Nof and Ohara, "High-throughput semi-honest secure three-party
+computation with an honest majority", CCS 2016. A value is x = x_0 + x_1 + x_2 in a ring; member i
+holds x_i and x_{i+1} (indices modulo 3), so no member knows x and any two do. Likewise
+there are three keys, and member i holds k_i and k_{i+1}.
+
+The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
+the committee hold no components: they send inputs and receive openings.
+
+Everything sent is masked by keystream that the receiver cannot draw, and that is used once.
+All of it is drawn before the round's messages are sent, so that two holders of a key draw in the
+same order, whatever else shares the round.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj import limbs as wide
+from securefedyj.engines.additive import PackedBits, bit_planes
+from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.limbs import Limbs
+from securefedyj.messages import Kind
+from securefedyj.rounds import exchange
+
+D = TypeVar("D", np.uint64, np.uint8)
+Components: TypeAlias = Mapping[int, NDArray[D]]
+Keystreams: TypeAlias = Mapping[int, Keystream]
+Committee: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Ring(Generic[D]):
+    """Vectors of ring elements, as arrays."""
+
+    dtype: np.dtype[D]
+    add: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    subtract: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    multiply: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+
+    def to_bytes(self, x: NDArray[D]) -> bytes:
+        """Return the elements in memory order, little-endian."""
+        return x.astype(self.dtype, copy=False).tobytes()
+
+    def from_bytes(self, data: bytes, shape: tuple[int, ...]) -> NDArray[D]:
+        """Return what `to_bytes` wrote."""
+        return np.frombuffer(data, self.dtype).reshape(shape)
+
+
+INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, wide.multiply)
+BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, np.bitwise_and)
+
+
+class Role(Protocol):
+    """What a party does in each step, in the committee or outside of it."""
+
+    async def share(self, values: Limbs) -> Components[np.uint64]:
+        """Share the sum of all parties' values."""
+
+    async def multiply(
+        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
+    ) -> Components[D]:
+        """Multiply element by element."""
+
+    async def summands(
+        self, x: Components[np.uint64]
+    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+        """Share the bits of two integers A and B with A + B = x."""
+
+    async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
+        """Reveal the elements to every party."""
+
+
+class Member:
+    """Member i of the committee.
+
+    Parameters
+    ----------
+    index
+        The number i of this member.
+    committee
+        The names of the members.
+    keystreams
+        Those of k_i and k_{i+1}.
+    outsiders
+        The names of the parties outside.
+    inputs
+        At members 0 and 1, the keystream that each outsider masks its inputs with.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        committee: Committee,
+        keystreams: Keystreams,
+        outsiders: Sequence[str],
+        inputs: Sequence[Keystream],
+    ) -> None:
+        self._own, self._other = held = held_by(index)
+        if keystreams.keys() != set(held):
+            raise ValueError(f"Member {index} must have the keystreams {held}.")
+        self._next = committee[(index + 1) % 3]
+        self._previous = committee[(index - 1) % 3]
+        self._keystreams = keystreams
+        self._outsiders = outsiders
+        self._inputs = inputs
+
+    async def share(self, values: Limbs) -> Components[np.uint64]:
+        """Share the sum of all inputs: x_i = own input + alpha_i goes to member i - 1.
+
+        An outsider's input comes in three terms: members 0 and 1 draw theirs and add them before
+        they send; the third is sent to both members that hold component 2.
+        """
+        own = wide.add(values, self._zero(INTEGERS, values.shape))
+        for keystream in self._inputs:
+            own = wide.add(own, keystream.draw(values.shape, INTEGERS.dtype))
+        payload = INTEGERS.to_bytes(own)
+        senders = [self._next, *(self._outsiders if 2 in (self._own, self._other) else ())]
+        incoming = await exchange(
+            Kind.INPUT, {self._previous: payload}, dict.fromkeys(senders, len(payload))
+        )
+        shares = {self._own: own, self._other: self._received(INTEGERS, incoming, own)}
+        for outsider in senders[1:]:
+            term = INTEGERS.from_bytes(incoming[outsider], values.shape)
+            shares[2] = wide.add(shares[2], term)
+        return shares
+
+    async def multiply(
+        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
+    ) -> Components[D]:
+        """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
+        i, j = self._own, self._other
+        # Bracketed for two ring products in place of three.
+        crossed = ring.add(
+            ring.multiply(x[i], ring.add(y[i], y[j])),
+            ring.multiply(x[j], y[i]),
+        )
+        own = ring.add(crossed, self._zero(ring, crossed.shape))
+        payload = ring.to_bytes(own)
+        incoming = await exchange(kind, {self._previous: payload}, {self._next: len(payload)})
+        return {i: own, j: self._received(ring, incoming, own)}
+
+    async def summands(
+        self, x: Components[np.uint64]
+    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+        """Share the bits of A = x_0 + x_1, which member 0 knows, and of B = x_2.
+
+        B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
+        A is shared as (r, A xor r, 0), with r from k_0, which members 0 and 2 hold.
+        """
+        shape = (64 * x[self._own].shape[0], (x[self._own].shape[1] + 7) // 8)
+        nothing: PackedBits = np.zeros(shape, dtype=np.uint8)
+        a = dict.fromkeys((self._own, self._other), nothing)
+        b = dict.fromkeys((self._own, self._other), nothing)
+        if 0 in a:
+            a[0] = self._keystreams[0].draw(shape, BITS.dtype)
+        if self._own == 0:
+            a[1] = a[0] ^ bit_planes(wide.add(x[0], x[1]))
+            await exchange(Kind.SUMMAND, {self._next: BITS.to_bytes(a[1])}, {})
+        elif self._own == 1:
+            incoming = await exchange(Kind.SUMMAND, {}, {self._previous: nothing.size})
+            a[1] = BITS.from_bytes(incoming[self._previous], shape)
+        else:
+            await exchange(Kind.SUMMAND, {}, {})
+        if 2 in b:
+            b[2] = bit_planes(x[2])
+        return a, b
+
+    async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
+        """Reveal x: x_i goes to member i + 1, which misses just that.
+
+        Parties outside get x_0 + x_1 + r from member 0 and x_2 - r from member 1, with r from k_1:
+        two numbers that tell x and nothing of its shares.
+        """
+        payload = ring.to_bytes(x[self._own])
+        outgoing = {self._next: payload}
+        if self._outsiders and 1 in x:
+            mask = self._keystreams[1].draw(shape, ring.dtype)
+            part = ring.add(ring.add(x[0], x[1]), mask) if 0 in x else ring.subtract(x[2], mask)
+            outgoing.update(dict.fromkeys(self._outsiders, ring.to_bytes(part)))
+        incoming = await exchange(Kind.OPENING, outgoing, {self._previous: len(payload)})
+        missing = ring.from_bytes(incoming[self._previous], shape)
+        return ring.add(ring.add(x[self._own], x[self._other]), missing)
+
+    def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
+        """Return alpha_i = F(k_i) - F(k_{i+1}); the three of them sum to zero."""
+        plus = self._keystreams[self._own].draw(shape, ring.dtype)
+        minus = self._keystreams[self._other].draw(shape, ring.dtype)
+        return ring.subtract(plus, minus)
+
+    def _received(
+        self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
+    ) -> NDArray[D]:
+        """Return component i + 1 as member i + 1 sent it."""
+        return ring.from_bytes(incoming[self._next], own.shape)
+
+
+class Outsider:
+    """A party outside the committee.
+
+    Parameters
+    ----------
+    committee
+        The names of the members.
+    inputs
+        The keystreams common with members 0 and 1, that mask this party's inputs.
+    """
+
+    def __init__(self, committee: Committee, inputs: Sequence[Keystream]) -> None:
+        self._committee = committee
+        self._inputs = inputs
+
+    async def share(self, values: Limbs) -> Components[np.uint64]:
+        """Send x - r_0 - r_1 to members 1 and 2; member 0 draws r_0, member 1 draws r_1."""
+        rest = values
+        for keystream in self._inputs:
+            rest = wide.subtract(rest, keystream.draw(values.shape, INTEGERS.dtype))
+        holders = [self._committee[1], self._committee[2]]
+        await exchange(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
+        return {}
+
+    async def multiply(
+        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
+    ) -> Components[D]:
+        """Pass the round."""
+        await exchange(kind, {}, {})
+        return {}
+
+    async def summands(
+        self, x: Components[np.uint64]
+    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+        """Pass the round."""
+        await exchange(Kind.SUMMAND, {}, {})
+        return {}, {}
+
+    async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
+        """Add up the two parts that members 0 and 1 send."""
+        size = ring.dtype.itemsize * int(np.prod(shape))
+        senders = self._committee[:2]
+        incoming = await exchange(Kind.OPENING, {}, dict.fromkeys(senders, size))
+        first, second = (ring.from_bytes(incoming[sender], shape) for sender in senders)
+        return ring.add(first, second)
+
+
+def held_by(member: int) -> tuple[int, int]:
+    """Return the components that a member holds, its own first."""
+    return member, (member + 1) % 3
