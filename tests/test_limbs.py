@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulation import wrapped
 
 from securefedyj import limbs as wide
-
-
-def wrapped(value: int, limbs: int) -> int:
-    """The two's complement value of any integer, by the definition."""
-    half = 1 << (64 * limbs - 1)
-    return (value + half) % (2 * half) - half
 
 
 def integers(limbs: int) -> st.SearchStrategy[int]:

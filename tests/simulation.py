@@ -1,0 +1,98 @@
+"""Consortia to run programs in, for tests."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from securefedyj import limbs as wide
+from securefedyj.engines import Engine, replicated
+from securefedyj.engines.clear import Clear
+from securefedyj.messages import Kind, Message
+from securefedyj.party import Party
+from securefedyj.runtime.inprocess import run
+
+Program = Callable[[Engine, str], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """Who takes part, who computes, and who has data."""
+
+    parties: tuple[str, ...]
+    committee: tuple[str, str, str]
+    silos: tuple[str, ...]
+
+
+THREE = Consortium(("ana", "bob", "cem"), ("ana", "bob", "cem"), ("ana", "bob", "cem"))
+FIVE = Consortium(
+    ("ana", "bob", "cem", "dua", "eva"), ("dua", "ana", "cem"), ("ana", "bob", "cem", "dua", "eva")
+)
+TWO = Consortium(("ana", "bob", "coordinator"), ("ana", "bob", "coordinator"), ("ana", "bob"))
+CONSORTIA = {"three": THREE, "five": FIVE, "two": TWO}
+
+
+@dataclass
+class Recorder:
+    """An observer that keeps every message."""
+
+    messages: list[Message] = field(default_factory=list)
+
+    def __call__(self, message: Message) -> Iterable[Message]:
+        self.messages.append(message)
+        return [message]
+
+    def payloads(self, kind: Kind) -> list[bytes]:
+        return [message.payload for message in self.messages if message.kind & kind]
+
+
+async def clear_engine(name: str, consortium: Consortium) -> Engine:
+    return Clear(name, consortium.parties)
+
+
+async def replicated_engine(name: str, consortium: Consortium) -> Engine:
+    return await replicated.connect(name, consortium.parties, consortium.committee)
+
+
+ENGINES = {"clear": clear_engine, "replicated": replicated_engine}
+
+
+def assemble(program: Program, consortium: Consortium, engine: str) -> list[Party[Any]]:
+    """The parties, each about to connect its engine and run the program with it."""
+
+    async def connected(name: str) -> Any:
+        return await program(await ENGINES[engine](name, consortium), name)
+
+    session = secrets.token_bytes(16)
+    return [
+        Party(name, consortium.parties, connected(name), session=session, parameters=b"agreed upon")
+        for name in consortium.parties
+    ]
+
+
+def simulate(
+    program: Program,
+    consortium: Consortium = THREE,
+    engine: str = "replicated",
+    observe: Callable[[Message], Iterable[Message]] | None = None,
+) -> list[Any]:
+    return run(assemble(program, consortium, engine), observe)
+
+
+def wrapped(value: int, limbs: int) -> int:
+    """The two's complement value of any integer, by the definition."""
+    half = 1 << (64 * limbs - 1)
+    return (value + half) % (2 * half) - half
+
+
+def split(values: list[int], consortium: Consortium, limbs: int) -> Mapping[str, wide.Limbs]:
+    """Random inputs of the silos that sum to the given values; none for parties without data."""
+    *others, last = consortium.silos
+    parts = {
+        silo: [wrapped(secrets.randbits(64 * limbs), limbs) for _ in values] for silo in others
+    }
+    parts[last] = [
+        wrapped(value - sum(terms), limbs)
+        for value, *terms in zip(values, *parts.values(), strict=True)
+    ]
+    return {silo: wide.from_ints(part, limbs) for silo, part in parts.items()}
