@@ -1,0 +1,214 @@
+"""What one party sees tells nothing: its view is noise, whatever the inputs.
+
+A view is what a party receives, together with what it knows: all it can draw from keys it holds,
+and the components it holds. Three things must look uniform:
+
+- each payload;
+- the difference of any two payloads, else a mask was used twice;
+- the difference of a payload and anything known, else the mask was no secret.
+
+In a product the masked term is no simple function of the view, so there the masks alpha_i
+themselves stand in for the payloads as well. Inputs are constant, so that a leak is a pattern.
+
+Excluded are only greetings, which are public, and openings: an opened value and the components
+that a member holds determine the one it receives, so there is nothing to hide.
+
+The tests draw real randomness. The threshold is exceeded by chance once in 10^12.
+"""
+
+from collections import defaultdict
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from simulation import FIVE, THREE, Recorder, simulate
+
+from securefedyj import limbs as wide
+from securefedyj.engines.additive import bit_planes
+from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.engines.replicated.shares import Member, Outsider
+from securefedyj.messages import Kind
+from securefedyj.rounds import together
+
+THRESHOLD = chi2.isf(1e-12, df=255)
+LIMBS, SIZE = 4, 500
+INPUTS = {"zeros": 0, "huge": (1 << 255) - 1}
+
+
+def looks_uniform(data: bytes) -> bool:
+    """Pearson's test of the bytes against the uniform distribution.
+
+    It needs five in each of 256 classes; shorter data must at least not repeat a few bytes.
+    """
+    if len(data) < 5 * 256:
+        return len(data) < 8 or len(set(data)) > min(len(data), 256) / 4
+    counts = np.bincount(np.frombuffer(data, np.uint8), minlength=256)
+    expected = len(data) / 256
+    return float(((counts - expected) ** 2).sum() / expected) < THRESHOLD
+
+
+def unrelated(first: bytes, second: bytes) -> bool:
+    """Whether the differences of the common part are noise, in either ring and with either sign."""
+    length = min(len(first), len(second)) // 8 * 8
+    a, b = (np.frombuffer(data[:length], np.uint64)[None] for data in (first, second))
+    return all(looks_uniform(d.tobytes()) for d in (a ^ b, wide.subtract(a, b), wide.add(a, b)))
+
+
+def findings(labelled: list[tuple[str, bytes]], known: list[bytes]) -> set[tuple[str, str]]:
+    """What is not noise among the labelled payloads of one view, and why."""
+    found = set()
+    for label, payload in labelled:
+        if not looks_uniform(payload):
+            found.add((label, "not uniform"))
+        if not all(unrelated(payload, other) for other in known):
+            found.add((label, "mask known"))
+    for (label, first), (other, second) in combinations(labelled, 2):
+        if not unrelated(first, second):
+            found.add((max(label, other), "mask used twice"))
+    return found
+
+
+def leaks(consortium, value, monkeypatch):
+    """Run all operations on inputs all equal to `value`; return what in any view is not noise."""
+    recorder = Recorder()
+    drawn, masks = defaultdict(list), defaultdict(list)
+
+    def draw(self, shape, dtype, original=Keystream.draw):
+        numbers = original(self, shape, dtype)
+        drawn[self].append(numbers.tobytes())
+        return numbers
+
+    def zero(self, ring, shape, original=Member._zero):
+        alpha = original(self, ring, shape)
+        masks[self._previous].append(("alpha", alpha.tobytes()))
+        return alpha
+
+    async def program(engine, name):
+        own = wide.from_ints([value] * SIZE, LIMBS)
+        x = await engine.share(own, size=SIZE, limbs=LIMBS)
+        y = await engine.share(own, size=SIZE, limbs=LIMBS)
+        xx, xy = await together(engine.multiply(x, x), engine.multiply(x, y))
+        difference = xx - xy
+        signs = await engine.negative(difference)
+        bits = await engine.bits(x)
+        await engine.open_bits(signs)
+        await engine.open_bits(bits[:2])
+        held = [*x.components.values(), *difference.components.values()]
+        return engine._role, [bit_planes(c).tobytes() for h in held for c in (h, wide.negate(h))]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keystream, "draw", draw)
+        patch.setattr(Member, "_zero", zero)
+        results = simulate(program, consortium, observe=recorder)
+    found = set()
+    for receiver, (role, held) in zip(consortium.parties, results, strict=True):
+        received = [
+            (str(message.kind), message.payload)
+            for message in recorder.messages
+            if message.recipient == receiver and not message.kind & (Kind.HELLO | Kind.OPENING)
+        ]
+        streams = [*getattr(role, "_keystreams", {}).values(), *role._inputs]
+        drawable = [numbers for stream in streams for numbers in drawn[stream]]
+        found |= findings(received, drawable + held) | findings(masks[receiver], drawable)
+    return found
+
+
+@pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
+@pytest.mark.parametrize("value", INPUTS.values(), ids=INPUTS)
+def test_the_view_of_every_party_is_noise(consortium, value, monkeypatch):
+    assert leaks(consortium, value, monkeypatch) == set()
+
+
+class NoMask:
+    """A keystream that hides nothing."""
+
+    def draw(self, shape, dtype):
+        return np.zeros(shape, dtype)
+
+
+def no_alpha(self, ring, shape):
+    return np.zeros(shape, ring.dtype)
+
+
+def alpha_that_the_receiver_knows(self, ring, shape):
+    # Member i - 1, who receives the result, holds k_i too.
+    return self._keystreams[self._own].draw(shape, ring.dtype)
+
+
+async def unmasked_summands(self, x, original=Member.summands):
+    keystreams, self._keystreams = self._keystreams, dict.fromkeys(self._keystreams, NoMask())
+    result = await original(self, x)
+    self._keystreams = keystreams
+    return result
+
+
+async def unmasked_input(self, values, original=Outsider.share):
+    self._inputs = [NoMask(), NoMask()]
+    return await original(self, values)
+
+
+def keystream_that_begins_anew(self, shape, dtype, original=Keystream.draw):
+    return original(Keystream(id(self).to_bytes(32, "little")), shape, dtype)
+
+
+BROKEN = {
+    "no alpha": (THREE, Member, "_zero", no_alpha, ("INPUT", "not uniform")),
+    "no alpha in products": (FIVE, Member, "_zero", no_alpha, ("CARRY", "not uniform")),
+    "alpha known": (
+        THREE, Member, "_zero", alpha_that_the_receiver_knows, ("INPUT", "mask known"),
+    ),
+    "alpha known in products": (
+        FIVE, Member, "_zero", alpha_that_the_receiver_knows, ("alpha", "mask known"),
+    ),
+    "summand unmasked": (THREE, Member, "summands", unmasked_summands, ("SUMMAND", "mask known")),
+    "keystream reused": (
+        THREE, Keystream, "draw", keystream_that_begins_anew, ("INPUT", "mask used twice"),
+    ),
+    "outsider unmasked": (FIVE, Outsider, "share", unmasked_input, ("INPUT", "not uniform")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_engine_is_caught(fault, monkeypatch):
+    consortium, owner, name, replacement, leak = BROKEN[fault]
+    monkeypatch.setattr(owner, name, replacement)
+    assert leak in leaks(consortium, 0, monkeypatch)
+
+
+def test_two_runs_on_the_same_data_have_no_payload_in_common():
+    async def program(engine, name):
+        x = await engine.share(wide.from_ints(range(200), 2), size=200, limbs=2)
+        await engine.open_bits(await engine.negative(await engine.multiply(x, x)))
+        await engine.open(x)
+
+    runs = []
+    for _ in range(2):
+        recorder = Recorder()
+        simulate(program, FIVE, observe=recorder)
+        runs.append({m.payload for m in recorder.messages if m.kind != Kind.HELLO})
+    assert len(runs[0]) > 20
+    assert not runs[0] & runs[1]
+
+
+def test_parties_outside_see_an_opened_value_and_nothing_of_its_components():
+    """Each of the two parts that they receive is noise, also beside any component."""
+    recorder = Recorder()
+
+    async def program(engine, name):
+        x = await engine.share(None, size=SIZE, limbs=LIMBS)
+        return await engine.open(x), list(x.components.values())
+
+    results = simulate(program, FIVE, observe=recorder)
+    components = [component.tobytes() for _, held in results for component in held]
+    assert not results[0][0].any()
+    for outsider in ("bob", "eva"):
+        parts = [
+            message.payload
+            for message in recorder.messages
+            if message.recipient == outsider and message.kind == Kind.OPENING
+        ]
+        assert len(parts) == 2
+        for part in parts:
+            assert looks_uniform(part)
+            assert all(unrelated(part, component) for component in components)
