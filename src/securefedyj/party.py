@@ -23,7 +23,8 @@ from securefedyj.rounds import Exchange, Incoming, exchange
 
 R = TypeVar("R")
 
-# A silo outside the committee takes part in few rounds of an exchange; this leaves it ample room.
+# How far a party that waits for nobody may run ahead: many exchanges of about 20 rounds. Programs
+# open something in each exchange, and everybody waits for that.
 MAX_AHEAD = 256
 
 
@@ -75,21 +76,21 @@ class Party(Generic[R]):
         self._coroutine = self._greet_and_run(hashlib.sha256(parameters).digest())
         self._current: Exchange | None = None
         self._inbox: dict[tuple[int, str], Message] = {}
-        self._results: list[R] = []
+        self._returned: list[R] = []  # empty until the program returns
 
     @property
     def done(self) -> bool:
         """Whether the program has ended, well or not."""
-        return bool(self._results) or self.error is not None
+        return bool(self._returned) or self.error is not None
 
     @property
     def result(self) -> R:
         """What the program returned; raises the error that ended it."""
         if self.error is not None:
             raise self.error
-        if not self._results:
+        if not self._returned:
             raise RuntimeError(f"Party {self.name} is not done; it is in round {self.rounds}.")
-        return self._results[0]
+        return self._returned[0]
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ class Party(Generic[R]):
         try:
             request = self._coroutine.send(incoming)
         except StopIteration as stop:
-            self._results.append(stop.value)
+            self._returned.append(stop.value)
             return
         if not isinstance(request, Exchange):
             raise TypeError("A program may await engine operations only, nothing with a clock.")

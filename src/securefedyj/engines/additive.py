@@ -85,7 +85,7 @@ class Additive(Shared):
         return self._map(lambda _, x: wide.shift_left(x, bits))
 
     def __getitem__(self, index: Index) -> "Additive":
-        """The values at a slice or an array of indices."""
+        """The values at a slice, or at an array of positions or of truth values."""
         picked = np.arange(self._size)[index]
         if picked.ndim != 1:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")

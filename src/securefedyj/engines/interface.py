@@ -22,7 +22,7 @@ from securefedyj.limbs import Limbs
 Public: TypeAlias = int | Limbs
 """One public integer for all values, or a vector of them of the same shape."""
 
-Index: TypeAlias = slice | NDArray[np.integer[Any]]
+Index: TypeAlias = slice | NDArray[np.integer[Any]] | NDArray[np.bool_]
 
 
 class Secret:
@@ -67,8 +67,6 @@ class Secret:
     def __ge__(self, other: object) -> bool:
         self._refuse()
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 class Shared(Secret, ABC):
     """A shared vector of `size` integers modulo 2^(64 * limbs), in two's complement."""
@@ -103,7 +101,7 @@ class Shared(Secret, ABC):
 
     @abstractmethod
     def __getitem__(self, index: Index) -> "Shared":
-        """The values at a slice or an array of indices."""
+        """The values at a slice, or at an array of positions or of truth values."""
 
     @abstractmethod
     def _concatenated(self, others: "Sequence[Shared]") -> "Shared":

@@ -39,15 +39,15 @@ def run(
 def _raise_first_error(parties: Sequence[Party[R]]) -> None:
     """Raise the error that stopped the others, or say who waits for whom."""
     errors = [party.error for party in parties if party.error is not None]
-    for error in sorted(errors, key=lambda error: isinstance(error, PartyStopped)):
-        raise error
-    waiting = [
-        f"{party.name} waits in round {party.rounds} for {', '.join(party.waiting_for)}"
-        for party in parties
-        if not party.done
-    ]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, PartyStopped))
+    waiting = [party for party in parties if not party.done]
     if waiting:
-        stalled = Stalled("No message is in flight, but " + "; ".join(waiting) + ".")
-        for party in parties:
+        who = [
+            f"{party.name} waits in round {party.rounds} for {', '.join(party.waiting_for)}"
+            for party in waiting
+        ]
+        stalled = Stalled("No message is in flight, but " + "; ".join(who) + ".")
+        for party in waiting:
             party.stop(stalled)
         raise stalled

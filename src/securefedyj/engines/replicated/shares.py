@@ -2,7 +2,7 @@
 
 Araki, Furukawa, Lindell, Nof and Ohara, "High-throughput semi-honest secure three-party
 computation with an honest majority", CCS 2016. A value is x = x_0 + x_1 + x_2 in a ring; member i
-holds x_i and x_{i+1} (indices modulo 3), so no member knows x and any two do. Likewise
+holds x_i and x_{i+1} (indices modulo 3), so any two members know x and no single one does. Likewise
 there are three keys, and member i holds k_i and k_{i+1}.
 
 The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.engines.additive import PackedBits, bit_planes
+from securefedyj.engines.additive import PackedBits, bit_planes, packed_size
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.limbs import Limbs
 from securefedyj.messages import Kind
@@ -100,9 +100,8 @@ class Member:
         outsiders: Sequence[str],
         inputs: Sequence[Keystream],
     ) -> None:
-        self._own, self._other = held = held_by(index)
-        if keystreams.keys() != set(held):
-            raise ValueError(f"Member {index} must have the keystreams {held}.")
+        # The components and keys that this member holds: i and i + 1.
+        self._own, self._other = index, (index + 1) % 3
         self._next = committee[(index + 1) % 3]
         self._previous = committee[(index - 1) % 3]
         self._keystreams = keystreams
@@ -152,7 +151,8 @@ class Member:
         B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
         A is shared as (r, A xor r, 0), with r from k_0, which members 0 and 2 hold.
         """
-        shape = (64 * x[self._own].shape[0], (x[self._own].shape[1] + 7) // 8)
+        limbs, size = x[self._own].shape
+        shape = (64 * limbs, packed_size(size))
         nothing: PackedBits = np.zeros(shape, dtype=np.uint8)
         a = dict.fromkeys((self._own, self._other), nothing)
         b = dict.fromkeys((self._own, self._other), nothing)
@@ -244,8 +244,3 @@ class Outsider:
         incoming = await exchange(Kind.OPENING, {}, dict.fromkeys(senders, size))
         first, second = (ring.from_bytes(incoming[sender], shape) for sender in senders)
         return ring.add(first, second)
-
-
-def held_by(member: int) -> tuple[int, int]:
-    """Return the components that a member holds, its own first."""
-    return member, (member + 1) % 3
