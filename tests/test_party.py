@@ -120,6 +120,16 @@ def forge_from(sender, change):
     return observe
 
 
+def test_a_message_for_somebody_else_is_refused():
+    ana, bob, cem = assemble(with_inputs(THREE), THREE, "replicated")
+    (to_bob,) = (message for message in ana.start() if message.recipient == "bob")
+    cem.receive(to_bob)
+    with pytest.raises(ProtocolError, match="HELLO of round 0 from ana is addressed to bob"):
+        _ = cem.result
+    for party in (ana, bob):
+        party.stop(RuntimeError("not needed"))
+
+
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 def test_the_order_of_delivery_does_not_matter(consortium, seed):
