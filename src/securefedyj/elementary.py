@@ -1,0 +1,76 @@
+"""log1p and the exponential from +, -, *, / and rounding alone: the same bits on every machine.
+
+The exact sums of a silo depend on nothing but its values, as long as every silo computes the
+same residual for the same value. NumPy's own exp and log1p do not promise that: which library
+or vector unit computes them, and so their last bit, differs between machines. IEEE 754 fixes
+the result of every operation used here.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# ln 2 = LN2_HIGH + LN2_LOW; the high part has 21 trailing zero bits, so that its product with
+# an exponent is exact.
+LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+
+# atanh(s) = s (1 + s^2/3 + s^4/5 + ...), for |s| <= 3 - 2 sqrt(2).
+_ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
+
+# phi_3(r) = sum_j r^j/(j+3)!, for |r| <= ln(2)/2.
+# Eleven terms are right to 2^-53 in phi_1 and phi_2, which take r^2 and r of it.
+_PHI3 = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
+
+
+def log1p(x: Array) -> Array:
+    """log(1 + x) for x >= 0, to within two units of the last place."""
+    mantissa, exponent = np.frexp(1 + x)
+    # 1 + x = m 2^e with m between sqrt(1/2) and sqrt(2).
+    small = mantissa < 0.7071067811865476
+    mantissa = np.where(small, 2 * mantissa, mantissa)
+    exponent = np.where(small, exponent - 1, exponent).astype(np.float64)
+    # What 1 + x lost in rounding. Where e = 0, x itself is used and nothing is lost.
+    lost = np.where(x < 1, x - ((1 + x) - 1), 1 - ((1 + x) - x)) / (1 + x)
+    near = exponent == 0
+    s = np.where(near, x, mantissa - 1) / np.where(near, 2 + x, mantissa + 1)
+    log = exponent * LN2_LOW + np.where(near, 0.0, lost) + _twice_atanh(s)
+    return exponent * LN2_HIGH + log
+
+
+def _twice_atanh(s: Array) -> Array:
+    s2 = s * s
+    series = np.full_like(s, _ATANH[0])
+    for c in _ATANH[1:]:
+        series *= s2
+        series += c
+    return 2 * s * series
+
+
+def phi12(r: Array) -> tuple[Array, Array]:
+    """(e^r - 1)/r and (e^r - 1 - r)/r^2 for |r| <= ln(2)/2, right also at r = 0."""
+    phi2 = r * _PHI3[0]
+    phi2 += _PHI3[1]
+    for c in _PHI3[2:]:
+        phi2 *= r
+        phi2 += c
+    phi2 *= r
+    phi2 += 0.5
+    phi1 = phi2 * r
+    phi1 += 1.0
+    return phi1, phi2
+
+
+def reduce_exponent(z: Array) -> tuple[Array, Array]:
+    """2^n and r with e^z = 2^n e^r and |r| <= ln(2)/2, for |z| < 700."""
+    n = np.rint(z * LOG2_E)
+    r = z - n * LN2_HIGH
+    r -= n * LN2_LOW
+    n += 1023.0
+    return (n.astype(np.int64) << 52).view(np.float64), r

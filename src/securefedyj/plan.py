@@ -1,0 +1,186 @@
+"""From public values to bit widths: on which grid a silo rounds, and how wide the sums become.
+
+Everything here follows from the agreed bounds of a feature, the total number of its values n,
+and the lambdas of the search, which are all public. So all parties make the same plan, and no
+plan tells anything about the data.
+
+Why no admissible data can overflow a plan. Write L_max = log(1 + |bound|) for a side,
+z = u L_max for its exponent, and z+ for max(z, 0). For every value inside the bounds
+
+    |y| <= min(L_max, 1/|u|) e^{z+}             since (e^z - 1)/u is L times the mean of
+                                                e^{zt} over t in [0, 1], and <= e^{z+}/|u|,
+    |d| <= min(L_max^2/2, L_max/|u|) e^{z+}     since d is L^2 times the integral of t e^{zt},
+
+and on a decaying side, where z+ = 0, the residuals obey |r_y| = w/|u| <= 1/|u| and
+|r_d| = (w/|u|)(L + 1/|u|) <= 1/u^2, because e^{uL}(L + 1/|u|) falls with L. Rounding to a grid
+keeps a bound that is a power of two. So with |y| <= 2^b_y, |d| <= 2^b_d, |phi| <= 2^b_phi (as
+integers on their grids) and n values:
+
+    |S_y| <= n 2^b_y,   S_yy <= n 2^2b_y,   |S_yd| <= n 2^(b_y + b_d),
+    0 <= V = n S_yy - S_y^2 <= n^2 2^2b_y,
+    |K| = |n S_yd - S_y S_d| <= n^2 2^(b_y + b_d)                       (Cauchy-Schwarz),
+    |D| = |S_phi V - n K 2^shift| <= n^3 (2^(b_phi + 2b_y) + 2^(b_y + b_d + shift)),
+
+and D is the widest number of the protocol; one more bit holds its sign. The bounds are taken
+with a margin of 2^-20 for the rounding of float64 arithmetic on y and d, which is far smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.elementary import LOG2_E, Array, log1p
+from securefedyj.search import Limits
+from securefedyj.yeojohnson import DECAYING_BELOW
+
+Integers = NDArray[np.int64]
+
+# Bits behind the binary point of y and d at the smallest that e^{uL} can get.
+PRECISION = 60
+# Bits behind the binary point of phi.
+PHI_PRECISION = 52
+# The range of lambda ends where |u| L_max log2(e), the exponent of w = e^{uL}, reaches this.
+EXPONENT_BUDGET = 256
+# |x| up to which values are admitted where nothing else was agreed.
+DEFAULT_BOUND = float(2**20)
+
+_MARGIN = 1 + 2.0**-20
+
+
+class Domain(NamedTuple):
+    """The agreed bounds of each feature: lower <= x <= upper."""
+
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def from_bounds(
+        cls, bounds: None | Sequence[float] | Sequence[Sequence[float]], n_features: int
+    ) -> Domain:
+        """None (|x| <= 2^20), one (lower, upper) for all features, or one pair per feature."""
+        if bounds is None:
+            bounds = (-DEFAULT_BOUND, DEFAULT_BOUND)
+        pairs = np.asarray(bounds, dtype=np.float64)
+        if pairs.shape != (2,) and pairs.shape != (n_features, 2):
+            raise ValueError(
+                f"bounds must be None, one (lower, upper) or {n_features} pairs of them, one per "
+                f"feature; got an array of shape {pairs.shape}"
+            )
+        lower, upper = np.broadcast_to(pairs, (n_features, 2)).T.copy()
+        wrong = ~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper))
+        if wrong.any():
+            j = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"bounds of feature {j} must be finite with lower < upper, "
+                f"got ({lower[j]:g}, {upper[j]:g})"
+            )
+        return cls(lower, upper)
+
+    def take(self, features: NDArray[np.intp]) -> Domain:
+        return Domain(self.lower[features], self.upper[features])
+
+    def L_max(self) -> tuple[Array, Array]:
+        """The largest log(1+|x|) among values >= 0 and among values < 0; 0 if there are none."""
+        return log1p(np.maximum(self.upper, 0.0)), log1p(np.maximum(-self.lower, 0.0))
+
+    def limits(self) -> Limits:
+        """The range of lambda: |u| L_max log2(e) <= EXPONENT_BUDGET on both sides."""
+        positive, negative = (
+            EXPONENT_BUDGET / (np.maximum(L, 2.0**-40) * LOG2_E) for L in self.L_max()
+        )
+        return Limits(np.maximum(-positive, 2 - negative), np.minimum(positive, 2 + negative))
+
+
+class SidePlan(NamedTuple):
+    """What one side of a feature needs; numbers of bits."""
+
+    y_bits: Integers  # of the largest |y|, as an integer on the grid of the plan
+    d_bits: Integers
+    spare: Integers  # the side may round to a grid that is coarser by as much
+
+
+class Plan(NamedTuple):
+    """Grids and widths for pairs of a feature and a lambda; numbers of bits."""
+
+    grid: Integers  # y and d are rounded to multiples of 2^-grid
+    positive: SidePlan
+    negative: SidePlan
+    sum_bits: Integers  # of the widest number of the protocol, its sign included
+
+    @property
+    def limbs(self) -> Integers:
+        """64-bit words that hold every number of the protocol: the ring is Z_2^(64 limbs)."""
+        return -(-self.sum_bits // 64)
+
+    def take(self, pairs: NDArray[np.intp]) -> Plan:
+        return Plan(
+            self.grid[pairs],
+            SidePlan(*(part[pairs] for part in self.positive)),
+            SidePlan(*(part[pairs] for part in self.negative)),
+            self.sum_bits[pairs],
+        )
+
+
+def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
+    """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
+    L_positive, L_negative = domain.L_max()
+    sides = ((L_positive, lmbda), (L_negative, 2 - lmbda))
+    decay = [_decay_bits(L, u) for L, u in sides]
+    grid = PRECISION + np.maximum(*decay)
+    positive, negative = (
+        SidePlan(
+            grid + _magnitude_bits(*_y_bound(L, u)),
+            grid + _magnitude_bits(*_d_bound(L, u)),
+            grid - PRECISION - bits,
+        )
+        for (L, u), bits in zip(sides, decay, strict=True)
+    )
+    y_bits = np.maximum(positive.y_bits, negative.y_bits)
+    d_bits = np.maximum(positive.d_bits, negative.d_bits)
+    phi_bits = PHI_PRECISION + _exponent(np.maximum(L_positive, L_negative) * _MARGIN)
+    n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
+    widest = np.maximum(phi_bits + 2 * y_bits, PHI_PRECISION + y_bits + d_bits)
+    return Plan(grid, positive, negative, 3 * n_bits + widest + 2)
+
+
+def decaying(u: Array) -> NDArray[np.bool_]:
+    """Where y piles up at -side/u and is kept as constant + residual."""
+    return u <= DECAYING_BELOW
+
+
+def _decay_bits(L: Array, u: Array) -> Integers:
+    """How far w = e^{uL} can fall below 1, in bits, on a decaying side."""
+    bits = np.ceil(np.maximum(-u * L, 0.0) * (LOG2_E * _MARGIN))
+    return np.where(decaying(u), bits, 0.0).astype(np.int64)
+
+
+def _y_bound(L: Array, u: Array) -> tuple[Array, Array]:
+    """(a, z) with |y| <= a e^z, and the same for the residual of a decaying side."""
+    inverse = _reciprocal(u)
+    return np.where(decaying(u), inverse, np.minimum(L, inverse)), np.maximum(u * L, 0.0)
+
+
+def _d_bound(L: Array, u: Array) -> tuple[Array, Array]:
+    """(a, z) with |d| <= a e^z, and the same for the residual of a decaying side."""
+    inverse = _reciprocal(u)
+    a = np.minimum(L * L / 2, L * inverse)
+    return np.where(decaying(u), inverse * inverse, a), np.maximum(u * L, 0.0)
+
+
+def _magnitude_bits(a: Array, z: Array) -> Integers:
+    """b with a e^z <= 2^b; a side without values does not count."""
+    bits = _exponent(np.maximum(a, 2.0**-20) * _MARGIN) + np.ceil(z * LOG2_E * _MARGIN)
+    return bits.astype(np.int64)
+
+
+def _reciprocal(u: Array) -> Array:
+    return 1 / np.maximum(np.abs(u), 2.0**-20)
+
+
+def _exponent(a: Array) -> Integers:
+    """The least b with a < 2^b."""
+    return np.frexp(a)[1].astype(np.int64)
