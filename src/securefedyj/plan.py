@@ -59,7 +59,7 @@ class Domain(NamedTuple):
 
     @classmethod
     def from_bounds(
-        cls, bounds: None | Sequence[float] | Sequence[Sequence[float]], n_features: int
+        cls, bounds: Sequence[float] | Sequence[Sequence[float]] | None, n_features: int
     ) -> Domain:
         """None (|x| <= 2^20), one (lower, upper) for all features, or one pair per feature."""
         if bounds is None:
@@ -109,6 +109,7 @@ class Plan(NamedTuple):
     grid: Integers  # y and d are rounded to multiples of 2^-grid
     positive: SidePlan
     negative: SidePlan
+    v_bits: Integers  # of V = n S_yy - S_y^2
     sum_bits: Integers  # of the widest number of the protocol, its sign included
 
     @property
@@ -121,6 +122,7 @@ class Plan(NamedTuple):
             self.grid[pairs],
             SidePlan(*(part[pairs] for part in self.positive)),
             SidePlan(*(part[pairs] for part in self.negative)),
+            self.v_bits[pairs],
             self.sum_bits[pairs],
         )
 
@@ -144,7 +146,7 @@ def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     phi_bits = PHI_PRECISION + _exponent(np.maximum(L_positive, L_negative) * _MARGIN)
     n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
     widest = np.maximum(phi_bits + 2 * y_bits, PHI_PRECISION + y_bits + d_bits)
-    return Plan(grid, positive, negative, 3 * n_bits + widest + 2)
+    return Plan(grid, positive, negative, 2 * (n_bits + y_bits), 3 * n_bits + widest + 2)
 
 
 def decaying(u: Array) -> NDArray[np.bool_]:

@@ -24,6 +24,15 @@ class Bracket(NamedTuple):
     lower: Array
     upper: Array
 
+    def take(self, features: NDArray[np.intp]) -> Bracket:
+        """The brackets of some of the features."""
+        return Bracket(*(part[features] for part in self))
+
+    def put(self, features: NDArray[np.intp], brackets: Bracket) -> None:
+        """Replace the brackets of some of the features."""
+        for part, values in zip(self, brackets, strict=True):
+            part[features] = values
+
     @classmethod
     def start(cls, n_features: int) -> Bracket:
         return cls(np.zeros(n_features), np.full(n_features, -np.inf), np.full(n_features, np.inf))
@@ -34,6 +43,12 @@ class Limits(NamedTuple):
 
     lowest: ArrayLike = -np.inf
     highest: ArrayLike = np.inf
+
+    def take(self, features: NDArray[np.intp]) -> Limits:
+        """The limits of some of the features."""
+        return Limits(
+            *(part if np.ndim(part) == 0 else np.asarray(part)[features] for part in self)
+        )
 
 
 UNLIMITED = Limits()
@@ -94,6 +109,11 @@ class Speculation:
     @property
     def points(self) -> Array:
         return self.tree.value
+
+    def take(self, features: NDArray[np.intp]) -> Speculation:
+        """The speculation on some of the features."""
+        tree = Bracket(*(part[:, features] for part in self.tree))
+        return Speculation(self.levels, tree, self.limits.take(features))
 
     @staticmethod
     def child(node: NDArray[np.intp], delta: ArrayLike) -> NDArray[np.intp]:

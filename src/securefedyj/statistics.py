@@ -50,7 +50,7 @@ class _Shelf(NamedTuple):
     """Rows of L = log(1+|x|), each of one feature and one sign, padded to the same length."""
 
     L: Array
-    count: Integers
+    held: Integers
 
 
 class SiloStatistics:
@@ -83,17 +83,21 @@ class SiloStatistics:
         self._first: Index = np.searchsorted(
             self._feature[self._order], np.arange(self.n_features + 1)
         )
+        self._phi = self._phi_digits()
 
-    def phi_sum(self, limbs: int) -> Limbs:
-        """S_phi of every feature, on the grid 2^-PHI_PRECISION."""
+    def phi_sum(self, features: Index, limbs: int) -> Limbs:
+        """S_phi of the features, on the grid 2^-PHI_PRECISION."""
+        return wide.from_digits(self._phi[:, features], 31, limbs)
+
+    def _phi_digits(self) -> Integers:
+        """S_phi of all features in two digits of 31 bits: L < 2^10 leaves room for 2^32 values."""
         digits = np.zeros((2, self.n_features), dtype=np.int64)
         for number, shelf in enumerate(self._shelves):
             rows = self._shelf == number
-            # L < 2^10, so that halves of 31 bits leave room for 2^32 values.
             integers = np.rint(shelf.L * 2.0**PHI_PRECISION).astype(np.int64)
             halves = np.stack([integers & (2**31 - 1), integers >> 31]).sum(axis=2)
             np.add.at(digits.T, self._feature[rows], (self._sign[rows] * halves).T)
-        return wide.from_digits(digits, 31, limbs)
+        return digits
 
     def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
@@ -141,7 +145,7 @@ class SiloStatistics:
                     _RESIDUALS[kind_],
                     pair[task],
                     shelf.L[place],
-                    shelf.count[place],
+                    shelf.held[place],
                     u[task],
                     plan.grid[pair[task]] - _DIGIT * skip,
                     (ny, nd, skip),
@@ -153,7 +157,7 @@ class _Task(NamedTuple):
     residuals: Callable[[Array, Array], tuple[Array, Array]]
     pair: Index
     L: Array
-    count: Integers
+    held: Integers
     u: Array
     grid: Integers
     digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
@@ -166,8 +170,8 @@ class _Task(NamedTuple):
         """
         rows, columns = self.L.shape
         y, d = self.residuals(self.L, self.u[:, None])
-        if np.any(self.count < columns):
-            present = np.arange(columns) < self.count[:, None]
+        if np.any(self.held < columns):
+            present = np.arange(columns) < self.held[:, None]
             y *= present
             d *= present
         ny, nd, _ = self.digits
@@ -196,7 +200,7 @@ class _Totals:
 
     def add(self, task: _Task) -> None:
         (ny, nd, skip), gram = task.digits, task.gram(self._scratch)
-        np.add.at(self.count, task.pair, task.count)
+        np.add.at(self.count, task.pair, task.held)
         np.add.at(self.y[:, skip : skip + ny], task.pair, gram[:, 0, 1 : 1 + ny])
         np.add.at(self.d[:, skip : skip + nd], task.pair, gram[:, 0, 1 + ny :])
         for a in range(ny):
@@ -357,7 +361,7 @@ def _shelve(rows: list[Array]) -> Iterator[_Shelf]:
 
 def _check_bounds(X: Array, domain: Domain, names: list[str]) -> None:
     """Raise `OutOfBounds` for the first feature with a value outside its bounds."""
-    outside = (X < domain.lower) | (X > domain.upper) | np.isinf(X)
+    outside = (domain.lower > X) | (domain.upper < X) | np.isinf(X)
     if outside.any():
         j = int(np.flatnonzero(outside.any(axis=0))[0])
         raise OutOfBounds(

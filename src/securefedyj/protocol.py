@@ -1,0 +1,245 @@
+"""SecureFedYJ, the program that every party runs: the paper's algorithm 3.
+
+It knows the engine only by its interface, and the silo only by its exact sums. Everything it
+opens goes into the transcript, and the result is computed from the transcript alone.
+
+Differences from the paper: several steps share an exchange (`search.speculate`); the sums are
+exact integers; mean and variance are opened to the precision of the answer and no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj import limbs as wide
+from securefedyj.agreement import Agreement
+from securefedyj.engines import Engine, Shared, concatenate
+from securefedyj.limbs import Limbs
+from securefedyj.plan import PHI_PRECISION, Domain, Integers, make_plan
+from securefedyj.rounds import together
+from securefedyj.search import Bracket, Signs, Speculation, exp_update, finished, speculate
+from securefedyj.statistics import SiloStatistics
+from securefedyj.transcript import (
+    MAGNITUDE_STEP,
+    Counts,
+    Moments,
+    Step,
+    Transcript,
+    lowest_opened,
+)
+from securefedyj.yeojohnson import Array
+
+Index = NDArray[np.intp]
+
+# Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
+PAIRS_AT_ONCE = 1 << 18
+
+Progress = Callable[[int, int], None]
+
+
+async def secure_fed_yj(
+    engine: Engine,
+    silo: SiloStatistics | None,
+    agreement: Agreement,
+    progress: Progress | None = None,
+) -> Transcript:
+    """Fit all features; every party returns the same transcript.
+
+    ``silo`` is None at a party that computes but has no data. ``progress`` is called with the
+    number of steps that are done and the largest number there can be.
+    """
+    transcript = Transcript(agreement)
+    everything = np.arange(len(agreement.features))
+    n = await _open_counts(engine, silo, len(everything))
+    transcript.reveals.append(Counts(everything, n))
+    size = max(1, PAIRS_AT_ONCE // (2**agreement.levels_per_exchange - 1))
+    batches = [everything[i : i + size] for i in range(0, len(everything), size)]
+    for number, features in enumerate(batches):
+        run = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
+        await run.search(agreement, transcript, progress, number, len(batches))
+        await run.open_moments(transcript)
+    transcript.result = transcript.compute_result()
+    return transcript
+
+
+async def _open_counts(engine: Engine, silo: SiloStatistics | None, size: int) -> Integers:
+    """n of each feature: how many values all silos have together."""
+    own = None if silo is None else wide.from_digits(silo.count[None], 62, 1)
+    counts = await engine.open(await engine.share(own, size=size, limbs=1))
+    return np.asarray(counts[0], dtype=np.int64)
+
+
+class _Batch(NamedTuple):
+    """The features that share their exchanges, at one party."""
+
+    engine: Engine
+    silo: SiloStatistics | None
+    domain: Domain
+    features: Index
+    n: Integers
+
+    async def search(
+        self,
+        agreement: Agreement,
+        transcript: Transcript,
+        progress: Progress | None,
+        number: int,
+        batches: int,
+    ) -> None:
+        """Find lambda* of each feature: signs of the score, each followed by ExpUpdate."""
+        max_steps = agreement.max_steps
+        limits = self.domain.limits()
+        bracket = Bracket.start(len(self.features))
+        for step in range(0, max_steps, agreement.levels_per_exchange):
+            active = np.flatnonzero(~finished(bracket) & (self.n > 1))
+            if not len(active):
+                break
+            levels = min(agreement.levels_per_exchange, max_steps - step)
+            tree = speculate(bracket.take(active), levels, limits.take(active))
+            path = await self._walk_by_width(active, tree)
+            for level in range(levels):
+                now = ~finished(bracket.take(active))
+                where, delta = active[now], path[level][now]
+                transcript.reveals.append(
+                    Step(step + level, self.features[where], bracket.value[where], delta)
+                )
+                bracket.put(where, exp_update(bracket.take(where), delta, limits.take(where)))
+            if progress is not None:
+                progress(number * max_steps + step + levels, batches * max_steps)
+
+    async def _walk_by_width(self, active: Index, tree: Speculation) -> Signs:
+        """Signs on the path of each feature; features with rings of one width go together."""
+        nodes, size = tree.points.shape
+        plan = make_plan(
+            self.domain.take(np.tile(active, nodes)),
+            np.tile(self.n[active], nodes),
+            tree.points.ravel(),
+        )
+        width = _ring(plan.limbs.reshape(nodes, size).max(axis=0))
+        groups = [np.flatnonzero(width == limbs) for limbs in np.unique(width)]
+        walks = await together(
+            *(self._walk(active[g], tree.take(g), int(width[g[0]])) for g in groups)
+        )
+        path = np.zeros((tree.levels, size), dtype=np.int8)
+        for group, signs in zip(groups, walks, strict=True):
+            path[:, group] = signs
+        return path
+
+    async def _walk(self, chosen: Index, tree: Speculation, limbs: int) -> Signs:
+        """One exchange: signs at all points under sharing, then open those on the path.
+
+        Signs off the path stay shared, so that what is opened does not depend on how many
+        levels share an exchange.
+        """
+        nodes, size = tree.points.shape
+        pairs = np.tile(chosen, nodes)
+        S_y, S_d, S_yy, S_yd, S_phi = await self._share_sums(pairs, tree.points.ravel(), limbs)
+        n = self._n(pairs, limbs)
+        V, K = await self._variance_and_covariance(S_y, S_d, S_yy, S_yd, n)
+        # Delta = sign(S_phi V - n K): the derivative of the log-likelihood, times V > 0.
+        score = await self.engine.multiply(S_phi, V) - (K * n << PHI_PRECISION)
+        shrink = await self.engine.negative(score)
+
+        path = np.zeros((tree.levels, size), dtype=np.int8)
+        node = np.zeros(size, dtype=np.intp)
+        for level in range(tree.levels):
+            now = np.flatnonzero(~finished(tree.at(node)))
+            if not len(now):
+                break
+            opened = await self.engine.open_bits(shrink[node[now] * size + now])
+            path[level, now] = 1 - 2 * opened.astype(np.int8)
+            node = tree.child(node, path[level])
+        return path
+
+    async def open_moments(self, transcript: Transcript) -> None:
+        """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""
+        lmbda = transcript.search_state().value[self.features]
+        chosen = np.flatnonzero(self.n > 0)
+        plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
+        width = _ring(plan.limbs)
+        groups = [np.flatnonzero(width == limbs) for limbs in np.unique(width)]
+        opened = await together(
+            *(
+                self._moments(chosen[g], lmbda[chosen[g]], int(width[g[0]]), plan.take(g).v_bits)
+                for g in groups
+            )
+        )
+        for group, moments in zip(groups, opened, strict=True):
+            transcript.reveals.append(Moments(self.features[chosen[group]], *moments))
+
+    async def _moments(
+        self, chosen: Index, lmbda: Array, limbs: int, v_bits: Integers
+    ) -> tuple[Integers, list[int], list[int]]:
+        """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
+        S_y, _, S_yy, *_ = await self._share_sums(chosen, lmbda, limbs)
+        n = self._n(chosen, limbs)
+        V = S_yy * n - await self.engine.multiply(S_y, S_y)
+        thresholds = range(MAGNITUDE_STEP, int(v_bits.max()) + 1, MAGNITUDE_STEP)
+        below = concatenate([V - (1 << bits) for bits in thresholds])
+        small, V_bits, y_bits = await together(
+            self.engine.negative(below), self.engine.bits(V), self.engine.bits(S_y)
+        )
+        reached = 1 - (await self.engine.open_bits(small)).reshape(-1, len(chosen))
+        magnitude = reached.sum(axis=0).astype(np.int64)
+        V_low, y_low = lowest_opened(magnitude)
+        positions = np.arange(64 * limbs)[:, None]
+        top = MAGNITUDE_STEP * (magnitude + 1)
+        V_chosen = (positions >= V_low) & (positions < top)
+        y_chosen = positions >= y_low
+        V_opened, y_opened = await together(
+            self.engine.open_bits(V_bits[V_chosen]), self.engine.open_bits(y_bits[y_chosen])
+        )
+        return (
+            magnitude,
+            _integers(V_opened, V_chosen, V_low, signed=False),
+            _integers(y_opened, y_chosen, y_low, signed=True),
+        )
+
+    async def _share_sums(self, chosen: Index, lmbda: Array, limbs: int) -> list[Shared]:
+        """[[S_y]], [[S_d]], [[S_yy]], [[S_yd]], [[S_phi]] over all silos."""
+        own: Limbs | None = None
+        if self.silo is not None:
+            plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda)
+            features = self.features[chosen]
+            sums = self.silo.sums(features, lmbda, plan, limbs)
+            own = np.concatenate([*sums, self.silo.phi_sum(features, limbs)], axis=1)
+        size = len(chosen)
+        shared = await self.engine.share(own, size=5 * size, limbs=limbs)
+        return [shared[i * size : (i + 1) * size] for i in range(5)]
+
+    async def _variance_and_covariance(
+        self, S_y: Shared, S_d: Shared, S_yy: Shared, S_yd: Shared, n: Limbs
+    ) -> tuple[Shared, Shared]:
+        """V = n S_yy - S_y^2 and K = n S_yd - S_y S_d, in one round."""
+        size = S_y.size
+        products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, S_d]))
+        return S_yy * n - products[:size], S_yd * n - products[size:]
+
+    def _n(self, chosen: Index, limbs: int) -> Limbs:
+        return wide.from_digits(self.n[None, chosen], 62, limbs)
+
+
+def _integers(
+    opened: NDArray[np.uint8], chosen: NDArray[np.bool_], low: Integers, *, signed: bool
+) -> list[int]:
+    """The opened bits as integers, shifted right by ``low``; bits below were not opened."""
+    bits = np.zeros(chosen.shape, dtype=np.uint8)
+    bits[chosen] = opened
+    limbs = len(bits) // 64
+    data = np.packbits(bits.T, axis=1, bitorder="little")
+    values = [int.from_bytes(row.tobytes(), "little") for row in data]
+    width = 64 * limbs
+    return [
+        (value - (1 << width) if signed and value >> (width - 1) else value) >> int(shift)
+        for value, shift in zip(values, low, strict=True)
+    ]
+
+
+def _ring(limbs: Integers) -> Integers:
+    """Round up to few distinct widths: features with rings of one width are computed together."""
+    widths = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64])
+    return widths[np.searchsorted(widths, limbs)]

@@ -1,0 +1,112 @@
+"""A whole consortium on this machine: every party runs the real program."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from securefedyj.agreement import Agreement
+from securefedyj.engines import Engine
+from securefedyj.engines.clear import Clear
+from securefedyj.engines.replicated import connect
+from securefedyj.messages import SESSION_BYTES
+from securefedyj.party import Party
+from securefedyj.plan import Plan
+from securefedyj.protocol import secure_fed_yj
+from securefedyj.runtime import inprocess
+from securefedyj.statistics import Index, SiloStatistics, Sums
+from securefedyj.transcript import Transcript
+from securefedyj.yeojohnson import Array
+
+
+class Cost(NamedTuple):
+    """What a run took."""
+
+    rounds: int
+    bytes_sent: dict[str, dict[str, int]]
+    """By each party to each of its peers, headers included."""
+    seconds_local: float
+    """Spent on the exact sums, all silos together."""
+    seconds_secure: float
+    """Spent on everything else."""
+
+
+def committee_of(engine: str, parties: Sequence[str]) -> tuple[str, ...]:
+    """Who computes: three with "replicated", everybody otherwise."""
+    if engine == "clear":
+        return tuple(parties)
+    if len(parties) < 3:
+        raise ValueError(
+            f"{len(parties)} parties cannot keep secrets from each other with engine {engine!r}: "
+            "it needs three, because what two compute together each of them can undo. Add a "
+            "computing party without data, such as a coordinator: fit([X_1, X_2, None])."
+        )
+    return tuple(parties[:3] if engine == "replicated" else parties)
+
+
+def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Transcript, Cost]:
+    """Run all parties of an agreement, each with its own table or None."""
+    clock = _Clock()
+    session = secrets.token_bytes(SESSION_BYTES)
+    parties = [
+        Party(
+            name,
+            agreement.parties,
+            run_party(name, agreement, table, clock),
+            session=session,
+            parameters=agreement.to_bytes(),
+        )
+        for name, table in zip(agreement.parties, tables, strict=True)
+    ]
+    start = time.perf_counter()
+    transcripts = inprocess.run(parties)
+    seconds = time.perf_counter() - start
+    cost = Cost(
+        max(party.rounds for party in parties),
+        {party.name: dict(party.bytes_sent) for party in parties},
+        clock.seconds,
+        seconds - clock.seconds,
+    )
+    return transcripts[0], cost
+
+
+async def run_party(
+    name: str, agreement: Agreement, table: Array | None, clock: _Clock | None = None
+) -> Transcript:
+    """One party's whole run: check its own data, then connect, then fit."""
+    silo = None
+    if table is not None:
+        silo = TimedStatistics(table, agreement, clock or _Clock())
+    engine: Engine
+    if agreement.engine == "clear":
+        engine = Clear(name, agreement.parties)
+    else:
+        a, b, c = agreement.committee
+        engine = await connect(name, agreement.parties, (a, b, c))
+    return await secure_fed_yj(engine, silo, agreement)
+
+
+class _Clock:
+    """Adds up the time spent on local sums."""
+
+    seconds = 0.0
+
+
+class TimedStatistics(SiloStatistics):
+    """Statistics that say how long they take: the protocol itself reads no clock."""
+
+    def __init__(self, table: Array, agreement: Agreement, clock: _Clock) -> None:
+        self._clock = clock
+        start = time.perf_counter()
+        super().__init__(np.asarray(table), agreement.domain, list(agreement.features))
+        clock.seconds += time.perf_counter() - start
+
+    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+        start = time.perf_counter()
+        sums = super().sums(feature, lmbda, plan, limbs)
+        self._clock.seconds += time.perf_counter() - start
+        return sums

@@ -1,0 +1,371 @@
+"""What a run revealed, in order; the result that follows from it; and the audit of both.
+
+Three things are opened, and nothing else: how many values each feature has, the signs of the
+search, and mean and variance at the end. The result is computed from the transcript alone
+(`Transcript.compute_result`), and the audit goes the other way: it recomputes every sign from
+the result (the paper's proposition 4.1), so the signs told nothing that the result does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import expm1, log, log1p, sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.agreement import Agreement
+from securefedyj.plan import Integers, make_plan
+from securefedyj.search import Bracket, Signs, at_bound, exp_update, recover_path
+from securefedyj.yeojohnson import Array, Standardization
+
+Index = NDArray[np.intp]
+
+FORMAT = 1
+
+# Magnitudes of variances are told in steps of so many bits, and this many bits are opened below.
+MAGNITUDE_STEP = 8
+VARIANCE_BITS = 52
+# S_y is opened down to this many bits below its standard deviation.
+MEAN_BITS = 44
+
+
+class Counts(NamedTuple):
+    """n of each feature: the number of values that all silos have together."""
+
+    features: Index
+    n: Integers
+
+
+class Step(NamedTuple):
+    """One step of the search: the sign of the score of each feature at its lambda."""
+
+    step: int
+    features: Index
+    lmbda: Array
+    delta: Signs
+
+
+class Moments(NamedTuple):
+    """V = n S_yy - S_y^2 and S_y at lambda*, as integers on the grid of the plan.
+
+    V lies in [2^(8 magnitude), 2^(8 magnitude + 8)), or below 256 where the magnitude is 0.
+    Both come without their lowest bits, `lowest_opened` many.
+    """
+
+    features: Index
+    magnitude: Integers
+    V: list[int]
+    S_y: list[int]
+
+
+Reveal = Counts | Step | Moments
+
+
+class Result(NamedTuple):
+    """The fit: what everybody is meant to learn, one entry per feature."""
+
+    lmbda: Array
+    mean: Array
+    var: Array
+    n: Integers
+    at_bound: NDArray[np.bool_]
+    constant: NDArray[np.bool_]
+    standardization: Standardization
+
+
+def lowest_opened(magnitude: Integers) -> tuple[Integers, Integers]:
+    """The lowest bits of V and of S_y that are opened, by the magnitude of V.
+
+    From V >= 2^(8m) follows sqrt(V) >= 2^(4m), which is n times the standard deviation.
+    """
+    return (
+        np.maximum(MAGNITUDE_STEP * (magnitude + 1) - VARIANCE_BITS, 0),
+        np.maximum(MAGNITUDE_STEP * magnitude // 2 - MEAN_BITS, 0),
+    )
+
+
+@dataclass
+class Transcript:
+    """Everything that one run revealed, to all parties alike."""
+
+    agreement: Agreement
+    reveals: list[Reveal] = field(default_factory=list)
+    result: Result | None = None
+
+    @property
+    def n_features(self) -> int:
+        return len(self.agreement.features)
+
+    def search_state(self) -> Bracket:
+        """Where the signs so far have led each feature."""
+        limits = self.agreement.domain.limits()
+        state = Bracket.start(self.n_features)
+        for reveal in self.reveals:
+            if isinstance(reveal, Step):
+                where = reveal.features
+                state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
+        return state
+
+    def compute_result(self) -> Result:
+        """The fit, from what was revealed and nothing else."""
+        p = self.n_features
+        state, limits = self.search_state(), self.agreement.domain.limits()
+        n = np.zeros(p, dtype=np.int64)
+        moments: dict[int, tuple[int, int, int]] = {}
+        for reveal in self.reveals:
+            if isinstance(reveal, Counts):
+                n[reveal.features] = reveal.n
+            elif isinstance(reveal, Moments):
+                rows = zip(
+                    reveal.features.tolist(),
+                    reveal.magnitude.tolist(),
+                    reveal.V,
+                    reveal.S_y,
+                    strict=True,
+                )
+                moments.update({j: (m, V, S_y) for j, m, V, S_y in rows})
+        grid = make_plan(self.agreement.domain, n, state.value).grid
+        result = Result(
+            state.value.copy(),
+            np.zeros(p),
+            np.zeros(p),
+            n,
+            at_bound(state, limits),
+            np.ones(p, dtype=bool),
+            Standardization(np.zeros(p), np.ones(p)),
+        )
+        for j, opened in moments.items():
+            _fill(result, j, int(grid[j]), *opened)
+        result.lmbda[result.constant] = 1.0
+        result.at_bound[result.constant] = False
+        return result
+
+    def audit(self) -> Audit:
+        """Recompute from the result what was revealed on the way to it."""
+        return Audit(self, list(_findings(self)))
+
+    def write(self, path: Path | str) -> None:
+        """Write the transcript as JSON lines: the agreement, the reveals in order, the result."""
+        with open(path, "w", encoding="utf-8") as file:
+            for line in self.to_lines():
+                file.write(json.dumps(line) + "\n")
+
+    @classmethod
+    def read(cls, path: Path | str) -> Transcript:
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file if line.strip()]
+        return cls.from_lines(lines)
+
+    def to_lines(self) -> Iterator[dict[str, Any]]:
+        yield {"transcript": FORMAT, "agreement": self.agreement.to_json()}
+        for reveal in self.reveals:
+            yield {"reveal": type(reveal).__name__.lower(), **_plain(reveal)}
+        if self.result is not None:
+            yield {"result": _plain(self.result)}
+
+    @classmethod
+    def from_lines(cls, lines: list[dict[str, Any]]) -> Transcript:
+        """Read what `to_lines` gives; raises TranscriptError for anything else."""
+        if not lines or lines[0].get("transcript") != FORMAT:
+            raise TranscriptError(f"this is no transcript of format {FORMAT}")
+        transcript = cls(Agreement.from_json(lines[0]["agreement"]))
+        for number, line in enumerate(lines[1:], start=2):
+            try:
+                if "result" in line:
+                    transcript.result = _read_result(line["result"])
+                else:
+                    transcript.reveals.append(_read_reveal(dict(line)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise TranscriptError(
+                    f"line {number} is no reveal of this protocol: {error}"
+                ) from None
+        return transcript
+
+
+class TranscriptError(ValueError):
+    """A transcript that cannot be read, or that holds something the protocol does not reveal."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The outcome of an audit: what does not follow from the result, if anything."""
+
+    transcript: Transcript = field(repr=False)
+    findings: list[str]
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    def statement(self) -> str:
+        """What was revealed to whom, for a reader who must answer for the data."""
+        agreement, result = self.transcript.agreement, self.transcript.result
+        signs = np.zeros(self.transcript.n_features, dtype=int)
+        for reveal in self.transcript.reveals:
+            if isinstance(reveal, Step):
+                np.add.at(signs, reveal.features, 1)
+        lines = [
+            "What this run revealed",
+            "",
+            f"Parties: {', '.join(agreement.parties)}. Engine: {agreement.engine}.",
+            *_ENGINE_WORDS[agreement.engine],
+            "To every party, and to nobody else, for each feature:",
+            "  - the number of its values over all silos together;",
+            "  - the signs of the search, which follow from lambda;",
+            "  - lambda, mean and variance of the transformed feature: the result.",
+            "No value, no sum and no count of a single silo was revealed.",
+            "",
+            f"Audit: {'passed' if self.passed else 'FAILED'}.",
+            *(f"  - {finding}" for finding in self.findings[:20]),
+        ]
+        if len(self.findings) > 20:
+            lines.append(f"  - and {len(self.findings) - 20} more findings")
+        if result is not None:
+            lines += ["", f"{'feature':<32} {'values':>9} {'signs':>6} {'lambda':>14}"]
+            for name, n, count, lmbda in zip(
+                agreement.features, result.n, signs, result.lmbda, strict=True
+            ):
+                lines.append(f"{name[:32]:<32} {n:>9} {count:>6} {lmbda:>14.8g}")
+        return "\n".join(lines)
+
+
+_ENGINE_WORDS = {
+    "clear": ["This engine keeps NOTHING secret: every party saw the sums of every silo."],
+    "replicated": [
+        "Secret sharing among the three members of the committee; it holds unless two of the",
+        "three put their shares together.",
+    ],
+    "mpyc": [
+        "Secret sharing among all parties; it holds unless a majority of them put their shares",
+        "together.",
+    ],
+}
+
+
+def _findings(transcript: Transcript) -> Iterator[str]:
+    result, agreement = transcript.result, transcript.agreement
+    if result is None:
+        yield "the transcript ends without a result"
+        return
+    names, p = agreement.features, transcript.n_features
+    recomputed = transcript.compute_result()
+    for name, ours, theirs in zip(Result._fields[:6], recomputed[:6], result[:6], strict=True):
+        for j in np.flatnonzero(np.asarray(ours) != np.asarray(theirs)):
+            yield f"feature {names[j]!r}: {name} does not follow from what was revealed"
+    limits = agreement.domain.limits()
+    # A constant feature has the score 0 everywhere, which counts as +1: its search ends at the
+    # upper edge, whatever its value.
+    ends = np.where(result.constant, limits.highest, result.lmbda)
+    path = recover_path(ends, agreement.max_steps, limits, result.at_bound | result.constant)
+    searched = result.n > 1
+    seen = np.zeros((agreement.max_steps, p), dtype=bool)
+    counted, opened = np.zeros(p, dtype=int), np.zeros(p, dtype=int)
+    for reveal in transcript.reveals:
+        if isinstance(reveal, Counts):
+            np.add.at(counted, reveal.features, 1)
+        elif isinstance(reveal, Moments):
+            np.add.at(opened, reveal.features, 1)
+            yield from _moment_findings(reveal, names)
+        else:
+            for j, lmbda, delta in zip(*(a.tolist() for a in reveal[1:]), strict=True):
+                where = f"feature {names[j]!r}, step {reveal.step + 1}"
+                if not 0 <= reveal.step < agreement.max_steps or path.signs[reveal.step, j] == 0:
+                    yield f"{where}: a sign was revealed that the search does not need"
+                elif seen[reveal.step, j]:
+                    yield f"{where}: more than one sign was revealed"
+                elif path.points[reveal.step, j] != lmbda or path.signs[reveal.step, j] != delta:
+                    yield f"{where}: the sign {delta:+d} at {lmbda!r} does not follow from lambda"
+                else:
+                    seen[reveal.step, j] = True
+    for step, j in zip(*np.nonzero((path.signs != 0) & searched & ~seen), strict=True):
+        yield f"feature {names[j]!r}, step {step + 1}: a sign of the search is missing"
+    for what, times, wanted in (("count", counted, np.ones(p)), ("moments", opened, result.n > 0)):
+        for j in np.flatnonzero(times != wanted):
+            yield f"feature {names[j]!r}: {what} revealed {times[j]} times, not {int(wanted[j])}"
+
+
+def _moment_findings(reveal: Moments, names: tuple[str, ...]) -> Iterator[str]:
+    low, _ = lowest_opened(reveal.magnitude)
+    for j, m, V, shift in zip(
+        reveal.features.tolist(), reveal.magnitude.tolist(), reveal.V, low.tolist(), strict=True
+    ):
+        smallest = 0 if m == 0 else 1 << (MAGNITUDE_STEP * m)
+        if not smallest <= V << shift < 1 << (MAGNITUDE_STEP * (m + 1)):
+            yield f"feature {names[j]!r}: the variance is not of the magnitude that was revealed"
+
+
+def _fill(result: Result, j: int, grid: int, magnitude: int, V: int, S_y: int) -> None:
+    """Mean, variance, center and width of one feature, from exact integers."""
+    V_low, y_low = (int(low[0]) for low in lowest_opened(np.array([magnitude])))
+    n = int(result.n[j])
+    # What was not opened is taken at the middle of its range.
+    V, S_y = (V << V_low) + (1 << V_low >> 1), (S_y << y_low) + (1 << y_low >> 1)
+    mean = Fraction(S_y, n << grid)
+    variance = V / (n * n << 2 * grid)
+    lmbda = float(result.lmbda[j])
+    u = lmbda if mean >= 0 else 2 - lmbda
+    # 1 + u |mean| is (1 + |c|)^u at the center c; exact, since it may be tiny.
+    growth = Fraction(u) * abs(mean)
+    if abs(growth) < Fraction(1, 10**8):
+        L = float(abs(mean))
+    elif growth > -0.5:
+        L = log1p(float(growth)) / u
+    else:
+        L = log(float(1 + growth)) / u
+    center = expm1(L) if mean >= 0 else -expm1(L)
+    result.constant[j] = V == 0
+    result.standardization.center[j] = center
+    if result.constant[j]:
+        result.mean[j], result.var[j] = center, 0.0
+        result.standardization.width[j] = 1 / (1 + abs(center))
+    else:
+        result.mean[j], result.var[j] = float(mean), variance
+        result.standardization.width[j] = sqrt(variance) / float(1 + growth)
+
+
+def _plain(values: Any) -> dict[str, Any]:
+    """A named tuple as what JSON can hold; integers of any size as hexadecimal."""
+    out: dict[str, Any] = {}
+    for name, value in values._asdict().items():
+        if isinstance(value, Standardization):
+            out |= _plain(value)
+        elif isinstance(value, np.ndarray):
+            out[name] = value.tolist()
+        elif isinstance(value, list):
+            out[name] = [hex(v) for v in value]
+        else:
+            out[name] = value
+    return out
+
+
+def _read_reveal(line: dict[str, Any]) -> Reveal:
+    kind = line.pop("reveal")
+    kinds = {cls.__name__.lower(): cls for cls in (Counts, Step, Moments)}
+    if kind not in kinds or set(line) != set(kinds[kind]._fields):
+        raise ValueError(f"unknown reveal {kind!r} of {', '.join(sorted(line))}")
+    features = np.array(line["features"], dtype=np.intp)
+    if kind == "counts":
+        return Counts(features, np.array(line["n"], dtype=np.int64))
+    if kind == "step":
+        delta = np.array(line["delta"], dtype=np.int8)
+        return Step(int(line["step"]), features, np.array(line["lmbda"], dtype=float), delta)
+    return Moments(
+        features,
+        np.array(line["magnitude"], dtype=np.int64),
+        [int(v, 16) for v in line["V"]],
+        [int(v, 16) for v in line["S_y"]],
+    )
+
+
+def _read_result(data: dict[str, Any]) -> Result:
+    center, width = (np.array(data[name], dtype=float) for name in Standardization._fields)
+    lmbda, mean, var = (np.array(data[name], dtype=float) for name in ("lmbda", "mean", "var"))
+    at_edge, constant = (np.array(data[name], dtype=bool) for name in ("at_bound", "constant"))
+    n = np.array(data["n"], dtype=np.int64)
+    return Result(lmbda, mean, var, n, at_edge, constant, Standardization(center, width))
