@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 an error told in one sentence, 2 wrong usage, 130 interrup
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -20,17 +21,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is returned."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return int(options.run(options))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"securefedyj: {error}", file=sys.stderr)
         return FAILED
-    return OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_audit(commands)
     return parser
 
 
@@ -52,12 +53,42 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         type=Path,
         default=Path("out"),
         metavar="FOLDER",
-        help="where demo.png is saved (default: %(default)s)",
+        help="where demo.png and transcript.jsonl are saved (default: %(default)s)",
     )
     parser.set_defaults(run=_run_demo)
 
 
-def _run_demo(options: argparse.Namespace) -> None:
+def _run_demo(options: argparse.Namespace) -> int:
     from securefedyj import demo  # scikit-learn's datasets take a while to import
 
     demo.run(options.output)
+    return OK
+
+
+def _add_audit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "check that a run revealed nothing that does not follow from its result"
+    parser = commands.add_parser(
+        "audit",
+        help=summary,
+        description=summary.capitalize() + ", and say what was revealed to whom. "
+        "The exit code is 0 if the transcript passes and 1 if it does not.",
+    )
+    parser.add_argument(
+        "transcript", type=Path, metavar="FILE", help="a transcript.jsonl that a run has written"
+    )
+    parser.add_argument("--json", action="store_true", help="findings as JSON, for a script")
+    parser.set_defaults(run=_run_audit)
+
+
+def _run_audit(options: argparse.Namespace) -> int:
+    from securefedyj.transcript import Transcript
+
+    try:
+        audit = Transcript.read(options.transcript).audit()
+    except ValueError as error:
+        raise ValueError(f"{options.transcript}: {error}") from error
+    if options.json:
+        print(json.dumps({"passed": audit.passed, "findings": audit.findings}))
+    else:
+        print(audit.statement())
+    return OK if audit.passed else FAILED

@@ -213,13 +213,14 @@ class Audit:
         lines = [
             "What this run revealed",
             "",
-            f"Parties: {', '.join(agreement.parties)}. Engine: {agreement.engine}.",
+            f"Parties: {', '.join(agreement.parties)}. Committee: {', '.join(agreement.committee)}.",
+            f"Engine: {agreement.engine}.",
             *_ENGINE_WORDS[agreement.engine],
-            "To every party, and to nobody else, for each feature:",
+            "",
+            "Opened to every party, and to nobody else, for each feature:",
             "  - the number of its values over all silos together;",
             "  - the signs of the search, which follow from lambda;",
             "  - lambda, mean and variance of the transformed feature: the result.",
-            "No value, no sum and no count of a single silo was revealed.",
             "",
             f"Audit: {'passed' if self.passed else 'FAILED'}.",
             *(f"  - {finding}" for finding in self.findings[:20]),
@@ -238,12 +239,12 @@ class Audit:
 _ENGINE_WORDS = {
     "clear": ["This engine keeps NOTHING secret: every party saw the sums of every silo."],
     "replicated": [
-        "Secret sharing among the three members of the committee; it holds unless two of the",
-        "three put their shares together.",
+        "No value, no sum and no count of a single silo was revealed: they were shared among",
+        "the three members of the committee, of whom no one alone can put them together.",
     ],
     "mpyc": [
-        "Secret sharing among all parties; it holds unless a majority of them put their shares",
-        "together.",
+        "No value, no sum and no count of a single silo was revealed: they were shared among",
+        "all parties, of whom no minority can put them together.",
     ],
 }
 

@@ -1,0 +1,49 @@
+"""Write the measured tables into the README, from the JSON files that `make bench` saves.
+
+Each table stands between two comments that name its file and its heading is left alone:
+
+    <!-- table: bench.json -->
+    ...
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import pooled
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "bench.json": lambda data: pooled.table(data["results"]),
+}
+
+
+def fill(text: str, folder: Path) -> str:
+    """The text with every table made anew whose file is in the folder."""
+
+    def replaced(match: re.Match[str]) -> str:
+        path = folder / match["name"]
+        if not path.exists():
+            return match[0]
+        body = TABLES[match["name"]](json.loads(path.read_text()))
+        return f"<!-- table: {match['name']} -->\n{body}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (?P<name>\S+) -->\n.*?<!-- end -->", replaced, text, flags=re.S)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=Path("out"))
+    parser.add_argument("--readme", type=Path, default=Path("README.md"))
+    arguments = parser.parse_args()
+    text = arguments.readme.read_text(encoding="utf-8")
+    arguments.readme.write_text(fill(text, arguments.results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
