@@ -1,7 +1,11 @@
-"""Settings shared by all tests."""
+"""Settings of the whole suite."""
+
+from __future__ import annotations
+
+import os
 
 from hypothesis import settings
 
-# Deadlines measure the machine, not the code.
-settings.register_profile("securefedyj", deadline=None, max_examples=50)
-settings.load_profile("securefedyj")
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")

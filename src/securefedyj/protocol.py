@@ -9,7 +9,6 @@ exact integers; mean and variance are opened to the precision of the answer and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,30 +37,24 @@ Index = NDArray[np.intp]
 # Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
 
-Progress = Callable[[int, int], None]
-
 
 async def secure_fed_yj(
-    engine: Engine,
-    silo: SiloStatistics | None,
-    agreement: Agreement,
-    progress: Progress | None = None,
+    engine: Engine, silo: SiloStatistics | None, agreement: Agreement
 ) -> Transcript:
     """Fit all features; every party returns the same transcript.
 
-    ``silo`` is None at a party that computes but has no data. ``progress`` is called with the
-    number of steps that are done and the largest number there can be.
+    ``silo`` is None at a party that computes but has no data.
     """
     transcript = Transcript(agreement)
     everything = np.arange(len(agreement.features))
     n = await _open_counts(engine, silo, len(everything))
     transcript.reveals.append(Counts(everything, n))
     size = max(1, PAIRS_AT_ONCE // (2**agreement.levels_per_exchange - 1))
-    batches = [everything[i : i + size] for i in range(0, len(everything), size)]
-    for number, features in enumerate(batches):
-        run = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
-        await run.search(agreement, transcript, progress, number, len(batches))
-        await run.open_moments(transcript)
+    for first in range(0, len(everything), size):
+        features = everything[first : first + size]
+        batch = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
+        await batch.search(agreement, transcript)
+        await batch.open_moments(transcript)
     transcript.result = transcript.compute_result()
     return transcript
 
@@ -82,14 +75,7 @@ class _Batch(NamedTuple):
     features: Index
     n: Integers
 
-    async def search(
-        self,
-        agreement: Agreement,
-        transcript: Transcript,
-        progress: Progress | None,
-        number: int,
-        batches: int,
-    ) -> None:
+    async def search(self, agreement: Agreement, transcript: Transcript) -> None:
         """Find lambda* of each feature: signs of the score, each followed by ExpUpdate."""
         max_steps = agreement.max_steps
         limits = self.domain.limits()
@@ -108,8 +94,6 @@ class _Batch(NamedTuple):
                     Step(step + level, self.features[where], bracket.value[where], delta)
                 )
                 bracket.put(where, exp_update(bracket.take(where), delta, limits.take(where)))
-            if progress is not None:
-                progress(number * max_steps + step + levels, batches * max_steps)
 
     async def _walk_by_width(self, active: Index, tree: Speculation) -> Signs:
         """Signs on the path of each feature; features with rings of one width go together."""

@@ -335,12 +335,14 @@ def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
 
 def _rows_by_sign(X: Array) -> Iterator[tuple[int, int, Array]]:
     """Rows (feature, sign, L) of at most 2048 values of one feature and sign."""
-    for j in range(X.shape[1]):
-        x = X[:, j]
-        for sign, values in ((+1, x[x >= 0]), (-1, -x[x < 0])):
-            L = log1p(values)
-            for first in range(0, len(L), _ROW):
-                yield j, sign, L[first : first + _ROW]
+    columns = max(1, _BLOCK // max(len(X), 1))
+    for left in range(0, X.shape[1], columns):
+        values = np.ascontiguousarray(X[:, left : left + columns].T)
+        for j, (x, L) in enumerate(zip(values, log1p(np.abs(values)), strict=True), start=left):
+            for sign, chosen in ((+1, x >= 0), (-1, x < 0)):
+                side = L[chosen]
+                for first in range(0, len(side), _ROW):
+                    yield j, sign, side[first : first + _ROW]
 
 
 def _shelve(rows: list[Array]) -> Iterator[_Shelf]:

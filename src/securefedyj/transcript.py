@@ -213,8 +213,8 @@ class Audit:
         lines = [
             "What this run revealed",
             "",
-            f"Parties: {', '.join(agreement.parties)}. Committee: {', '.join(agreement.committee)}.",
-            f"Engine: {agreement.engine}.",
+            f"Parties: {', '.join(agreement.parties)}.",
+            f"Engine: {agreement.engine}, computed by {', '.join(agreement.committee)}.",
             *_ENGINE_WORDS[agreement.engine],
             "",
             "Opened to every party, and to nobody else, for each feature:",
