@@ -89,6 +89,8 @@ class _Batch(NamedTuple):
             path = await self._walk_by_width(active, tree)
             for level in range(levels):
                 now = ~finished(bracket.take(active))
+                if not now.any():
+                    break
                 where, delta = active[now], path[level][now]
                 transcript.reveals.append(
                     Step(step + level, self.features[where], bracket.value[where], delta)
