@@ -3,11 +3,15 @@
 A program is a coroutine. When it needs its peers it awaits `exchange`, which hands a
 request to whoever drives the coroutine and comes back with the answers. There is no event loop:
 a `Party` drives one program, and `together` drives several as one.
+
+An engine on a library that talks to the peers by itself awaits `delegate` instead, and the
+library's runtime drives the program. Programs look the same.
 """
 
 import types
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar, overload
 
 from securefedyj.messages import Kind
@@ -41,6 +45,31 @@ def exchange(
     return (yield Exchange(kind, outgoing, expected))
 
 
+Start: TypeAlias = Callable[[], Awaitable[Any]]
+"""Begins some work, without waiting for anything, and returns what to wait for."""
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """Work for another library: to be started in this order, and waited for as a whole.
+
+    The answers come when all of it is done. So the order in which the parties' programs
+    start work depends on the programs alone, never on what happened to arrive first.
+    """
+
+    starts: Sequence[Start]
+
+
+@types.coroutine
+def delegate(start: Start) -> Generator[Delegation, Sequence[Any], Any]:
+    """Let the runtime that drives the program do some work; return its result."""
+    (result,) = yield Delegation([start])
+    return result
+
+
+Request: TypeAlias = Exchange | Delegation
+
+
 @overload
 async def together(
     first: Coroutine[Any, Any, R1], second: Coroutine[Any, Any, R2], /
@@ -62,24 +91,43 @@ async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     what keeps the parties' common keystreams in step.
     """
     results: dict[int, Any] = {}
-    answers: dict[int, Incoming | None] = dict.fromkeys(range(len(coroutines)))
+    answers: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
     try:
         while answers:
-            requests: dict[int, Exchange] = {}
+            requests: dict[int, Request] = {}
             for lane, answer in answers.items():
                 try:
                     requests[lane] = coroutines[lane].send(answer)
                 except StopIteration as stop:
                     results[lane] = stop.value
-            answers = dict(await _merged(requests)) if requests else {}
+            answers = await _merged(requests) if requests else {}
     finally:
         for coroutine in coroutines:
             coroutine.close()
     return tuple(results[lane] for lane in range(len(coroutines)))
 
 
-async def _merged(requests: Mapping[int, Exchange]) -> dict[int, Incoming | None]:
-    """Make one exchange of several, and deal the answers out again."""
+async def _merged(requests: Mapping[int, Request]) -> dict[int, Any]:
+    """Make one request of several, and deal the answers out again."""
+    exchanges = {lane: one for lane, one in requests.items() if isinstance(one, Exchange)}
+    if len(exchanges) == len(requests):
+        return await _merged_exchange(exchanges)
+    delegations = {lane: one for lane, one in requests.items() if isinstance(one, Delegation)}
+    if len(delegations) == len(requests):
+        return await _merged_delegation(delegations)
+    raise TypeError("A program may await operations of one engine only, nothing with a clock.")
+
+
+@types.coroutine
+def _merged_delegation(
+    requests: Mapping[int, Delegation],
+) -> Generator[Delegation, Sequence[Any], dict[int, Any]]:
+    starts = [start for request in requests.values() for start in request.starts]
+    answers: Iterator[Any] = iter((yield Delegation(starts)))
+    return {lane: list(islice(answers, len(requests[lane].starts))) for lane in requests}
+
+
+async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
     kind = Kind(0)
     outgoing: dict[str, list[bytes]] = {}
     expected: dict[str, int] = {}
@@ -93,7 +141,7 @@ async def _merged(requests: Mapping[int, Exchange]) -> dict[int, Incoming | None
     return _dealt(requests, await exchange(kind, joined, expected))
 
 
-def _dealt(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Incoming | None]:
+def _dealt(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
     """Cut each peer's payload into the pieces that the requests waited for, in their order."""
     cursor = dict.fromkeys(incoming, 0)
 
