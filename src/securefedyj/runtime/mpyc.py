@@ -10,6 +10,7 @@ would on a network.
 
 import asyncio
 import importlib.util
+import logging
 import socket
 import sys
 import time
@@ -132,6 +133,7 @@ def _runtime(index: int, parties: int, options: Sequence[str]) -> Any:
             "MPyC was imported before it could be configured; do not import it at the top of the "
             "program's module or of the main module."
         )
+    logging.disable(logging.INFO)
     arguments = sys.argv
     sys.argv = ["mpyc", f"-M{parties}", f"-I{index}", "--no-log", *options]
     try:

@@ -1,0 +1,277 @@
+"""Engine `mpyc` gives the same bits as the others, and its processes come and go in order."""
+
+import asyncio
+import importlib.util
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulation import FIVE, THREE, simulate
+
+from securefedyj import limbs as wide
+from securefedyj.engines import concatenate
+from securefedyj.engines.mpyc import Mpyc
+from securefedyj.rounds import together
+from securefedyj.runtime import mpyc
+
+# Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
+)
+
+WIDTHS = [1, 2, 4, 5]
+REFUSALS = {
+    "does not match": lambda x: x + wide.zeros(2, 4),
+    "is an int or limbs": lambda x: x * x,
+    "not float": lambda x: x * 0.5,
+    "do not go together": lambda x: x + x[:1],
+    "slice or a vector": lambda x: x[0],
+    "does not fit into 128 bits": lambda x: x + (1 << 127),
+    "not fit": lambda x: x * (1 << 200),
+    "must not be negative": lambda x: x << -1,
+    "is secret": bool,
+}
+
+
+def edges_and_more(limbs, seed):
+    """Edges first, then values of all magnitudes."""
+    source = random.Random(seed)
+    bound = 1 << (64 * limbs - 1)
+    drawn = [source.getrandbits(source.randrange(1, 64 * limbs)) for _ in range(3)]
+    return [0, -1, -bound, bound - 1, 1, 1 - bound, *drawn, *(-value for value in drawn)]
+
+
+def small(limbs, size, seed):
+    """Values whose products fit."""
+    source = random.Random(seed)
+    bound = 1 << (32 * limbs - 2)
+    return [source.randrange(-bound, bound) for _ in range(size)]
+
+
+def divided(values, parties, limbs):
+    """Parts for all parties but the last, who has no data, that sum to the values exactly."""
+    source = random.Random(len(values))
+    parts = [[value // 2 + source.randrange(-99, 99) for value in values] for _ in parties[:-2]]
+    rest = [value - sum(terms) for value, *terms in zip(values, *parts, strict=True)]
+    bound = 1 << (64 * limbs - 1)
+    for i, part in enumerate(rest):
+        if not -bound <= part < bound:  # an edge: one party has it all
+            for terms in parts:
+                terms[i] = 0
+            rest[i] = values[i]
+    vectors = [wide.from_ints(part, limbs) for part in [*parts, rest]]
+    return dict(zip(parties, [*vectors, None], strict=True))
+
+
+async def everything(engine, own):
+    """All operations at all widths; what is opened must not depend on the engine."""
+    seen = []
+    for limbs, (edges, xs, ys) in own.items():
+        x, y, edge = await together(
+            engine.share(xs, size=12, limbs=limbs),
+            engine.share(ys, size=12, limbs=limbs),
+            engine.share(edges, size=12, limbs=limbs),
+        )
+        product = await engine.multiply(x, y)
+        public = wide.from_ints(range(-6, 6), limbs)
+        linear = (3 - ((x + y) * 5 << 3)) - (public * x + public) + np.int64(7)
+        picked = concatenate([edge[::-1], product[np.array([5, 0])], linear[np.arange(12) > 8]])
+        # Unequal lanes: two steps beside one, and one within another.
+        signs, (bits, (square, empty)) = await together(
+            engine.negative(picked),
+            together(
+                engine.bits(edge),
+                together(squared_sum(engine, x, y), engine.share(None, size=0, limbs=limbs)),
+            ),
+        )
+        chosen = (np.arange(12), np.arange(12))
+        seen += [
+            (signs.shape, bits.shape, square.size, empty.size),
+            wide.to_ints(await engine.open(concatenate([picked, square, empty]))),
+            (await engine.open_bits(signs)).tolist(),
+            (await engine.open_bits(bits)).tolist(),
+            (await engine.open_bits(bits[chosen])).tolist(),
+            (await engine.open_bits(await engine.negative(empty))).tolist(),
+            (await engine.open_bits(await engine.bits(empty))).shape,
+        ]
+    return seen
+
+
+async def squared_sum(engine, x, y):
+    total = (await engine.multiply(x, y)) * 0 + (x - y)
+    return await engine.multiply(total, total)
+
+
+@pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
+def test_all_operations_give_the_same_bits_as_in_the_clear(consortium):
+    parties = consortium.parties
+    widths = WIDTHS if consortium is THREE else [1, 4]
+    inputs = {name: {} for name in parties}
+    for limbs in widths:
+        vectors = [edges_and_more(limbs, 1), small(limbs, 12, 2), small(limbs, 12, 3)]
+        parts = [divided(values, parties, limbs) for values in vectors]
+        for name in parties:
+            inputs[name][limbs] = [part[name] for part in parts]
+
+    async def in_the_clear(engine, name):
+        return await everything(engine, inputs[name])
+
+    expected = simulate(in_the_clear, consortium, "clear")[0]
+    finished = mpyc.run(everything, {name: (inputs[name],) for name in parties}, timeout=120)
+    assert list(finished) == list(parties)
+    for name, end in finished.items():
+        assert end.result == expected
+        assert set(end.bytes_sent) == set(parties) - {name}
+        assert min(end.bytes_sent.values()) > 10_000
+        assert end.seconds > 0
+    first = expected[1][:12]
+    assert first[::-1] == edges_and_more(widths[0], 1)
+
+
+async def many_comparisons(engine, size):
+    values = await engine.share(None, size=size, limbs=1)
+    signs = await engine.negative(values - 1)
+    return int((await engine.open_bits(signs)).sum()), engine.secure
+
+
+def test_more_values_than_one_block_are_compared_block_by_block():
+    finished = mpyc.run(many_comparisons, dict.fromkeys(THREE.parties, (600,)), timeout=60)
+    assert [end.result for end in finished.values()] == [(600, True)] * 3
+
+
+async def misused(engine, limbs):
+    """The sentences of all refusals, in one run."""
+    x = await engine.share(None, size=3, limbs=limbs)
+    said = {repr(x): "", repr(await engine.negative(x)): ""}
+    for sentence, misuse in REFUSALS.items():
+        try:
+            misuse(x)
+        except (TypeError, ValueError, OverflowError) as error:
+            said[sentence] = str(error)
+    return said
+
+
+def test_misuse_is_refused_with_a_sentence():
+    finished = mpyc.run(misused, dict.fromkeys(THREE.parties, (2,)), timeout=60)
+    said = finished["ana"].result
+    for sentence in REFUSALS:
+        assert sentence in said[sentence]
+    assert {"<Shamir: 3 integers of 128 bits>", "<ShamirBits: bits of shape (3,)>"} <= set(said)
+
+
+@pytest.mark.parametrize("parties", [("ana",), ("ana", "bob")])
+def test_two_parties_are_refused_because_they_have_no_honest_majority(parties):
+    with pytest.raises(ValueError, match="needs three parties or more, got"):
+        mpyc.run(many_comparisons, dict.fromkeys(parties, (1,)))
+
+    class Runtime:
+        pass
+
+    Runtime.parties = parties
+    with pytest.raises(ValueError, match="threshold is 0"):
+        Mpyc(Runtime())
+
+
+class Peculiar(Exception):
+    """An error that cannot be pickled back."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def children():
+    """Processes of this one, zombies included, but for multiprocessing's own resource tracker."""
+    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+    return [pid for pid, command in commands.items() if b"resource_tracker" not in command]
+
+
+async def failing(engine, how):
+    x = await engine.share(None, size=1, limbs=1)
+    if how == "raise":
+        raise ArithmeticError("the rows of bob are odd")
+    if how == "raise peculiar":
+        raise Peculiar("this", "that")
+    if how == "die":
+        os._exit(7)
+    if how == "block":
+        time.sleep(600)
+    if how == "wait for a clock":
+        await asyncio.sleep(0)
+    if how == "return a secret":
+        return x
+    if how == "overflow":
+        return await engine.open((x + 1) << 70)
+    return await engine.open(await engine.multiply(x, x))
+
+
+FAILURES = {
+    "raise": (ArithmeticError, "^the rows of bob are odd"),
+    "raise peculiar": (RuntimeError, "Peculiar: this and that"),
+    "die": (RuntimeError, r"party bob ended without a result \(exit code 7\)"),
+    "block": (TimeoutError, "Not done after 4 seconds: ana, bob, cem"),
+    "wait for a clock": (TypeError, "operations of one engine only"),
+    "return a secret": (TypeError, "is secret"),
+}
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_the_failing_partys_own_error_is_raised_and_nobody_is_left_behind(how):
+    kind, sentence = FAILURES[how]
+    behaviour = {"ana": ("well",), "bob": (how,), "cem": ("well",)}
+    begin = time.monotonic()
+    with pytest.raises(kind, match=sentence) as caught:
+        mpyc.run(failing, behaviour, timeout=4 if how == "block" else 60)
+    assert time.monotonic() - begin < 20
+    if how not in ("die", "block"):
+        assert any("(at party bob)" in note for note in caught.value.__notes__)
+    assert multiprocessing.active_children() == []
+    if Path("/proc/self/task").exists():
+        assert children() == []
+
+
+def test_nothing_is_printed(capfd):
+    mpyc.run(failing, dict.fromkeys(THREE.parties, ("well",)), timeout=60)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_value_that_overflowed_is_not_opened_as_another():
+    with pytest.raises(OverflowError, match="does not fit into 64 bits"):
+        mpyc.run(failing, dict.fromkeys(THREE.parties, ("overflow",)), timeout=60)
+
+
+async def failing_in_the_library(mpc, index):
+    kind = mpc.SecInt(64)
+    x = mpc.input(kind(index), senders=0)
+    if mpc.pid == 1:
+        x = mpc.np_sgn(x)  # no array: MPyC fails in a task of its own
+    return await mpc.output(x)
+
+
+def test_an_error_inside_mpyc_is_reported():
+    with pytest.raises(Exception, match=r".") as caught:
+        mpyc.run_bare(failing_in_the_library, {str(i): (i,) for i in range(3)}, timeout=30)
+    assert not isinstance(caught.value, TimeoutError)
+    assert any("(at party 1)" in note for note in caught.value.__notes__)
+
+
+def test_without_the_library_the_package_imports_and_the_error_names_the_command():
+    script = (
+        "import sys; sys.modules['mpyc'] = None\n"
+        "import securefedyj, securefedyj.engines.mpyc\n"
+        "from securefedyj.runtime import mpyc\n"
+        "mpyc.run(print, dict.fromkeys('abc', ()))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "ImportError" in ended.stderr
+    assert "pip install 'securefedyj[mpyc]'" in ended.stderr
+
+
+def test_the_callers_process_never_loads_mpyc():
+    assert "mpyc.runtime" not in sys.modules
