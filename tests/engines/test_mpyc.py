@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from simulation import FIVE, THREE, simulate
 
 from securefedyj import limbs as wide
 from securefedyj.engines import concatenate
-from securefedyj.engines.mpyc import Mpyc
-from securefedyj.rounds import together
+from securefedyj.engines.mpyc import Mpyc, drive
+from securefedyj.messages import Kind
+from securefedyj.rounds import delegate, exchange, together
 from securefedyj.runtime import mpyc
 
 # Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
 )
 
-WIDTHS = [1, 2, 4, 5]
+WIDTHS = [1, 2, 5]
 REFUSALS = {
     "does not match": lambda x: x + wide.zeros(2, 4),
     "is an int or limbs": lambda x: x * x,
@@ -108,10 +110,33 @@ async def squared_sum(engine, x, y):
     return await engine.multiply(total, total)
 
 
+@pytest.mark.parametrize("delays", [(0.0, 0.02), (0.02, 0.0)])
+def test_work_is_started_in_the_order_of_the_program_whatever_is_done_first(delays):
+    started = []
+
+    async def lane(name, steps):
+        return [await delegate(partial(start, f"{name}{step}")) for step in range(steps)]
+
+    def start(label):
+        started.append(label)
+        return asyncio.sleep(delays[len(started) % 2], label.upper())
+
+    program = together(lane("a", 3), together(lane("b", 1), lane("c", 2)), together())
+    results = asyncio.run(drive(program))
+    assert results == (["A0", "A1", "A2"], (["B0"], ["C0", "C1"]), ())
+    assert started == ["a0", "b0", "c0", "a1", "c1", "a2"]
+
+
+def test_operations_of_different_engines_do_not_go_together():
+    program = together(exchange(Kind.OPENING, {}, {}), delegate(lambda: asyncio.sleep(0)))
+    with pytest.raises(TypeError, match="operations of one engine only"):
+        asyncio.run(drive(program))
+
+
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 def test_all_operations_give_the_same_bits_as_in_the_clear(consortium):
     parties = consortium.parties
-    widths = WIDTHS if consortium is THREE else [1, 4]
+    widths = WIDTHS if consortium is THREE else [4]
     inputs = {name: {} for name in parties}
     for limbs in widths:
         vectors = [edges_and_more(limbs, 1), small(limbs, 12, 2), small(limbs, 12, 3)]
@@ -259,6 +284,19 @@ def test_an_error_inside_mpyc_is_reported():
         mpyc.run_bare(failing_in_the_library, {str(i): (i,) for i in range(3)}, timeout=30)
     assert not isinstance(caught.value, TimeoutError)
     assert any("(at party 1)" in note for note in caught.value.__notes__)
+
+
+def test_a_script_that_calls_us_needs_no_guard(tmp_path):
+    script = tmp_path / "script.py"
+    folders = [str(folder) for folder in Path(__file__).parents[:2]]
+    script.write_text(
+        f"import sys; sys.path[:0] = {folders}\n"
+        "print('once')\n"
+        "from test_mpyc import many_comparisons, mpyc\n"
+        "print(mpyc.run(many_comparisons, dict.fromkeys('abc', (3,)))['a'].result)\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("once\n(3, True)\n", "")
 
 
 def test_without_the_library_the_package_imports_and_the_error_names_the_command():

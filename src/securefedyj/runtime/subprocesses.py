@@ -11,11 +11,14 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
+import types
 from collections.abc import Callable, Coroutine, Mapping
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
@@ -41,7 +44,8 @@ def run(
     Parameters
     ----------
     main
-        A coroutine function that can be pickled: one at the top of a module.
+        A coroutine function that can be pickled: one at the top of a module. If the module is the
+        script itself, that needs the usual `if __name__ == "__main__"`.
     arguments
         What each party gets. It is pickled to that party's process alone.
     timeout
@@ -60,14 +64,32 @@ def run(
     try:
         for name, own in arguments.items():
             here, there = context.Pipe()
-            child = context.Process(target=_live, args=(there, name, main, own), daemon=True)
-            children[here] = name, child
-            child.start()
+            children[here] = name, _spawned(context, (there, name, main, own))
             there.close()  # or the child's death would go unnoticed
         started()
         return _collected(children, timeout)
     finally:
         _dismiss(children)
+
+
+def _spawned(context: SpawnContext, arguments: tuple[Any, ...]) -> BaseProcess:
+    """Start a child; let it import the caller's script only if the arguments refer to it.
+
+    By default a spawned process runs the script again up to its `if __name__ == "__main__"`, which
+    the script of somebody who just calls us need not have.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        child = context.Process(target=_live, args=arguments, daemon=True)
+        child.start()
+    except (pickle.PicklingError, AttributeError):  # something is defined in the script
+        sys.modules["__main__"] = script
+        child = context.Process(target=_live, args=arguments, daemon=True)
+        child.start()
+    finally:
+        sys.modules["__main__"] = script
+    return child
 
 
 def _collected(
@@ -84,8 +106,7 @@ def _collected(
         if not ready:
             late = ", ".join(name for name, _ in pending.values())
             raise TimeoutError(f"Not done after {timeout:g} seconds: {late}. Nobody has a result.")
-        for connection in ready:
-            assert isinstance(connection, Connection)
+        for connection in [one for one in pending if one in ready]:
             name, child = pending.pop(connection)
             result, error = _received(connection, name, child)
             if isinstance(error, PartyStopped):
@@ -118,8 +139,6 @@ def _dismiss(children: Mapping[Connection, tuple[str, BaseProcess]]) -> None:
         connection.close()
     deadline = time.monotonic() + _GRACE
     for _, child in children.values():
-        if child.pid is None:
-            continue  # never started
         child.join(max(0.0, deadline - time.monotonic()))
         if child.exitcode is None:
             child.kill()
