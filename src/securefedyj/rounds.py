@@ -88,7 +88,8 @@ async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
 
     The n-th round of all of them is one round, with one message per peer, so the whole takes
     as many rounds as the longest. They advance in the order given, at every party alike: that is
-    what keeps the parties' common keystreams in step.
+    what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
+    of them ask for in their n-th step is started in their order, and they go on when it is done.
     """
     results: dict[int, Any] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
