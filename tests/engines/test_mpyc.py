@@ -136,7 +136,7 @@ def test_operations_of_different_engines_do_not_go_together():
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 def test_all_operations_give_the_same_bits_as_in_the_clear(consortium):
     parties = consortium.parties
-    widths = WIDTHS if consortium is THREE else [4]
+    widths = WIDTHS if consortium is THREE else [2]
     inputs = {name: {} for name in parties}
     for limbs in widths:
         vectors = [edges_and_more(limbs, 1), small(limbs, 12, 2), small(limbs, 12, 3)]
@@ -166,8 +166,8 @@ async def many_comparisons(engine, size):
 
 
 def test_more_values_than_one_block_are_compared_block_by_block():
-    finished = mpyc.run(many_comparisons, dict.fromkeys(THREE.parties, (600,)), timeout=60)
-    assert [end.result for end in finished.values()] == [(600, True)] * 3
+    finished = mpyc.run(many_comparisons, dict.fromkeys(THREE.parties, (520,)), timeout=60)
+    assert [end.result for end in finished.values()] == [(520, True)] * 3
 
 
 async def misused(engine, limbs):
