@@ -28,6 +28,7 @@ from securefedyj.transcript import (
     Moments,
     Step,
     Transcript,
+    Variation,
     lowest_opened,
 )
 from securefedyj.yeojohnson import Array
@@ -80,15 +81,18 @@ class _Batch(NamedTuple):
         max_steps = agreement.max_steps
         limits = self.domain.limits()
         bracket = Bracket.start(len(self.features))
+        varies = self.n > 1
         for step in range(0, max_steps, agreement.levels_per_exchange):
-            active = np.flatnonzero(~finished(bracket) & (self.n > 1))
+            active = np.flatnonzero(~finished(bracket) & varies)
             if not len(active):
                 break
             levels = min(agreement.levels_per_exchange, max_steps - step)
             tree = speculate(bracket.take(active), levels, limits.take(active))
-            path = await self._walk_by_width(active, tree)
+            path, varies[active] = await self._walk_by_width(active, tree, first=step == 0)
+            if step == 0:
+                transcript.reveals.append(Variation(self.features[active], varies[active]))
             for level in range(levels):
-                now = ~finished(bracket.take(active))
+                now = ~finished(bracket.take(active)) & varies[active]
                 if not now.any():
                     break
                 where, delta = active[now], path[level][now]
@@ -97,7 +101,9 @@ class _Batch(NamedTuple):
                 )
                 bracket.put(where, exp_update(bracket.take(where), delta, limits.take(where)))
 
-    async def _walk_by_width(self, active: Index, tree: Speculation) -> Signs:
+    async def _walk_by_width(
+        self, active: Index, tree: Speculation, first: bool
+    ) -> tuple[Signs, NDArray[np.bool_]]:
         """Signs on the path of each feature; features with rings of one width go together."""
         nodes, size = tree.points.shape
         plan = make_plan(
@@ -108,18 +114,21 @@ class _Batch(NamedTuple):
         width = _ring(plan.limbs.reshape(nodes, size).max(axis=0))
         groups = [np.flatnonzero(width == limbs) for limbs in np.unique(width)]
         walks = await together(
-            *(self._walk(active[g], tree.take(g), int(width[g[0]])) for g in groups)
+            *(self._walk(active[g], tree.take(g), int(width[g[0]]), first) for g in groups)
         )
-        path = np.zeros((tree.levels, size), dtype=np.int8)
-        for group, signs in zip(groups, walks, strict=True):
-            path[:, group] = signs
-        return path
+        path, varies = np.zeros((tree.levels, size), dtype=np.int8), np.ones(size, dtype=bool)
+        for group, (signs, variation) in zip(groups, walks, strict=True):
+            path[:, group], varies[group] = signs, variation
+        return path, varies
 
-    async def _walk(self, chosen: Index, tree: Speculation, limbs: int) -> Signs:
+    async def _walk(
+        self, chosen: Index, tree: Speculation, limbs: int, first: bool
+    ) -> tuple[Signs, NDArray[np.bool_]]:
         """One exchange: signs at all points under sharing, then open those on the path.
 
         Signs off the path stay shared, so that what is opened does not depend on how many
-        levels share an exchange.
+        levels share an exchange. In the first exchange it is also opened whether a feature
+        varies at all; the search of one that does not is over.
         """
         nodes, size = tree.points.shape
         pairs = np.tile(chosen, nodes)
@@ -128,22 +137,26 @@ class _Batch(NamedTuple):
         V, K = await self._variance_and_covariance(S_y, S_d, S_yy, S_yd, n)
         # Delta = sign(S_phi V - n K): the derivative of the log-likelihood, times V > 0.
         score = await self.engine.multiply(S_phi, V) - (K * n << PHI_PRECISION)
-        shrink = await self.engine.negative(score)
+        shrink = await self.engine.negative(concatenate([score, -V[:size]]) if first else score)
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
+        varies = np.ones(size, dtype=bool)
+        if first:
+            variation = slice(nodes * size, None)
+            varies = (await self.engine.open_bits(shrink[variation])).astype(bool)
         node = np.zeros(size, dtype=np.intp)
         for level in range(tree.levels):
-            now = np.flatnonzero(~finished(tree.at(node)))
+            now = np.flatnonzero(~finished(tree.at(node)) & varies)
             if not len(now):
                 break
             opened = await self.engine.open_bits(shrink[node[now] * size + now])
             path[level, now] = 1 - 2 * opened.astype(np.int8)
             node = tree.child(node, path[level])
-        return path
+        return path, varies
 
     async def open_moments(self, transcript: Transcript) -> None:
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""
-        lmbda = transcript.search_state().value[self.features]
+        lmbda = transcript.found()[self.features]
         chosen = np.flatnonzero(self.n > 0)
         plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
         width = _ring(plan.limbs)

@@ -26,13 +26,14 @@ from securefedyj.yeojohnson import Array
 class Cost(NamedTuple):
     """What a run took."""
 
-    rounds: int
+    rounds: int | None
+    """Of messages; None with engine mpyc, whose library does not count them."""
     bytes_sent: dict[str, dict[str, int]]
     """By each party to each of its peers, headers included."""
     seconds_local: float
     """Spent on the exact sums, all silos together."""
     seconds_secure: float
-    """Spent on everything else."""
+    """Spent on everything else; with engine mpyc, the whole time of its processes."""
 
 
 def committee_of(engine: str, parties: Sequence[str]) -> tuple[str, ...]:
@@ -50,6 +51,8 @@ def committee_of(engine: str, parties: Sequence[str]) -> tuple[str, ...]:
 
 def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Transcript, Cost]:
     """Run all parties of an agreement, each with its own table or None."""
+    if agreement.engine == "mpyc":
+        return _simulate_in_processes(agreement, tables)
     clock = _Clock()
     session = secrets.token_bytes(SESSION_BYTES)
     parties = [
@@ -75,12 +78,10 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
 
 
 async def run_party(
-    name: str, agreement: Agreement, table: Array | None, clock: _Clock | None = None
+    name: str, agreement: Agreement, table: Array | None, clock: _Clock
 ) -> Transcript:
     """One party's whole run: check its own data, then connect, then fit."""
-    silo = None
-    if table is not None:
-        silo = TimedStatistics(table, agreement, clock or _Clock())
+    silo = None if table is None else _TimedStatistics(table, agreement, clock)
     engine: Engine
     if agreement.engine == "clear":
         engine = Clear(name, agreement.parties)
@@ -90,13 +91,38 @@ async def run_party(
     return await secure_fed_yj(engine, silo, agreement)
 
 
+def _simulate_in_processes(
+    agreement: Agreement, tables: Sequence[Array | None]
+) -> tuple[Transcript, Cost]:
+    """Engine mpyc brings its own connections: one process per party."""
+    from securefedyj.runtime import mpyc
+
+    inputs = {
+        name: (agreement, table) for name, table in zip(agreement.parties, tables, strict=True)
+    }
+    finished = mpyc.run(_run_mpyc_party, inputs)
+    transcript, _ = finished[agreement.parties[0]].result
+    local = sum(done.result[1] for done in finished.values())
+    seconds = max(done.seconds for done in finished.values())
+    sent = {name: dict(done.bytes_sent) for name, done in finished.items()}
+    return transcript, Cost(None, sent, local, seconds)
+
+
+async def _run_mpyc_party(
+    engine: Engine, agreement: Agreement, table: Array | None
+) -> tuple[Transcript, float]:
+    clock = _Clock()
+    silo = None if table is None else _TimedStatistics(table, agreement, clock)
+    return await secure_fed_yj(engine, silo, agreement), clock.seconds
+
+
 class _Clock:
     """Adds up the time spent on local sums."""
 
     seconds = 0.0
 
 
-class TimedStatistics(SiloStatistics):
+class _TimedStatistics(SiloStatistics):
     """Statistics that say how long they take: the protocol itself reads no clock."""
 
     def __init__(self, table: Array, agreement: Agreement, clock: _Clock) -> None:

@@ -1,7 +1,7 @@
 """What a run revealed, in order; the result that follows from it; and the audit of both.
 
-Three things are opened, and nothing else: how many values each feature has, the signs of the
-search, and mean and variance at the end. The result is computed from the transcript alone
+Opened, and nothing else, are: how many values each feature has and whether they vary, the signs
+of the search, and mean and variance at the end. The result is computed from the transcript alone
 (`Transcript.compute_result`), and the audit goes the other way: it recomputes every sign from
 the result (the paper's proposition 4.1), so the signs told nothing that the result does not.
 """
@@ -42,6 +42,13 @@ class Counts(NamedTuple):
     n: Integers
 
 
+class Variation(NamedTuple):
+    """Whether a feature has two distinct values at all, over all silos, on its grid."""
+
+    features: Index
+    varies: NDArray[np.bool_]
+
+
 class Step(NamedTuple):
     """One step of the search: the sign of the score of each feature at its lambda."""
 
@@ -64,7 +71,7 @@ class Moments(NamedTuple):
     S_y: list[int]
 
 
-Reveal = Counts | Step | Moments
+Reveal = Counts | Variation | Step | Moments
 
 
 class Result(NamedTuple):
@@ -112,10 +119,23 @@ class Transcript:
                 state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
         return state
 
+    def constant(self) -> NDArray[np.bool_]:
+        """Features that were not found to vary."""
+        constant = np.ones(self.n_features, dtype=bool)
+        for reveal in self.reveals:
+            if isinstance(reveal, Variation):
+                constant[reveal.features] = ~reveal.varies
+        return constant
+
+    def found(self) -> Array:
+        """lambda of each feature as far as it is known: 1 where it does not vary."""
+        return np.where(self.constant(), 1.0, self.search_state().value)
+
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         p = self.n_features
-        state, limits = self.search_state(), self.agreement.domain.limits()
+        lmbda, constant = self.found(), self.constant()
+        beyond = at_bound(self.search_state(), self.agreement.domain.limits())
         n = np.zeros(p, dtype=np.int64)
         moments: dict[int, tuple[int, int, int]] = {}
         for reveal in self.reveals:
@@ -130,20 +150,13 @@ class Transcript:
                     strict=True,
                 )
                 moments.update({j: (m, V, S_y) for j, m, V, S_y in rows})
-        grid = make_plan(self.agreement.domain, n, state.value).grid
+        grid = make_plan(self.agreement.domain, n, lmbda).grid
+        standardization = Standardization(np.zeros(p), np.ones(p))
         result = Result(
-            state.value.copy(),
-            np.zeros(p),
-            np.zeros(p),
-            n,
-            at_bound(state, limits),
-            np.ones(p, dtype=bool),
-            Standardization(np.zeros(p), np.ones(p)),
+            lmbda, np.zeros(p), np.zeros(p), n, beyond & ~constant, constant, standardization
         )
         for j, opened in moments.items():
             _fill(result, j, int(grid[j]), *opened)
-        result.lmbda[result.constant] = 1.0
-        result.at_bound[result.constant] = False
         return result
 
     def audit(self) -> Audit:
@@ -218,7 +231,7 @@ class Audit:
             *_ENGINE_WORDS[agreement.engine],
             "",
             "Opened to every party, and to nobody else, for each feature:",
-            "  - the number of its values over all silos together;",
+            "  - the number of its values over all silos together, and whether they vary;",
             "  - the signs of the search, which follow from lambda;",
             "  - lambda, mean and variance of the transformed feature: the result.",
             "",
@@ -260,16 +273,15 @@ def _findings(transcript: Transcript) -> Iterator[str]:
         for j in np.flatnonzero(np.asarray(ours) != np.asarray(theirs)):
             yield f"feature {names[j]!r}: {name} does not follow from what was revealed"
     limits = agreement.domain.limits()
-    # A constant feature has the score 0 everywhere, which counts as +1: its search ends at the
-    # upper edge, whatever its value.
-    ends = np.where(result.constant, limits.highest, result.lmbda)
-    path = recover_path(ends, agreement.max_steps, limits, result.at_bound | result.constant)
-    searched = result.n > 1
+    path = recover_path(result.lmbda, agreement.max_steps, limits, result.at_bound)
+    path.signs[:, result.constant] = 0  # a search that is over before it begins
     seen = np.zeros((agreement.max_steps, p), dtype=bool)
-    counted, opened = np.zeros(p, dtype=int), np.zeros(p, dtype=int)
+    counted, told, opened = (np.zeros(p, dtype=int) for _ in range(3))
     for reveal in transcript.reveals:
         if isinstance(reveal, Counts):
             np.add.at(counted, reveal.features, 1)
+        elif isinstance(reveal, Variation):
+            np.add.at(told, reveal.features, 1)
         elif isinstance(reveal, Moments):
             np.add.at(opened, reveal.features, 1)
             yield from _moment_findings(reveal, names)
@@ -284,9 +296,13 @@ def _findings(transcript: Transcript) -> Iterator[str]:
                     yield f"{where}: the sign {delta:+d} at {lmbda!r} does not follow from lambda"
                 else:
                     seen[reveal.step, j] = True
-    for step, j in zip(*np.nonzero((path.signs != 0) & searched & ~seen), strict=True):
+    for step, j in zip(*np.nonzero((path.signs != 0) & ~seen), strict=True):
         yield f"feature {names[j]!r}, step {step + 1}: a sign of the search is missing"
-    for what, times, wanted in (("count", counted, np.ones(p)), ("moments", opened, result.n > 0)):
+    for what, times, wanted in (
+        ("its count", counted, np.ones(p)),
+        ("its variation", told, result.n > 1),
+        ("its moments", opened, result.n > 0),
+    ):
         for j in np.flatnonzero(times != wanted):
             yield f"feature {names[j]!r}: {what} revealed {times[j]} times, not {int(wanted[j])}"
 
@@ -320,14 +336,11 @@ def _fill(result: Result, j: int, grid: int, magnitude: int, V: int, S_y: int) -
     else:
         L = log(float(1 + growth)) / u
     center = expm1(L) if mean >= 0 else -expm1(L)
-    result.constant[j] = V == 0
+    result.mean[j], result.var[j] = float(mean), variance
     result.standardization.center[j] = center
-    if result.constant[j]:
-        result.mean[j], result.var[j] = center, 0.0
-        result.standardization.width[j] = 1 / (1 + abs(center))
-    else:
-        result.mean[j], result.var[j] = float(mean), variance
-        result.standardization.width[j] = sqrt(variance) / float(1 + growth)
+    # A constant is centered as if its standard deviation were 1.
+    scale = 1.0 if result.constant[j] else sqrt(variance)
+    result.standardization.width[j] = scale / float(1 + growth)
 
 
 def _plain(values: Any) -> dict[str, Any]:
@@ -347,12 +360,14 @@ def _plain(values: Any) -> dict[str, Any]:
 
 def _read_reveal(line: dict[str, Any]) -> Reveal:
     kind = line.pop("reveal")
-    kinds = {cls.__name__.lower(): cls for cls in (Counts, Step, Moments)}
+    kinds = {cls.__name__.lower(): cls for cls in (Counts, Variation, Step, Moments)}
     if kind not in kinds or set(line) != set(kinds[kind]._fields):
         raise ValueError(f"unknown reveal {kind!r} of {', '.join(sorted(line))}")
     features = np.array(line["features"], dtype=np.intp)
     if kind == "counts":
         return Counts(features, np.array(line["n"], dtype=np.int64))
+    if kind == "variation":
+        return Variation(features, np.array(line["varies"], dtype=bool))
     if kind == "step":
         delta = np.array(line["delta"], dtype=np.int8)
         return Step(int(line["step"]), features, np.array(line["lmbda"], dtype=float), delta)
