@@ -14,6 +14,7 @@ from simulation import CONSORTIA, ENGINES, FIVE, THREE, Recorder, assemble, simu
 from securefedyj import limbs as wide
 from securefedyj.engines import concatenate
 from securefedyj.engines.additive import bit_planes, unpack
+from securefedyj.engines.replicated import nibbles
 from securefedyj.messages import Kind
 from securefedyj.rounds import together
 from securefedyj.runtime.inprocess import run
@@ -37,7 +38,7 @@ def sample(size: int, limbs: int, seed: int = 0) -> list[int]:
 
 @every_engine
 @every_consortium
-@pytest.mark.parametrize("limbs", [1, 2, 4, 16])
+@pytest.mark.parametrize("limbs", [1, 2, 4, 5, 16])
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
 def test_sums_products_and_signs_are_exact(engine, consortium, limbs, size):
     xs, ys = sample(size, limbs), sample(size, limbs, seed=1)[::-1]
@@ -188,7 +189,7 @@ def rounds_and_payload(program, consortium):
 
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 @pytest.mark.parametrize("operation", ["share", "multiply", "negative", "bits", "open"])
-@pytest.mark.parametrize("limbs", [1, 4, 16])
+@pytest.mark.parametrize("limbs", [1, 4, 5, 16])
 def test_rounds_are_as_promised(consortium, operation, limbs):
     async def program(engine, name):
         x = await engine.share(None, size=3, limbs=limbs)
@@ -198,28 +199,36 @@ def test_rounds_are_as_promised(consortium, operation, limbs):
             await getattr(engine, operation)(x)
 
     rounds, _ = rounds_and_payload(program, consortium)
-    comparison = 2 + math.ceil(math.log2(64 * limbs - 1))
-    expected = {"share": 0, "multiply": 1, "negative": comparison, "bits": comparison, "open": 1}
+    expected = {
+        "share": 0,
+        "multiply": 1,
+        "negative": 2 + math.ceil(math.log2(16 * limbs)),
+        "bits": 2 + math.ceil(math.log2(64 * limbs - 1)),
+        "open": 1,
+    }
     assert rounds == 1 + expected[operation]
-    assert limbs != 4 or comparison == 10
+    assert limbs != 4 or (expected["negative"], expected["bits"]) == (8, 10)
 
 
-def test_a_comparison_of_256_bits_sends_95_bytes_and_member_0_another_32():
+def test_a_comparison_of_256_bits_sends_31_bytes_and_member_0_another_120():
     size = 1000
 
     async def program(engine, name):
         await engine.negative(await engine.share(None, size=size, limbs=4))
 
     _, payload = rounds_and_payload(program, THREE)
-    # 255 products for generate, 254 combinations of two products, less one on each of 8 levels.
-    planes = 255 + 2 * 254 - 8
-    carry_tree = planes * math.ceil(size / 8)
+    plane = math.ceil(size / 8)
+    # 15 thresholds of each of 64 nibbles, and the highest bit.
+    table = (15 * 64 + 1) * plane
+    # Generate and propagate of 64 nibbles but one; 63 combinations of two products, less one on
+    # each of 6 levels.
+    planes = 2 * 64 - 1 + 2 * 63 - 6
     assert payload == {
-        "ana": 32 * size + 32 * size + carry_tree,
-        "bob": 32 * size + carry_tree,
-        "cem": 32 * size + carry_tree,
+        "ana": 32 * size + table + planes * plane,
+        "bob": 32 * size + planes * plane,
+        "cem": 32 * size + planes * plane,
     }
-    assert planes / 8 < 95
+    assert planes / 8 < 31
 
 
 def test_independent_operations_take_the_rounds_of_the_longest():
@@ -232,7 +241,7 @@ def test_independent_operations_take_the_rounds_of_the_longest():
         )
 
     rounds, _ = rounds_and_payload(program, FIVE)
-    assert rounds == 1 + 2 + 10
+    assert rounds == 1 + 2 + 8
 
 
 def test_nothing_together_takes_no_round():
@@ -341,6 +350,33 @@ def test_only_the_clear_engine_says_that_it_is_not_secure():
 
     assert simulate(program, THREE, "clear") == [False] * 3
     assert simulate(program, THREE, "replicated") == [True] * 3
+
+
+def test_every_pair_of_nibbles_carries_as_integers_do():
+    """All pairs of the two lowest doubled nibbles, in many chunks of planes."""
+    pairs = [(a, b) for a in range(128) for b in range(128)] * 5
+    a, b = (wide.from_ints(list(column), 1) for column in zip(*pairs, strict=True))
+    table = nibbles.thresholds(a)[:-1]
+    noise = np.random.default_rng(0).integers(0, 256, table.shape, dtype=np.uint8)
+    read = nibbles.carries(noise, b, always=0xFF) ^ nibbles.carries(table ^ noise, b, always=0x00)
+    planes = unpack(read, (31, len(pairs)))
+    for j in range(2):
+        sums = [(2 * a >> 4 * j) % 16 + (2 * b >> 4 * j) % 16 for a, b in pairs]
+        assert planes[j].tolist() == [int(s >= 16) for s in sums]
+        assert j == 0 or planes[15 + j].tolist() == [int(s == 15) for s in sums]
+    assert not planes[2:16].any()
+    assert not planes[17:].any()
+
+
+def test_the_table_has_all_thresholds_and_the_sign():
+    values = sample(1000, 3)
+    planes = unpack(nibbles.thresholds(wide.from_ints(values, 3)), (15 * 48 + 1, 1000))
+    doubled = [2 * v % 2**192 for v in values]
+    for u in range(1, 16):
+        for j in range(48):
+            expected = [int((v >> 4 * j) % 16 >= u) for v in doubled]
+            assert planes[48 * (u - 1) + j].tolist() == expected
+    assert planes[-1].tolist() == [int(v < 0) for v in values]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 64, 1000])

@@ -8,7 +8,8 @@ and the components it holds. Three things must look uniform:
 - the difference of a payload and anything known, else the mask was no secret.
 
 In a product the masked term is no simple function of the view, so there the masks alpha_i
-themselves stand in for the payloads as well. Inputs are constant, so that a leak is a pattern.
+themselves stand in for the payloads as well, and all payloads must have one. Inputs are constant,
+so that a leak is a pattern.
 
 Excluded are only greetings, which are public, and openings: an opened value and the components
 that a member holds determine the one it receives, so there is nothing to hide.
@@ -26,10 +27,11 @@ from simulation import FIVE, THREE, Recorder, simulate
 
 from securefedyj import limbs as wide
 from securefedyj.engines.additive import bit_planes
+from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.engines.replicated.shares import Member, Outsider
 from securefedyj.messages import Kind
-from securefedyj.rounds import together
+from securefedyj.rounds import exchange, together
 
 THRESHOLD = chi2.isf(1e-12, df=255)
 LIMBS, SIZE = 4, 500
@@ -95,7 +97,12 @@ def leaks(consortium, value, monkeypatch):
         await engine.open_bits(signs)
         await engine.open_bits(bits[:2])
         held = [*x.components.values(), *difference.components.values()]
-        return engine._role, [bit_planes(c).tobytes() for h in held for c in (h, wide.negate(h))]
+        return engine._role, [
+            function(c).tobytes()
+            for h in held
+            for c in (h, wide.negate(h))
+            for function in (bit_planes, nibbles.thresholds)
+        ]
 
     with monkeypatch.context() as patch:
         patch.setattr(Keystream, "draw", draw)
@@ -111,6 +118,15 @@ def leaks(consortium, value, monkeypatch):
         streams = [*getattr(role, "_keystreams", {}).values(), *role._inputs]
         drawable = [numbers for stream in streams for numbers in drawn[stream]]
         found |= findings(received, drawable + held) | findings(masks[receiver], drawable)
+        to_mask = sum(
+            len(message.payload)
+            for message in recorder.messages
+            if message.recipient == receiver
+            and message.sender in consortium.committee
+            and message.kind & (Kind.INPUT | Kind.PRODUCT | Kind.CARRY)
+        )
+        if to_mask != sum(len(alpha) for _, alpha in masks[receiver]):
+            found.add(("alpha", "missing"))
     return found
 
 
@@ -143,6 +159,41 @@ async def unmasked_summands(self, x, original=Member.summands):
     return result
 
 
+def table_with_mask(keystream):
+    """A fault in the mask of the table alone, not of the bits of the summand."""
+
+    async def deal(self, known, shape, original=Member._deal):
+        keystreams = self._keystreams
+        if shape[0] % nibbles.THRESHOLDS == 1 and self._own == 0:
+            self._keystreams = {0: keystream(keystreams)}
+        shares = await original(self, known, shape)
+        self._keystreams = keystreams
+        return shares
+
+    return deal
+
+
+class OnePlane:
+    """A keystream that gives all thresholds of a nibble the same mask."""
+
+    def __init__(self, keystream):
+        self._keystream = keystream
+
+    def draw(self, shape, dtype):
+        planes, size = shape
+        once = self._keystream.draw((planes // nibbles.THRESHOLDS, size), dtype)
+        return np.concatenate([once] * nibbles.THRESHOLDS + [once[:1]])
+
+
+async def member_1_sends_carries_as_they_are(self, ring, kind, term, original=Member._reshare):
+    if kind == Kind.CARRY and self._own == 1:
+        incoming = await exchange(
+            kind, {self._previous: ring.to_bytes(term)}, {self._next: term.nbytes}
+        )
+        return {self._own: term, self._other: self._received(ring, incoming, term)}
+    return await original(self, ring, kind, term)
+
+
 async def unmasked_input(self, values, original=Outsider.share):
     self._inputs = [NoMask(), NoMask()]
     return await original(self, values)
@@ -162,6 +213,19 @@ BROKEN = {
         FIVE, Member, "_zero", alpha_that_the_receiver_knows, ("alpha", "mask known"),
     ),
     "summand unmasked": (THREE, Member, "summands", unmasked_summands, ("SUMMAND", "mask known")),
+    "table unmasked": (
+        THREE, Member, "_deal", table_with_mask(lambda _: NoMask()), ("SUMMAND", "mask known"),
+    ),
+    "table mask known": (
+        THREE, Member, "_deal", table_with_mask(lambda k: k[1]), ("SUMMAND", "mask known"),
+    ),
+    "table mask the same for all thresholds": (
+        THREE, Member, "_deal", table_with_mask(lambda k: OnePlane(k[0])),
+        ("SUMMAND", "not uniform"),
+    ),
+    "carries unmasked": (
+        THREE, Member, "_reshare", member_1_sends_carries_as_they_are, ("alpha", "missing"),
+    ),
     "keystream reused": (
         THREE, Keystream, "draw", keystream_that_begins_anew, ("INPUT", "mask used twice"),
     ),

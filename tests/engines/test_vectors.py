@@ -53,6 +53,11 @@ def sent(program, turn, sender, recipient):
     return payload
 
 
+def planes_of(flags):
+    """One byte of bits for each flag function, over all values and the padding."""
+    return [sum(int(flag(v)) << v for v in range(8)) for flag in flags]
+
+
 class Reference:
     """All parties at once."""
 
@@ -91,6 +96,42 @@ class Reference:
             assert decoded(sent(self.program, turn, NAMES[i], NAMES[i - 1])) == z[i]
         return z
 
+    def reshare(self, turn, *terms):
+        """Mask and send bits; several lists of them in one message, one after the other."""
+        shared = []
+        for term in terms:
+            drawn = [stream.bits(len(term[0])) for stream in self.streams]
+            shared.append(
+                [
+                    [
+                        t ^ a ^ b
+                        for t, a, b in zip(term[i], drawn[i], drawn[(i + 1) % 3], strict=True)
+                    ]
+                    for i in range(3)
+                ]
+            )
+        for i in range(3):
+            payload = b"".join(bytes(z[i]) for z in shared)
+            assert sent(self.program, turn, NAMES[i], NAMES[i - 1]) == payload
+        return shared
+
+    def carry_out(self, turn, generate, propagate):
+        """Combine pairs, until the lowest stretch is all; propagate[i][0] is not used."""
+        while len(generate[0]) > 1:
+            odd = len(generate[0]) // 2 * 2
+            started, passed = self.reshare(
+                turn,
+                conjunction([p[1:odd:2] for p in propagate], [g[0:odd:2] for g in generate]),
+                conjunction([p[3:odd:2] for p in propagate], [p[2:odd:2] for p in propagate]),
+            )
+            generate = [
+                [a ^ b for a, b in zip(g[1:odd:2], s, strict=True)] + g[odd:]
+                for g, s in zip(generate, started, strict=True)
+            ]
+            propagate = [[0, *q, *p[odd:]] for p, q in zip(propagate, passed, strict=True)]
+            turn += 1
+        return turn, [g[0] for g in generate]
+
     def open(self, turn, x):
         mask = self.streams[1].integers()
         for i in range(3):
@@ -99,6 +140,17 @@ class Reference:
         assert first == combine(lambda a, b, r: a + b + r, x[0], x[1], mask)
         assert second == combine(lambda a, r: a - r, x[2], mask)
         return combine(lambda a, b: a + b, first, second)
+
+
+def conjunction(x, y):
+    """The members' terms of the products of shared bits."""
+    return [
+        [
+            (a & c) ^ (a & d) ^ (b & c)
+            for a, b, c, d in zip(x[i], x[(i + 1) % 3], y[i], y[(i + 1) % 3], strict=True)
+        ]
+        for i in range(3)
+    ]
 
 
 def opened(program):
@@ -122,14 +174,53 @@ def test_products_are_those_of_the_second_implementation():
     assert opened("product") == combine(lambda a, b: a * b, total(X), total(Y))
 
 
-def test_signs_are_those_of_the_integers_and_the_summand_is_masked_as_published():
+def test_signs_are_those_of_the_second_implementation():
     reference = Reference("sign")
     x = reference.share(1, X)
-    summand = combine(lambda a, b: a + b, x[0], x[1])
-    mask = reference.streams[0].bits(64 * LIMBS)
-    planes = [sum((summand[v] >> j & 1) << v for v in range(SIZE)) for j in range(64 * LIMBS)]
-    masked = bytes(a ^ b for a, b in zip(planes, mask, strict=True))
+    count = 16 * LIMBS
+    padding = [0] * (8 - SIZE)
+    a, b = combine(lambda a, b: a + b, x[0], x[1]) + padding, x[2] + padding
+
+    def nibble(value, j):
+        return (2 * value % MODULUS) >> (4 * j) & 15
+
+    # Round 2: all thresholds of the nibbles of 2 A, and the top bit of A.
+    table = planes_of(
+        lambda v, u=u, j=j: nibble(a[v], j) >= u for u in range(1, 16) for j in range(count)
+    )
+    table += planes_of([lambda v: a[v] >> (64 * LIMBS - 1)])
+    mask = reference.streams[0].bits(15 * count + 1)
+    masked = bytes(t ^ r for t, r in zip(table, mask, strict=True))
     assert sent("sign", 2, "member0", "member1") == masked
+
+    def read(share, j, end):
+        """What a share of the table has at end - B', if that is not one of the ends 0 and 16."""
+        planes = 0
+        for u in range(1, 16):
+            (here,) = planes_of([lambda v, u=u: end - nibble(b[v], j) == u])
+            planes ^= share[count * (u - 1) + j] & here
+        return planes
+
+    def always(j):
+        """Where a carry comes out if one comes in, whatever A' is; added by member 2."""
+        return planes_of([lambda v: nibble(b[v], j) == 15])[0]
+
+    # Round 3: generate of all nibbles, then propagate of all but the lowest.
+    terms = [[0] * (2 * count - 1)]
+    for share in (masked, mask):
+        generate = [read(share, j, 16) for j in range(count)]
+        with_carry = [read(share, j, 15) ^ (always(j) * (share is mask)) for j in range(count)]
+        terms.append(generate + [generate[j] ^ with_carry[j] for j in range(1, count)])
+    (carries,) = reference.reshare(3, terms)
+    turn, carry = reference.carry_out(
+        4, [z[:count] for z in carries], [[0, *z[count:]] for z in carries]
+    )
+    top = [mask[-1], masked[-1], planes_of([lambda v: b[v] >> (64 * LIMBS - 1)])[0]]
+    shares = [t ^ c for t, c in zip(top, carry, strict=True)]
+    for i in range(3):
+        assert sent("sign", turn, NAMES[i], NAMES[(i + 1) % 3]) == bytes([shares[i]])
+    combined = shares[0] ^ shares[1] ^ shares[2]
+    assert [combined >> v & 1 for v in range(SIZE)] == PUBLISHED["sign"]["opened"]
     signs = [int(v % MODULUS >= MODULUS // 2) for v in total(X)]
     assert PUBLISHED["sign"]["opened"] == signs
     assert {0, 1} <= set(signs)

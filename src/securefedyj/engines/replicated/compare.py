@@ -1,8 +1,9 @@
-"""Bits of A + B from shared bits of A and B: carry trees over generate and propagate.
+"""Bits of A + B: carry trees over generate and propagate.
 
-At position j, generate g = a b says that a carry starts there and propagate p = a xor b that one
-passes through. Neighbouring stretches combine by (g, p) o (g', p') = (g xor p g', p p'), the higher
-one first. Each level is one round of shared products, bit-sliced over all values.
+Generate g says that a carry starts in a stretch of positions, propagate p that one passes through.
+At one position they are a b and a xor b. Neighbouring stretches combine by
+(g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each level is one round of
+shared products, bit-sliced over all values. No carry comes into the lowest stretch.
 
 Bits come as planes: the first axis is the position, the lowest first.
 """
@@ -18,40 +19,33 @@ from securefedyj.rounds import together
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
 
 
-async def top_bit(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:
-    """Return the plane of the highest bit of a + b, in 1 + ceil(log2(width - 1)) rounds.
-
-    Only the carry into the top is wanted, so each level halves the number of stretches.
-    """
-    low = slice(0, a.shape[0] - 1)
-    top = slice(a.shape[0] - 1, None)
-    propagate = a ^ b
-    generate = await product(a.planes(low), b.planes(low))
-    carry = await _carry_out(generate, propagate.planes(low), product)
-    return propagate.planes(top) ^ carry
-
-
-async def _carry_out(
+async def carry_out(
     generate: AdditiveBits, propagate: AdditiveBits, product: Product
 ) -> AdditiveBits:
-    """Return the one plane of carries out of the highest position."""
+    """Return the one plane of carries out of the highest stretch, in ceil(log2(count)) rounds.
+
+    Only this one is wanted, so each level halves the number of stretches. Propagate comes for all
+    but the lowest: its plane j belongs to stretch j + 1.
+    """
     while (count := generate.shape[0]) > 1:
         paired = count - count % 2
-        lower, upper = slice(0, paired, 2), slice(1, paired, 2)
-        unpaired = slice(paired, None)
-        # No carry comes in from below, so propagate of the lowest stretch is never asked for.
         started, passed = await together(
-            product(propagate.planes(upper), generate.planes(lower)),
-            product(propagate.planes(slice(3, paired, 2)), propagate.planes(slice(2, paired, 2))),
+            product(
+                propagate.planes(slice(0, paired - 1, 2)), generate.planes(slice(0, paired, 2))
+            ),
+            product(
+                propagate.planes(slice(2, paired - 1, 2)),
+                propagate.planes(slice(1, paired - 1, 2)),
+            ),
         )
-        unused = propagate.planes(slice(0, 1))
-        generate = stack([generate.planes(upper) ^ started, generate.planes(unpaired)])
-        propagate = stack([unused, passed, propagate.planes(unpaired)])
+        joined = generate.planes(slice(1, paired, 2)) ^ started
+        generate = stack([joined, generate.planes(slice(paired, None))])
+        propagate = stack([passed, propagate.planes(slice(paired - 1, None))])
     return generate
 
 
 async def all_bits(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:
-    """Return all planes of a + b, in as many rounds as `top_bit`."""
+    """Return all planes of a + b from those of a and b, in 1 + ceil(log2(width - 1)) rounds."""
     width = a.shape[0]
     low = slice(0, width - 1)
     propagate = a ^ b

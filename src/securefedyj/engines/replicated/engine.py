@@ -13,7 +13,7 @@ from securefedyj.engines.additive import (
     unpack,
 )
 from securefedyj.engines.interface import Engine, Shared, SharedBits, checked
-from securefedyj.engines.replicated import compare
+from securefedyj.engines.replicated import compare, nibbles
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
 from securefedyj.engines.replicated.shares import (
     BITS,
@@ -32,7 +32,7 @@ class Replicated(Engine):
     """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
     Made by `connect`, which agrees on keys. Rounds, with w = 64 * limbs: `share` 1, `multiply` 1,
-    `negative` and `bits` 2 + ceil(log2(w - 1)), `open` and `open_bits` 1.
+    `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open` and `open_bits` 1.
     """
 
     secure = True
@@ -55,12 +55,21 @@ class Replicated(Engine):
 
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
-        plane = await compare.top_bit(*await self._summands(a), self._conjunction)
-        return AdditiveBits({i: x[0] for i, x in plane.components.items()}, shape=(a.size,))
+        count = nibbles.PER_LIMB * a.limbs
+        carries, highest = await self._role.nibbles(additive(a).components)
+        both = AdditiveBits(carries, shape=(2 * count - 1, a.size))
+        generate, propagate = both.planes(slice(0, count)), both.planes(slice(count, None))
+        carry = await compare.carry_out(generate, propagate, self._conjunction)
+        sign = AdditiveBits(highest, shape=(1, a.size)) ^ carry
+        return AdditiveBits({i: x[0] for i, x in sign.components.items()}, shape=(a.size,))
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""
-        return await compare.all_bits(*await self._summands(a), self._conjunction)
+        shape = (64 * a.limbs, a.size)
+        first, second = await self._role.summands(additive(a).components)
+        return await compare.all_bits(
+            AdditiveBits(first, shape=shape), AdditiveBits(second, shape=shape), self._conjunction
+        )
 
     async def open(self, a: Shared) -> Limbs:
         """Reveal the values to every party."""
@@ -72,11 +81,6 @@ class Replicated(Engine):
         """Reveal the bits to every party."""
         own = additive_bits(a)
         return unpack(await self._role.open(BITS, own.components, own.packed_shape), own.shape)
-
-    async def _summands(self, a: Shared) -> tuple[AdditiveBits, AdditiveBits]:
-        shape = (64 * a.limbs, a.size)
-        first, second = await self._role.summands(additive(a).components)
-        return AdditiveBits(first, shape=shape), AdditiveBits(second, shape=shape)
 
     async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
         product = await self._role.multiply(BITS, Kind.CARRY, a.components, b.components)

@@ -13,6 +13,7 @@ All of it is drawn before the round's messages are sent, so that two holders of 
 same order, whatever else shares the round.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
 from securefedyj.engines.additive import PackedBits, bit_planes, packed_size
+from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.limbs import Limbs
 from securefedyj.messages import Kind
@@ -55,6 +57,11 @@ INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, wide.multiply)
 BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, np.bitwise_and)
 
 
+def _nothing(shape: tuple[int, ...]) -> PackedBits:
+    """Return bits that are all 0, in no memory."""
+    return np.broadcast_to(np.uint8(0), shape)
+
+
 class Role(Protocol):
     """What a party does in each step, in the committee or outside of it."""
 
@@ -70,6 +77,14 @@ class Role(Protocol):
         self, x: Components[np.uint64]
     ) -> tuple[Components[np.uint8], Components[np.uint8]]:
         """Share the bits of two integers A and B with A + B = x."""
+
+    async def nibbles(
+        self, x: Components[np.uint64]
+    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+        """Share what the nibbles of A + B = x carry, and the sum of the highest bits of A and B.
+
+        The first are the planes of `nibbles.carries`; the second is one plane.
+        """
 
     async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
         """Reveal the elements to every party."""
@@ -138,10 +153,7 @@ class Member:
             ring.multiply(x[i], ring.add(y[i], y[j])),
             ring.multiply(x[j], y[i]),
         )
-        own = ring.add(crossed, self._zero(ring, crossed.shape))
-        payload = ring.to_bytes(own)
-        incoming = await exchange(kind, {self._previous: payload}, {self._next: len(payload)})
-        return {i: own, j: self._received(ring, incoming, own)}
+        return await self._reshare(ring, kind, crossed)
 
     async def summands(
         self, x: Components[np.uint64]
@@ -149,26 +161,36 @@ class Member:
         """Share the bits of A = x_0 + x_1, which member 0 knows, and of B = x_2.
 
         B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
-        A is shared as (r, A xor r, 0), with r from k_0, which members 0 and 2 hold.
+        A takes one: see `_deal`.
         """
         limbs, size = x[self._own].shape
         shape = (64 * limbs, packed_size(size))
-        nothing: PackedBits = np.zeros(shape, dtype=np.uint8)
-        a = dict.fromkeys((self._own, self._other), nothing)
-        b = dict.fromkeys((self._own, self._other), nothing)
-        if 0 in a:
-            a[0] = self._keystreams[0].draw(shape, BITS.dtype)
-        if self._own == 0:
-            a[1] = a[0] ^ bit_planes(wide.add(x[0], x[1]))
-            await exchange(Kind.SUMMAND, {self._next: BITS.to_bytes(a[1])}, {})
-        elif self._own == 1:
-            incoming = await exchange(Kind.SUMMAND, {}, {self._previous: nothing.size})
-            a[1] = BITS.from_bytes(incoming[self._previous], shape)
-        else:
-            await exchange(Kind.SUMMAND, {}, {})
-        if 2 in b:
-            b[2] = bit_planes(x[2])
+        a = await self._deal(lambda: bit_planes(wide.add(x[0], x[1])), shape)
+        b = {i: bit_planes(x[2]) if i == 2 else _nothing(shape) for i in a}
         return a, b
+
+    async def nibbles(
+        self, x: Components[np.uint64]
+    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+        """Share what the nibbles of A + B carry, with A and B as in `summands`. Two rounds.
+
+        Member 0 shares a table of A, as (t_0, t_1, 0). Members 2 and 1 read t_0 and t_1 at B;
+        what they read sums to the carries, and is shared anew like products.
+        """
+        limbs, size = x[self._own].shape
+        count, row = nibbles.PER_LIMB * limbs, packed_size(size)
+        shape = (nibbles.THRESHOLDS * count + 1, row)
+        table = await self._deal(lambda: nibbles.thresholds(wide.add(x[0], x[1])), shape)
+        # The table is large: keep no view of it, and let go of it before the round.
+        highest = {i: bits[-1:].copy() for i, bits in table.items()}
+        if 2 in x:
+            highest[2] = nibbles.top(x[2])
+            held, always = (1, 0x00) if 1 in x else (0, 0xFF)
+            carries = nibbles.carries(table[held][:-1], x[2], always=always)
+        else:
+            carries = _nothing((2 * count - 1, row))
+        del table
+        return await self._reshare(BITS, Kind.CARRY, carries), highest
 
     async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
         """Reveal x: x_i goes to member i + 1, which misses just that.
@@ -185,6 +207,34 @@ class Member:
         incoming = await exchange(Kind.OPENING, outgoing, {self._previous: len(payload)})
         missing = ring.from_bytes(incoming[self._previous], shape)
         return ring.add(ring.add(x[self._own], x[self._other]), missing)
+
+    async def _deal(
+        self, known: Callable[[], PackedBits], shape: tuple[int, ...]
+    ) -> Components[np.uint8]:
+        """Share bits that member 0 knows, as (r, bits xor r, 0).
+
+        r is from k_0, which members 0 and 2 hold; member 1 is sent its component.
+        """
+        shares = dict.fromkeys((self._own, self._other), _nothing(shape))
+        if 0 in shares:
+            shares[0] = self._keystreams[0].draw(shape, BITS.dtype)
+        if self._own == 0:
+            shares[1] = known()
+            shares[1] ^= shares[0]
+            await exchange(Kind.SUMMAND, {self._next: BITS.to_bytes(shares[1])}, {})
+        elif self._own == 1:
+            incoming = await exchange(Kind.SUMMAND, {}, {self._previous: math.prod(shape)})
+            shares[1] = BITS.from_bytes(incoming[self._previous], shape)
+        else:
+            await exchange(Kind.SUMMAND, {}, {})
+        return shares
+
+    async def _reshare(self, ring: Ring[D], kind: Kind, term: NDArray[D]) -> Components[D]:
+        """Share the sum of all members' terms: own term + alpha_i goes to member i - 1."""
+        own = ring.add(term, self._zero(ring, term.shape))
+        payload = ring.to_bytes(own)
+        incoming = await exchange(kind, {self._previous: payload}, {self._next: len(payload)})
+        return {self._own: own, self._other: self._received(ring, incoming, own)}
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
         """Return alpha_i = F(k_i) - F(k_{i+1}); the three of them sum to zero."""
@@ -235,6 +285,14 @@ class Outsider:
     ) -> tuple[Components[np.uint8], Components[np.uint8]]:
         """Pass the round."""
         await exchange(Kind.SUMMAND, {}, {})
+        return {}, {}
+
+    async def nibbles(
+        self, x: Components[np.uint64]
+    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+        """Pass both rounds."""
+        await exchange(Kind.SUMMAND, {}, {})
+        await exchange(Kind.CARRY, {}, {})
         return {}, {}
 
     async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
