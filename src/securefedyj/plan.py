@@ -52,10 +52,15 @@ _MARGIN = 1 + 2.0**-20
 
 
 class Domain(NamedTuple):
-    """The agreed bounds of each feature: lower <= x <= upper."""
+    """The agreed bounds of each feature: lower <= x <= upper.
+
+    With them the largest log(1+|x|) among values >= 0 and among values < 0, 0 if there are none.
+    """
 
     lower: Array
     upper: Array
+    L_positive: Array
+    L_negative: Array
 
     @classmethod
     def from_bounds(
@@ -78,19 +83,17 @@ class Domain(NamedTuple):
                 f"bounds of feature {j} must be finite with lower < upper, "
                 f"got ({lower[j]:g}, {upper[j]:g})"
             )
-        return cls(lower, upper)
+        return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
 
     def take(self, features: NDArray[np.intp]) -> Domain:
-        return Domain(self.lower[features], self.upper[features])
-
-    def L_max(self) -> tuple[Array, Array]:
-        """The largest log(1+|x|) among values >= 0 and among values < 0; 0 if there are none."""
-        return log1p(np.maximum(self.upper, 0.0)), log1p(np.maximum(-self.lower, 0.0))
+        """The domain of some of the features."""
+        return Domain(*(part[features] for part in self))
 
     def limits(self) -> Limits:
         """The range of lambda: |u| L_max log2(e) <= EXPONENT_BUDGET on both sides."""
         positive, negative = (
-            EXPONENT_BUDGET / (np.maximum(L, 2.0**-40) * LOG2_E) for L in self.L_max()
+            EXPONENT_BUDGET / (np.maximum(L, 2.0**-40) * LOG2_E)
+            for L in (self.L_positive, self.L_negative)
         )
         return Limits(np.maximum(-positive, 2 - negative), np.minimum(positive, 2 + negative))
 
@@ -129,8 +132,7 @@ class Plan(NamedTuple):
 
 def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
-    L_positive, L_negative = domain.L_max()
-    sides = ((L_positive, lmbda), (L_negative, 2 - lmbda))
+    sides = ((domain.L_positive, lmbda), (domain.L_negative, 2 - lmbda))
     decay = [_decay_bits(L, u) for L, u in sides]
     grid = PRECISION + np.maximum(*decay)
     positive, negative = (
@@ -143,7 +145,7 @@ def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     )
     y_bits = np.maximum(positive.y_bits, negative.y_bits)
     d_bits = np.maximum(positive.d_bits, negative.d_bits)
-    phi_bits = PHI_PRECISION + _exponent(np.maximum(L_positive, L_negative) * _MARGIN)
+    phi_bits = PHI_PRECISION + _exponent(np.maximum(domain.L_positive, domain.L_negative) * _MARGIN)
     n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
     widest = np.maximum(phi_bits + 2 * y_bits, PHI_PRECISION + y_bits + d_bits)
     return Plan(grid, positive, negative, 2 * (n_bits + y_bits), 3 * n_bits + widest + 2)

@@ -211,15 +211,17 @@ class _Batch(NamedTuple):
         return [shared[i * size : (i + 1) * size] for i in range(5)]
 
     async def _variance_and_covariance(
-        self, S_y: Shared, S_d: Shared, S_yy: Shared, S_yd: Shared, n: Limbs
+        self, S_y: Shared, S_d: Shared, S_yy: Shared, S_yd: Shared, n: int | Limbs
     ) -> tuple[Shared, Shared]:
         """V = n S_yy - S_y^2 and K = n S_yd - S_y S_d, in one round."""
         size = S_y.size
         products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, S_d]))
         return S_yy * n - products[:size], S_yd * n - products[size:]
 
-    def _n(self, chosen: Index, limbs: int) -> Limbs:
-        return wide.from_digits(self.n[None, chosen], 62, limbs)
+    def _n(self, chosen: Index, limbs: int) -> int | Limbs:
+        """n as a factor: one for all where no value is missing, which is cheaper."""
+        n = self.n[chosen]
+        return int(n[0]) if np.all(n == n[0]) else wide.from_digits(n[None], 62, limbs)
 
 
 def _integers(

@@ -105,6 +105,8 @@ class SiloStatistics:
         for task in self._tasks(feature, lmbda, plan):
             totals[task.sign].add(task)
         positive = totals[+1].sums(lmbda, plan, limbs)
+        if not totals[-1].count.any():
+            return positive
         negative = totals[-1].sums(2 - lmbda, plan, limbs)
         # On the negative side y = -Y.
         return Sums(
@@ -122,9 +124,9 @@ class SiloStatistics:
             np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
         ]
         sign = self._sign[row]
-        positive, negative = self._domain.take(feature).L_max()
+        domain = self._domain.take(feature[pair])
         u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
-        L_max = np.where(sign > 0, positive[pair], negative[pair])
+        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
         near = np.abs(u) * L_max <= _NEAR
         kind = np.where(decaying(u), _DECAYING, np.where(near, _NEAR_ONE, _GENERAL))
         y_bits, d_bits, spare = (
