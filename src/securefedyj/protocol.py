@@ -9,6 +9,7 @@ exact integers; mean and variance are opened to the precision of the answer and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,9 @@ Index = NDArray[np.intp]
 
 # Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
+
+# Fewer pairs than these are not worth a ring of their own width.
+_WORTHWHILE = 512
 
 
 async def secure_fed_yj(
@@ -111,13 +115,13 @@ class _Batch(NamedTuple):
             np.tile(self.n[active], nodes),
             tree.points.ravel(),
         )
-        width = _ring(plan.limbs.reshape(nodes, size).max(axis=0))
-        groups = [np.flatnonzero(width == limbs) for limbs in np.unique(width)]
+        widths = plan.limbs.reshape(nodes, size).max(axis=0)
+        groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
         walks = await together(
-            *(self._walk(active[g], tree.take(g), int(width[g[0]]), first) for g in groups)
+            *(self._walk(active[g], tree.take(g), limbs, first) for limbs, g in groups)
         )
         path, varies = np.zeros((tree.levels, size), dtype=np.int8), np.ones(size, dtype=bool)
-        for group, (signs, variation) in zip(groups, walks, strict=True):
+        for (_, group), (signs, variation) in zip(groups, walks, strict=True):
             path[:, group], varies[group] = signs, variation
         return path, varies
 
@@ -159,25 +163,24 @@ class _Batch(NamedTuple):
         lmbda = transcript.found()[self.features]
         chosen = np.flatnonzero(self.n > 0)
         plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
-        width = _ring(plan.limbs)
-        groups = [np.flatnonzero(width == limbs) for limbs in np.unique(width)]
+        groups = list(_groups_by_width(plan.limbs, _WORTHWHILE))
         opened = await together(
             *(
-                self._moments(chosen[g], lmbda[chosen[g]], int(width[g[0]]), plan.take(g).v_bits)
-                for g in groups
+                self._moments(chosen[g], lmbda[chosen[g]], limbs, int(plan.v_bits[g].max()))
+                for limbs, g in groups
             )
         )
-        for group, moments in zip(groups, opened, strict=True):
+        for (_, group), moments in zip(groups, opened, strict=True):
             transcript.reveals.append(Moments(self.features[chosen[group]], *moments))
 
     async def _moments(
-        self, chosen: Index, lmbda: Array, limbs: int, v_bits: Integers
+        self, chosen: Index, lmbda: Array, limbs: int, v_bits: int
     ) -> tuple[Integers, list[int], list[int]]:
         """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
         S_y, _, S_yy, *_ = await self._share_sums(chosen, lmbda, limbs)
         n = self._n(chosen, limbs)
         V = S_yy * n - await self.engine.multiply(S_y, S_y)
-        thresholds = range(MAGNITUDE_STEP, int(v_bits.max()) + 1, MAGNITUDE_STEP)
+        thresholds = range(MAGNITUDE_STEP, v_bits + 1, MAGNITUDE_STEP)
         below = concatenate([V - (1 << bits) for bits in thresholds])
         small, V_bits, y_bits = await together(
             self.engine.negative(below), self.engine.bits(V), self.engine.bits(S_y)
@@ -240,7 +243,16 @@ def _integers(
     ]
 
 
-def _ring(limbs: Integers) -> Integers:
-    """Round up to few distinct widths: features with rings of one width are computed together."""
-    widths = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64])
-    return widths[np.searchsorted(widths, limbs)]
+def _groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]:
+    """Ring widths with the features that use them.
+
+    A group of fewer than ``least`` features joins the next wider one: what it would save in
+    bytes, it would cost in operations.
+    """
+    waiting = np.empty(0, dtype=np.intp)
+    widths = np.unique(limbs)
+    for width in widths:
+        waiting = np.concatenate([waiting, np.flatnonzero(limbs == width)])
+        if len(waiting) >= least or width == widths[-1]:
+            yield int(width), np.sort(waiting)
+            waiting = np.empty(0, dtype=np.intp)
