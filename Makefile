@@ -7,7 +7,7 @@ help:
 	@echo "make demo    fit the embedded example, write out/demo.png"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   measure against scikit-learn, write out/bench.json"
+	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -28,6 +28,7 @@ lint: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
+	$(BIN)/python -m benchmarks.secure --output out/secure.json
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import pooled
+from benchmarks import pooled, secure
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bench.json": lambda data: pooled.table(data["results"]),
+    "secure.json": lambda data: f"{secure.paper_table(data)}\n\n{secure.cost_table(data)}",
 }
 
 

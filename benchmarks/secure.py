@@ -1,0 +1,232 @@
+"""The secure fit: ours on both engines against the paper taken literally, on the same data.
+
+Run by `make bench`. The peers run by turns in the same minutes and the ratios count. All
+parties of a run are on this machine: engine `replicated` in this one process, one party after
+the other; `mpyc` and the literal paper with a process per party, which share the cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.literal_paper import fit_literal
+from securefedyj import SecureFedYJ
+from securefedyj.plan import Domain, make_plan
+from securefedyj.statistics import SiloStatistics
+from securefedyj.yeojohnson import derivative, transform
+
+FEATURES = 100
+LITERAL_FEATURES = 2
+MPYC_FEATURES = 4
+LEVELS = (1, 2, 4, 8)
+
+
+def example(rows: int, features: int, silos: int = 3) -> list[np.ndarray[Any, Any]]:
+    """Skewed features around 1, a little different at each silo."""
+    source = np.random.default_rng(0)
+    return [source.lognormal(0.2 * k, 1, size=(rows, features)) for k in range(silos)]
+
+
+def shortest(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    seconds, result = np.inf, None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        seconds = min(seconds, time.perf_counter() - start)
+    return seconds, result
+
+
+def against_the_paper(rows: int, repeats: int) -> dict[str, Any]:
+    """Seconds per feature of all three, 3 parties and 40 steps."""
+    silos = example(rows, FEATURES)
+    literal = fit_literal([silo[:, :LITERAL_FEATURES] for silo in silos])
+    ours = {}
+    for levels in LEVELS[:3]:
+        seconds, fitted = shortest(
+            lambda levels=levels: SecureFedYJ(levels_per_exchange=levels).fit(silos), repeats
+        )
+        ours[levels] = seconds / FEATURES
+    some = [silo[:, :MPYC_FEATURES] for silo in silos]
+    mpyc, _ = shortest(lambda: SecureFedYJ(engine="mpyc", levels_per_exchange=1).fit(some), 1)
+    # The literal one again, so that a change of the machine's load would show.
+    again = fit_literal([silo[:, :LITERAL_FEATURES] for silo in silos])
+    literal_seconds = float(min(literal.seconds.min(), again.seconds.min()))
+    best = min(ours, key=lambda levels: ours[levels])
+    return {
+        "rows": rows,
+        "literal_seconds": literal_seconds,
+        "literal_bytes_per_peer": float(literal.bytes_sent.mean() / 2),
+        "mpyc_seconds": mpyc / MPYC_FEATURES,
+        "replicated_seconds": {str(levels): value for levels, value in ours.items()},
+        "best_levels": best,
+        "speedup": literal_seconds / ours[best],
+        "largest_difference_in_lambda": float(
+            np.max(np.abs(literal.lambdas - fitted.lambdas_[:LITERAL_FEATURES]))
+        ),
+    }
+
+
+def rounds_and_bytes() -> list[dict[str, Any]]:
+    """Over levels per exchange and silos; 100 features, 600 rows in all, 40 steps."""
+    results = []
+    for silos in (3, 5, 10):
+        data = example(600 // silos, FEATURES, silos)
+        for levels in LEVELS:
+            fitted = SecureFedYJ(levels_per_exchange=levels).fit(data)
+            sent = fitted.cost_.bytes_sent
+            results.append(
+                {
+                    "silos": silos,
+                    "levels": levels,
+                    "rounds": fitted.cost_.rounds,
+                    "kb_per_feature_and_peer": max(max(to.values()) for to in sent.values())
+                    / FEATURES
+                    / 1e3,
+                    "kb_per_feature_and_party": max(sum(to.values()) for to in sent.values())
+                    / FEATURES
+                    / 1e3,
+                }
+            )
+    return results
+
+
+def local_sums(repeats: int) -> list[dict[str, float]]:
+    """Nanoseconds per value and lambda: exact integer sums against plain float64 sums."""
+    n, p = 350, 2000
+    X = np.random.default_rng(0).lognormal(size=(n, p))
+    domain = Domain.from_bounds(None, p)
+    silo = SiloStatistics(X, domain, [str(j) for j in range(p)])
+    features = np.arange(p)
+    results = []
+    for lmbda in (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0):
+        lambdas = np.full(p, lmbda)
+        plan = make_plan(domain, silo.count, lambdas)
+        limbs = int(plan.limbs.max())
+
+        def exact(lambdas: Any = lambdas, plan: Any = plan, limbs: int = limbs) -> Any:
+            return silo.sums(features, lambdas, plan, limbs)
+
+        def floating(lmbda: float = lmbda) -> Any:
+            y, d = transform(X, lmbda), derivative(X, lmbda)
+            return y.sum(0), d.sum(0), (y * y).sum(0), (y * d).sum(0)
+
+        ours, theirs = shortest(exact, repeats)[0], shortest(floating, repeats)[0]
+        results.append({"lambda": lmbda, "exact_ns": ours / X.size * 1e9, "ratio": ours / theirs})
+    return results
+
+
+def transcriptome(levels: int) -> dict[str, float]:
+    """3 silos x 350 rows x 20,000 features, in a process of its own to see its memory."""
+    command = [sys.executable, "-m", "benchmarks.secure", "--transcriptome", str(levels)]
+    result: dict[str, float] = json.loads(
+        subprocess.run(command, capture_output=True, check=True).stdout
+    )
+    return result
+
+
+def _measure_transcriptome(levels: int) -> None:
+    silos = example(350, 20_000)
+    seconds, fitted = shortest(lambda: SecureFedYJ(levels_per_exchange=levels).fit(silos), 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        json.dumps(
+            {
+                "levels": levels,
+                "seconds": seconds,
+                "seconds_local": fitted.cost_.seconds_local,
+                "peak_gb": peak / 1e9,
+                "input_gb": sum(silo.nbytes for silo in silos) / 1e9,
+                "rounds": fitted.cost_.rounds,
+            }
+        )
+    )
+
+
+def paper_table(data: dict[str, Any]) -> str:
+    """Seconds per feature beside the literal paper, as Markdown."""
+    lines = [
+        "| rows per silo | the paper, literally | engine `mpyc` | engine `replicated` (levels) "
+        "| faster than the paper by |",
+        "|---|---|---|---|---|",
+    ]
+    for r in data["against_the_paper"]:
+        best = r["best_levels"]
+        lines.append(
+            f"| {r['rows']:,} | {r['literal_seconds']:.2f} s | {r['mpyc_seconds']:.2f} s "
+            f"| {1e3 * r['replicated_seconds'][str(best)]:.1f} ms ({best}) | {r['speedup']:.0f}x |"
+        )
+    return "\n".join(lines)
+
+
+def cost_table(data: dict[str, Any]) -> str:
+    """Rounds and bytes over levels per exchange, as Markdown."""
+    lines = [
+        "| | the paper | levels 1 | levels 2 | levels 4 | levels 8 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for silos in (3, 5, 10):
+        rows = [r for r in data["rounds_and_bytes"] if r["silos"] == silos]
+        paper = ("726", "8 MB") if silos == 3 else ("", "")
+        lines.append(
+            f"| rounds, {silos} silos | {paper[0]} | "
+            + " | ".join(str(r["rounds"]) for r in rows)
+            + " |"
+        )
+        lines.append(
+            f"| sent per feature and peer, {silos} silos | {paper[1]} | "
+            + " | ".join(f"{r['kb_per_feature_and_peer']:.0f} kB" for r in rows)
+            + " |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("out/secure.json"))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--transcriptome", type=int, metavar="LEVELS", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.transcriptome:
+        _measure_transcriptome(arguments.transcriptome)
+        return
+    data: dict[str, Any] = {"against_the_paper": []}
+    for rows in (200, 1_000, 10_000):
+        print(f"measuring {FEATURES} features, {rows:,} rows a silo ...", flush=True)
+        repeats = arguments.repeats if rows < 10_000 else 1
+        data["against_the_paper"].append(against_the_paper(rows, repeats))
+    print("counting rounds and bytes ...", flush=True)
+    data["rounds_and_bytes"] = rounds_and_bytes()
+    print("measuring local sums ...", flush=True)
+    data["local_sums"] = local_sums(arguments.repeats)
+    print("measuring a transcriptome, 20,000 features ...", flush=True)
+    data["transcriptome"] = [transcriptome(levels) for levels in (1, 2)]
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(data, indent=1))
+    print(f"\n3 parties, 40 steps, seconds per feature of {FEATURES}\n")
+    print(paper_table(data))
+    print()
+    print(cost_table(data))
+    print("\nexact integer sums, per value and lambda, and their time as a multiple of float64's")
+    for r in data["local_sums"]:
+        print(f"  lambda {r['lambda']:+.1f}: {r['exact_ns']:.0f} ns, {r['ratio']:.2f}x")
+    print("\n3 silos x 350 rows x 20,000 features")
+    for r in data["transcriptome"]:
+        print(
+            f"  levels {r['levels']}: {r['seconds']:.0f} s, of which local sums "
+            f"{r['seconds_local']:.0f} s; peak {r['peak_gb']:.2f} GB; {r['rounds']} rounds"
+        )
+    print(f"\nsaved: {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()
