@@ -263,46 +263,64 @@ _ENGINE_WORDS = {
 
 
 def _findings(transcript: Transcript) -> Iterator[str]:
-    result, agreement = transcript.result, transcript.agreement
-    if result is None:
+    if transcript.result is None:
         yield "the transcript ends without a result"
         return
-    names, p = agreement.features, transcript.n_features
+    yield from _result_findings(transcript, transcript.result)
+    yield from _sign_findings(transcript, transcript.result)
+    yield from _number_findings(transcript, transcript.result)
+    for reveal in transcript.reveals:
+        if isinstance(reveal, Moments):
+            yield from _moment_findings(reveal, transcript.agreement.features)
+
+
+def _result_findings(transcript: Transcript, result: Result) -> Iterator[str]:
+    """Does the result follow from what was revealed?"""
+    names = transcript.agreement.features
     recomputed = transcript.compute_result()
     for name, ours, theirs in zip(Result._fields[:6], recomputed[:6], result[:6], strict=True):
         for j in np.flatnonzero(np.asarray(ours) != np.asarray(theirs)):
             yield f"feature {names[j]!r}: {name} does not follow from what was revealed"
-    limits = agreement.domain.limits()
-    path = recover_path(result.lmbda, agreement.max_steps, limits, result.at_bound)
+
+
+def _sign_findings(transcript: Transcript, result: Result) -> Iterator[str]:
+    """Does every sign follow from the result (function F), and is every sign there once?"""
+    agreement = transcript.agreement
+    names, max_steps = agreement.features, agreement.max_steps
+    path = recover_path(result.lmbda, max_steps, agreement.domain.limits(), result.at_bound)
     path.signs[:, result.constant] = 0  # a search that is over before it begins
-    seen = np.zeros((agreement.max_steps, p), dtype=bool)
-    counted, told, opened = (np.zeros(p, dtype=int) for _ in range(3))
+    seen = np.zeros(path.signs.shape, dtype=bool)
     for reveal in transcript.reveals:
-        if isinstance(reveal, Counts):
-            np.add.at(counted, reveal.features, 1)
-        elif isinstance(reveal, Variation):
-            np.add.at(told, reveal.features, 1)
-        elif isinstance(reveal, Moments):
-            np.add.at(opened, reveal.features, 1)
-            yield from _moment_findings(reveal, names)
-        else:
-            for j, lmbda, delta in zip(*(a.tolist() for a in reveal[1:]), strict=True):
-                where = f"feature {names[j]!r}, step {reveal.step + 1}"
-                if not 0 <= reveal.step < agreement.max_steps or path.signs[reveal.step, j] == 0:
-                    yield f"{where}: a sign was revealed that the search does not need"
-                elif seen[reveal.step, j]:
-                    yield f"{where}: more than one sign was revealed"
-                elif path.points[reveal.step, j] != lmbda or path.signs[reveal.step, j] != delta:
-                    yield f"{where}: the sign {delta:+d} at {lmbda!r} does not follow from lambda"
-                else:
-                    seen[reveal.step, j] = True
+        if not isinstance(reveal, Step):
+            continue
+        step = reveal.step
+        for j, lmbda, delta in zip(*(part.tolist() for part in reveal[1:]), strict=True):
+            where = f"feature {names[j]!r}, step {step + 1}"
+            if not 0 <= step < max_steps or path.signs[step, j] == 0:
+                yield f"{where}: a sign was revealed that the search does not need"
+            elif seen[step, j]:
+                yield f"{where}: more than one sign was revealed"
+            elif path.points[step, j] != lmbda or path.signs[step, j] != delta:
+                yield f"{where}: the sign {delta:+d} at {lmbda!r} does not follow from lambda"
+            else:
+                seen[step, j] = True
     for step, j in zip(*np.nonzero((path.signs != 0) & ~seen), strict=True):
         yield f"feature {names[j]!r}, step {step + 1}: a sign of the search is missing"
-    for what, times, wanted in (
-        ("its count", counted, np.ones(p)),
-        ("its variation", told, result.n > 1),
-        ("its moments", opened, result.n > 0),
-    ):
+
+
+def _number_findings(transcript: Transcript, result: Result) -> Iterator[str]:
+    """Was everything else revealed as often as the protocol does?"""
+    p, names = transcript.n_features, transcript.agreement.features
+    expected: list[tuple[str, type[Reveal], Any]] = [
+        ("its count", Counts, np.ones(p)),
+        ("its variation", Variation, result.n > 1),
+        ("its moments", Moments, result.n > 0),
+    ]
+    for what, kind, wanted in expected:
+        times = np.zeros(p, dtype=int)
+        for reveal in transcript.reveals:
+            if isinstance(reveal, kind):
+                np.add.at(times, reveal.features, 1)
         for j in np.flatnonzero(times != wanted):
             yield f"feature {names[j]!r}: {what} revealed {times[j]} times, not {int(wanted[j])}"
 
