@@ -6,12 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from securefedyj.plan import EXPONENT_BUDGET, PHI_PRECISION, PRECISION, Domain
+from securefedyj.messages import VERSION
+from securefedyj.plan import Domain
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The public parameters of a run. Its digest is compared before any data is touched."""
+    """The public parameters of a run. Its digest is compared before any data is touched.
+
+    The version of the protocol stands for all its constants: grids, limits, batches.
+    """
 
     features: tuple[str, ...]
     domain: Domain
@@ -32,15 +36,14 @@ class Agreement:
             "engine": self.engine,
             "max_steps": self.max_steps,
             "levels_per_exchange": self.levels_per_exchange,
-            "precision": [PRECISION, PHI_PRECISION, EXPONENT_BUDGET],
+            "version": VERSION,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Agreement:
-        precision = [PRECISION, PHI_PRECISION, EXPONENT_BUDGET]
-        if data["precision"] != precision:
+        if data["version"] != VERSION:
             raise ValueError(
-                f"this run used precision {data['precision']}, this version uses {precision}"
+                f"this is of protocol version {data['version']}, and this release speaks {VERSION}"
             )
         bounds = list(zip(data["lower"], data["upper"], strict=True))
         return cls(

@@ -385,6 +385,13 @@ class SecureFedYJ(_YeoJohnsonTransformer):
         self.transcript_, self.cost_ = simulate(agreement, tables)
         result = self.transcript_.result
         assert result is not None
+        if unresolved := self.transcript_.unresolved():
+            warnings.warn(
+                f"{', '.join(unresolved[:5])}: the values vary too little for their bounds, and "
+                "lambda may be wrong. Agree on bounds closer to the values, or change the unit.",
+                UserWarning,
+                stacklevel=2,
+            )
         self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
         self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
         self._standardization = result.standardization

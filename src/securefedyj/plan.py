@@ -39,14 +39,19 @@ from securefedyj.yeojohnson import DECAYING_BELOW
 
 Integers = NDArray[np.int64]
 
-# Bits behind the binary point of y and d at the smallest that e^{uL} can get.
+# Bits behind the binary point of y and d, where they are about 1 and e^{uL} does not decay.
 PRECISION = 60
-# Bits behind the binary point of phi.
+# Bits behind the binary point of phi, where it is about 1.
 PHI_PRECISION = 52
 # The range of lambda ends where |u| L_max log2(e), the exponent of w = e^{uL}, reaches this.
 EXPONENT_BUDGET = 256
 # |x| up to which values are admitted where nothing else was agreed.
 DEFAULT_BOUND = float(2**20)
+# Larger bounds leave too little of the range of lambda.
+LARGEST_BOUND = float(2**100)
+
+# Where |u| L stays below this, series in uL replace the closed forms; it is below ln(2)/2.
+NEAR = 0.34
 
 _MARGIN = 1 + 2.0**-20
 
@@ -76,11 +81,11 @@ class Domain(NamedTuple):
                 f"feature; got an array of shape {pairs.shape}"
             )
         lower, upper = np.broadcast_to(pairs, (n_features, 2)).T.copy()
-        wrong = ~(np.isfinite(lower) & np.isfinite(upper) & (lower < upper))
-        if wrong.any():
-            j = int(np.flatnonzero(wrong)[0])
+        right = (lower >= -LARGEST_BOUND) & (lower < upper) & (upper <= LARGEST_BOUND)
+        if not right.all():
+            j = int(np.flatnonzero(~right)[0])
             raise ValueError(
-                f"bounds of feature {j} must be finite with lower < upper, "
+                f"bounds of feature {j} must be numbers up to 2^100 with lower < upper, "
                 f"got ({lower[j]:g}, {upper[j]:g})"
             )
         return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
@@ -88,6 +93,10 @@ class Domain(NamedTuple):
     def take(self, features: NDArray[np.intp]) -> Domain:
         """The domain of some of the features."""
         return Domain(*(part[features] for part in self))
+
+    def phi_grid(self) -> Integers:
+        """phi is rounded to multiples of 2^-phi_grid."""
+        return PHI_PRECISION + _smallness(np.maximum(self.L_positive, self.L_negative))
 
     def limits(self) -> Limits:
         """The range of lambda: |u| L_max log2(e) <= EXPONENT_BUDGET on both sides."""
@@ -134,54 +143,68 @@ def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
     sides = ((domain.L_positive, lmbda), (domain.L_negative, 2 - lmbda))
     decay = [_decay_bits(L, u) for L, u in sides]
-    grid = PRECISION + np.maximum(*decay)
+    # y is about as large as the scale, d as its square: a small scale takes a finer grid.
+    scale = np.maximum(*(np.minimum(L, _reciprocal(u)) for L, u in sides))
+    basis = PRECISION + 2 * _smallness(scale)
+    grid = basis + np.maximum(*decay)
     positive, negative = (
         SidePlan(
             grid + _magnitude_bits(*_y_bound(L, u)),
             grid + _magnitude_bits(*_d_bound(L, u)),
-            grid - PRECISION - bits,
+            grid - basis - bits,
         )
         for (L, u), bits in zip(sides, decay, strict=True)
     )
     y_bits = np.maximum(positive.y_bits, negative.y_bits)
     d_bits = np.maximum(positive.d_bits, negative.d_bits)
-    phi_bits = PHI_PRECISION + _exponent(np.maximum(domain.L_positive, domain.L_negative) * _MARGIN)
+    phi_grid = domain.phi_grid()
+    phi_bits = phi_grid + _exponent(np.maximum(domain.L_positive, domain.L_negative) * _MARGIN)
     n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
-    widest = np.maximum(phi_bits + 2 * y_bits, PHI_PRECISION + y_bits + d_bits)
+    widest = np.maximum(phi_bits + 2 * y_bits, phi_grid + y_bits + d_bits)
     return Plan(grid, positive, negative, 2 * (n_bits + y_bits), 3 * n_bits + widest + 2)
 
 
-def decaying(u: Array) -> NDArray[np.bool_]:
-    """Where y piles up at -side/u and is kept as constant + residual."""
-    return u <= DECAYING_BELOW
+def near_one(L: Array, u: Array) -> NDArray[np.bool_]:
+    """Where e^{uL} is within a factor of sqrt(2) from 1 for all values of a side."""
+    return np.abs(u) * L <= NEAR
+
+
+def decaying(L: Array, u: Array) -> NDArray[np.bool_]:
+    """Where the y of a side pile up at -side/u, and are kept as constant + residual."""
+    return (u <= DECAYING_BELOW) & ~near_one(L, u)
 
 
 def _decay_bits(L: Array, u: Array) -> Integers:
-    """How far w = e^{uL} can fall below 1, in bits, on a decaying side."""
-    bits = np.ceil(np.maximum(-u * L, 0.0) * (LOG2_E * _MARGIN))
-    return np.where(decaying(u), bits, 0.0).astype(np.int64)
+    """How far w = e^{uL} can fall below 1, in bits."""
+    return np.ceil(np.maximum(-u * L, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
+
+
+def _smallness(scale: Array) -> Integers:
+    """How far a scale is below 1, in bits."""
+    return np.maximum(-_exponent(scale), 0)
 
 
 def _y_bound(L: Array, u: Array) -> tuple[Array, Array]:
     """(a, z) with |y| <= a e^z, and the same for the residual of a decaying side."""
     inverse = _reciprocal(u)
-    return np.where(decaying(u), inverse, np.minimum(L, inverse)), np.maximum(u * L, 0.0)
+    return np.where(decaying(L, u), inverse, np.minimum(L, inverse)), np.maximum(u * L, 0.0)
 
 
 def _d_bound(L: Array, u: Array) -> tuple[Array, Array]:
     """(a, z) with |d| <= a e^z, and the same for the residual of a decaying side."""
     inverse = _reciprocal(u)
     a = np.minimum(L * L / 2, L * inverse)
-    return np.where(decaying(u), inverse * inverse, a), np.maximum(u * L, 0.0)
+    return np.where(decaying(L, u), inverse * inverse, a), np.maximum(u * L, 0.0)
 
 
 def _magnitude_bits(a: Array, z: Array) -> Integers:
     """b with a e^z <= 2^b; a side without values does not count."""
-    bits = _exponent(np.maximum(a, 2.0**-20) * _MARGIN) + np.ceil(z * LOG2_E * _MARGIN)
+    bits = _exponent(np.maximum(a, 2.0**-200) * _MARGIN) + np.ceil(z * LOG2_E * _MARGIN)
     return bits.astype(np.int64)
 
 
 def _reciprocal(u: Array) -> Array:
+    """1/|u|, or 2^20 where that is larger: then L is the smaller bound anyway."""
     return 1 / np.maximum(np.abs(u), 2.0**-20)
 
 

@@ -19,7 +19,7 @@ from securefedyj import limbs as wide
 from securefedyj.agreement import Agreement
 from securefedyj.engines import Engine, Shared, concatenate
 from securefedyj.limbs import Limbs
-from securefedyj.plan import PHI_PRECISION, Domain, Integers, make_plan
+from securefedyj.plan import Domain, Integers, make_plan
 from securefedyj.rounds import together
 from securefedyj.search import Bracket, Signs, Speculation, exp_update, finished, speculate
 from securefedyj.statistics import SiloStatistics
@@ -140,7 +140,9 @@ class _Batch(NamedTuple):
         n = self._n(pairs, limbs)
         V, K = await self._variance_and_covariance(S_y, S_d, S_yy, S_yd, n)
         # Delta = sign(S_phi V - n K): the derivative of the log-likelihood, times V > 0.
-        score = await self.engine.multiply(S_phi, V) - (K * n << PHI_PRECISION)
+        score = await self.engine.multiply(S_phi, V) - K * self._n(
+            pairs, limbs, self.domain.phi_grid()[pairs]
+        )
         shrink = await self.engine.negative(concatenate([score, -V[:size]]) if first else score)
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
@@ -221,10 +223,15 @@ class _Batch(NamedTuple):
         products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, S_d]))
         return S_yy * n - products[:size], S_yd * n - products[size:]
 
-    def _n(self, chosen: Index, limbs: int) -> int | Limbs:
-        """n as a factor: one for all where no value is missing, which is cheaper."""
+    def _n(self, chosen: Index, limbs: int, shift: Integers | None = None) -> int | Limbs:
+        """n 2^shift as a factor: one for all where it is the same, which is cheaper."""
         n = self.n[chosen]
-        return int(n[0]) if np.all(n == n[0]) else wide.from_digits(n[None], 62, limbs)
+        shift = np.zeros_like(n) if shift is None else shift
+        if np.all(n == n[0]) and np.all(shift == shift[0]):
+            return int(n[0]) << int(shift[0])
+        return wide.from_ints(
+            (value << bits for value, bits in zip(n.tolist(), shift.tolist(), strict=True)), limbs
+        )
 
 
 def _integers(

@@ -21,16 +21,13 @@ from numpy.typing import NDArray
 from securefedyj import limbs as wide
 from securefedyj.elementary import Array, log1p, phi12, reduce_exponent
 from securefedyj.limbs import Limbs
-from securefedyj.plan import PHI_PRECISION, Domain, Integers, Plan, decaying
+from securefedyj.plan import Domain, Integers, Plan, decaying, near_one
 
 Index = NDArray[np.intp]
 
 _DIGIT = 22
 _ROW = 2048  # values in a row
 _BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
-# Where |z| is below this, e^z is within a factor of sqrt(2) from 1, and series replace the
-# closed forms: see `_near`.
-_NEAR = 0.34
 
 
 class OutOfBounds(ValueError):
@@ -86,15 +83,16 @@ class SiloStatistics:
         self._phi = self._phi_digits()
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        """S_phi of the features, on the grid 2^-PHI_PRECISION."""
+        """S_phi of the features, on the grid of their domain."""
         return wide.from_digits(self._phi[:, features], 31, limbs)
 
     def _phi_digits(self) -> Integers:
-        """S_phi of all features in two digits of 31 bits: L < 2^10 leaves room for 2^32 values."""
+        """S_phi of all features in two digits of 31 bits, which leaves room for 2^31 values."""
         digits = np.zeros((2, self.n_features), dtype=np.int64)
+        scale = np.exp2(self._domain.phi_grid().astype(np.float64))
         for number, shelf in enumerate(self._shelves):
             rows = self._shelf == number
-            integers = np.rint(shelf.L * 2.0**PHI_PRECISION).astype(np.int64)
+            integers = np.rint(shelf.L * scale[self._feature[rows], None]).astype(np.int64)
             halves = np.stack([integers & (2**31 - 1), integers >> 31]).sum(axis=2)
             np.add.at(digits.T, self._feature[rows], (self._sign[rows] * halves).T)
         return digits
@@ -104,10 +102,11 @@ class SiloStatistics:
         totals = {+1: _Totals(len(feature), plan), -1: _Totals(len(feature), plan)}
         for task in self._tasks(feature, lmbda, plan):
             totals[task.sign].add(task)
-        positive = totals[+1].sums(lmbda, plan, limbs)
+        domain = self._domain.take(feature)
+        positive = totals[+1].sums(domain.L_positive, lmbda, plan, limbs)
         if not totals[-1].count.any():
             return positive
-        negative = totals[-1].sums(2 - lmbda, plan, limbs)
+        negative = totals[-1].sums(domain.L_negative, 2 - lmbda, plan, limbs)
         # On the negative side y = -Y.
         return Sums(
             wide.subtract(positive.y, negative.y),
@@ -127,8 +126,8 @@ class SiloStatistics:
         domain = self._domain.take(feature[pair])
         u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
         L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
-        near = np.abs(u) * L_max <= _NEAR
-        kind = np.where(decaying(u), _DECAYING, np.where(near, _NEAR_ONE, _GENERAL))
+        kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
+        kind[decaying(L_max, u)] = _DECAYING
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
             for a, b in zip(plan.positive, plan.negative, strict=True)
@@ -222,7 +221,7 @@ class _Totals:
                 digits[:, j] -= carry << _DIGIT
                 digits[:, j + 1] += carry
 
-    def sums(self, u: Array, plan: Plan, limbs: int) -> Sums:
+    def sums(self, L_max: Array, u: Array, plan: Plan, limbs: int) -> Sums:
         """The sums as wide integers, with the constants of a decaying side added."""
         r = Sums(
             *(
@@ -230,7 +229,7 @@ class _Totals:
                 for digits in (self.y, self.d, self.yy, self.yd)
             )
         )
-        where = np.flatnonzero(decaying(u) & (self.count > 0))
+        where = np.flatnonzero(decaying(L_max, u) & (self.count > 0))
         if not len(where):
             return r
         inverse = 1 / np.abs(u[where])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.agreement import Agreement
-from securefedyj.plan import Integers, make_plan
+from securefedyj.plan import Domain, Integers, decaying, make_plan
 from securefedyj.search import Bracket, Signs, at_bound, exp_update, recover_path
 from securefedyj.yeojohnson import Array, Standardization
 
@@ -127,6 +127,13 @@ class Transcript:
                 constant[reveal.features] = ~reveal.varies
         return constant
 
+    def _counts(self) -> Integers:
+        n = np.zeros(self.n_features, dtype=np.int64)
+        for reveal in self.reveals:
+            if isinstance(reveal, Counts):
+                n[reveal.features] = reveal.n
+        return n
+
     def found(self) -> Array:
         """lambda of each feature as far as it is known: 1 where it does not vary."""
         return np.where(self.constant(), 1.0, self.search_state().value)
@@ -136,28 +143,44 @@ class Transcript:
         p = self.n_features
         lmbda, constant = self.found(), self.constant()
         beyond = at_bound(self.search_state(), self.agreement.domain.limits())
-        n = np.zeros(p, dtype=np.int64)
-        moments: dict[int, tuple[int, int, int]] = {}
+        n = self._counts()
+        moments: dict[int, tuple[int, int]] = {}
         for reveal in self.reveals:
-            if isinstance(reveal, Counts):
-                n[reveal.features] = reveal.n
-            elif isinstance(reveal, Moments):
-                rows = zip(
-                    reveal.features.tolist(),
-                    reveal.magnitude.tolist(),
-                    reveal.V,
-                    reveal.S_y,
-                    strict=True,
-                )
-                moments.update({j: (m, V, S_y) for j, m, V, S_y in rows})
+            if isinstance(reveal, Moments):
+                values = zip(*_complete(reveal), strict=True)
+                moments |= dict(zip(reveal.features.tolist(), values, strict=True))
         grid = make_plan(self.agreement.domain, n, lmbda).grid
         standardization = Standardization(np.zeros(p), np.ones(p))
         result = Result(
             lmbda, np.zeros(p), np.zeros(p), n, beyond & ~constant, constant, standardization
         )
         for j, opened in moments.items():
-            _fill(result, j, int(grid[j]), *opened)
+            _fill(result, self.agreement.domain, j, int(grid[j]), *opened)
         return result
+
+    def unresolved(self) -> list[str]:
+        """Features that vary so little, for their bounds, that lambda may be wrong.
+
+        The score takes differences of d, which are about the square of those of y. They are
+        lost in rounding where y varies by little on its grid, or by little beside its size.
+        """
+        domain, n, lmbda = self.agreement.domain, self._counts(), self.found()
+        grid = make_plan(domain, n, lmbda).grid
+        constant, names = self.constant(), []
+        for reveal in self.reveals:
+            if not isinstance(reveal, Moments):
+                continue
+            for j, V, S_y in zip(reveal.features.tolist(), *_complete(reveal), strict=True):
+                count, bits = int(n[j]), int(grid[j])
+                u, L = (lmbda[j], domain.L_positive[j])
+                if S_y < 0:
+                    u, L = 2 - u, domain.L_negative[j]
+                limit = round(Fraction(1 / abs(u)) * (1 << bits)) if decaying(L, u) else 0
+                size = abs(abs(S_y) - count * limit)
+                least = max(count**2 << bits + 8, size**2 >> 52)
+                if not constant[j] and least > V:
+                    names.append(self.agreement.features[j])
+        return names
 
     def audit(self) -> Audit:
         """Recompute from the result what was revealed on the way to it."""
@@ -172,7 +195,10 @@ class Transcript:
     @classmethod
     def read(cls, path: Path | str) -> Transcript:
         with open(path, encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file if line.strip()]
+            try:
+                lines = [json.loads(line) for line in file if line.strip()]
+            except json.JSONDecodeError as error:
+                raise TranscriptError(f"this is no file of JSON lines: {error}") from None
         return cls.from_lines(lines)
 
     def to_lines(self) -> Iterator[dict[str, Any]]:
@@ -187,7 +213,10 @@ class Transcript:
         """Read what `to_lines` gives; raises TranscriptError for anything else."""
         if not lines or lines[0].get("transcript") != FORMAT:
             raise TranscriptError(f"this is no transcript of format {FORMAT}")
-        transcript = cls(Agreement.from_json(lines[0]["agreement"]))
+        try:
+            transcript = cls(Agreement.from_json(lines[0]["agreement"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TranscriptError(f"line 1 is no agreement of this protocol: {error}") from None
         for number, line in enumerate(lines[1:], start=2):
             try:
                 if "result" in line:
@@ -335,30 +364,40 @@ def _moment_findings(reveal: Moments, names: tuple[str, ...]) -> Iterator[str]:
             yield f"feature {names[j]!r}: the variance is not of the magnitude that was revealed"
 
 
-def _fill(result: Result, j: int, grid: int, magnitude: int, V: int, S_y: int) -> None:
+def _complete(reveal: Moments) -> tuple[list[int], list[int]]:
+    """V and S_y, with what was not opened at the middle of its range."""
+    V, S_y = (
+        [(value << low) + (1 << low >> 1) for value, low in zip(values, lows.tolist(), strict=True)]
+        for values, lows in zip(
+            (reveal.V, reveal.S_y), lowest_opened(reveal.magnitude), strict=True
+        )
+    )
+    return V, S_y
+
+
+def _fill(result: Result, domain: Domain, j: int, grid: int, V: int, S_y: int) -> None:
     """Mean, variance, center and width of one feature, from exact integers."""
-    V_low, y_low = (int(low[0]) for low in lowest_opened(np.array([magnitude])))
     n = int(result.n[j])
-    # What was not opened is taken at the middle of its range.
-    V, S_y = (V << V_low) + (1 << V_low >> 1), (S_y << y_low) + (1 << y_low >> 1)
     mean = Fraction(S_y, n << grid)
     variance = V / (n * n << 2 * grid)
-    lmbda = float(result.lmbda[j])
-    u = lmbda if mean >= 0 else 2 - lmbda
-    # 1 + u |mean| is (1 + |c|)^u at the center c; exact, since it may be tiny.
+    u, L_max = float(result.lmbda[j]), float(domain.L_positive[j])
+    if mean < 0:
+        u, L_max = 2 - u, float(domain.L_negative[j])
+    # At the center c, where Psi is |mean|, e^{uL} = 1 + u |mean|. It may be tiny: on a decaying
+    # side |mean| is close to the constant that the silos have added, 1/|u| as a float64.
     growth = Fraction(u) * abs(mean)
-    if abs(growth) < Fraction(1, 10**8):
-        L = float(abs(mean))
-    elif growth > -0.5:
-        L = log1p(float(growth)) / u
+    if decaying(np.asarray(L_max), np.asarray(u)):
+        slope = float(Fraction(u) * (abs(mean) - Fraction(1 / abs(u))))
+        L = log(slope) / u
     else:
-        L = log(float(1 + growth)) / u
+        slope = float(1 + growth)
+        L = log1p(float(growth)) / u if growth else float(abs(mean))
     center = expm1(L) if mean >= 0 else -expm1(L)
     result.mean[j], result.var[j] = float(mean), variance
     result.standardization.center[j] = center
     # A constant is centered as if its standard deviation were 1.
     scale = 1.0 if result.constant[j] else sqrt(variance)
-    result.standardization.width[j] = scale / float(1 + growth)
+    result.standardization.width[j] = scale / slope
 
 
 def _plain(values: Any) -> dict[str, Any]:
