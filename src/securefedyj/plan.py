@@ -149,8 +149,8 @@ def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     grid = basis + np.maximum(*decay)
     positive, negative = (
         SidePlan(
-            grid + _magnitude_bits(*_y_bound(L, u)),
-            grid + _magnitude_bits(*_d_bound(L, u)),
+            np.maximum(grid + _magnitude_bits(*_y_bound(L, u)), 1),
+            np.maximum(grid + _magnitude_bits(*_d_bound(L, u)), 1),
             grid - basis - bits,
         )
         for (L, u), bits in zip(sides, decay, strict=True)

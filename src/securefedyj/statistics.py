@@ -133,7 +133,8 @@ class SiloStatistics:
             for a, b in zip(plan.positive, plan.negative, strict=True)
         )
         skipped = spare // _DIGIT
-        y_digits, d_digits = _digits(y_bits) - skipped, _digits(d_bits) - skipped
+        # A side without room has but zeros, which take a digit, too.
+        y_digits, d_digits = (np.maximum(_digits(b) - skipped, 1) for b in (y_bits, d_bits))
         keys = np.stack([kind, sign, self._shelf[row], y_digits, d_digits, skipped])
         for (kind_, sign_, number, ny, nd, skip), members in _grouped(keys):
             shelf = self._shelves[number]
