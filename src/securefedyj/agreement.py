@@ -24,6 +24,8 @@ class Agreement:
     engine: str
     max_steps: int
     levels_per_exchange: int
+    minimum_values: int = 0
+    """The run stops after the counts if a feature has fewer values over all silos."""
 
     def to_json(self) -> dict[str, Any]:
         """A form that JSON holds without loss: Python writes the shortest exact decimals."""
@@ -36,6 +38,7 @@ class Agreement:
             "engine": self.engine,
             "max_steps": self.max_steps,
             "levels_per_exchange": self.levels_per_exchange,
+            "minimum_values": self.minimum_values,
             "version": VERSION,
         }
 
@@ -54,6 +57,7 @@ class Agreement:
             data["engine"],
             data["max_steps"],
             data["levels_per_exchange"],
+            data["minimum_values"],
         )
 
     def to_bytes(self) -> bytes:

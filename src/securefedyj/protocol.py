@@ -9,7 +9,7 @@ exact integers; mean and variance are opened to the precision of the answer and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from securefedyj.engines import Engine, Shared, concatenate
 from securefedyj.limbs import Limbs
 from securefedyj.plan import Domain, Integers, make_plan
 from securefedyj.rounds import together
-from securefedyj.search import Bracket, Signs, Speculation, exp_update, finished, speculate
+from securefedyj.search import Signs, Speculation, exp_update, finished, speculate
 from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import (
     MAGNITUDE_STEP,
@@ -44,24 +44,60 @@ _WORTHWHILE = 512
 
 
 async def secure_fed_yj(
-    engine: Engine, silo: SiloStatistics | None, agreement: Agreement
+    engine: Engine,
+    silo: SiloStatistics | None,
+    agreement: Agreement,
+    transcript: Transcript | None = None,
+    after_exchange: Callable[[Transcript], None] = lambda transcript: None,
 ) -> Transcript:
     """Fit all features; every party returns the same transcript.
 
-    ``silo`` is None at a party that computes but has no data.
+    Parameters
+    ----------
+    silo
+        The data of this party; None if it computes but has none.
+    transcript
+        What an earlier run has revealed, up to the end of one of its exchanges: the fit goes on
+        from there. All parties must start from the same.
+    after_exchange
+        Called with the transcript at the end of each exchange.
     """
-    transcript = Transcript(agreement)
+    transcript = Transcript(agreement) if transcript is None else transcript
     everything = np.arange(len(agreement.features))
-    n = await _open_counts(engine, silo, len(everything))
-    transcript.reveals.append(Counts(everything, n))
+    if not transcript.reveals:
+        n = await _open_counts(engine, silo, len(everything))
+        transcript.reveals.append(Counts(everything, n))
+        after_exchange(transcript)
+    n = transcript.counts()
+    _check_enough(n, agreement)
     size = max(1, PAIRS_AT_ONCE // (2**agreement.levels_per_exchange - 1))
     for first in range(0, len(everything), size):
         features = everything[first : first + size]
         batch = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
-        await batch.search(agreement, transcript)
-        await batch.open_moments(transcript)
+        if not transcript.has_moments(features):
+            await batch.search(agreement, transcript, after_exchange)
+            await batch.open_moments(transcript)
+            after_exchange(transcript)
     transcript.result = transcript.compute_result()
     return transcript
+
+
+class TooFewValues(ValueError):
+    """Fewer values in all than the parties have agreed on as the least."""
+
+
+def _check_enough(n: Integers, agreement: Agreement) -> None:
+    few = [
+        f"{name!r} ({count})"
+        for name, count in zip(agreement.features, n.tolist(), strict=True)
+        if count < agreement.minimum_values
+    ]
+    if few:
+        raise TooFewValues(
+            f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
+            f"silos: {', '.join(few[:5])}. Nothing but these numbers was revealed. Leave the "
+            "features out, or agree on another minimum."
+        )
 
 
 async def _open_counts(engine: Engine, silo: SiloStatistics | None, size: int) -> Integers:
@@ -80,13 +116,19 @@ class _Batch(NamedTuple):
     features: Index
     n: Integers
 
-    async def search(self, agreement: Agreement, transcript: Transcript) -> None:
+    async def search(
+        self,
+        agreement: Agreement,
+        transcript: Transcript,
+        after_exchange: Callable[[Transcript], None],
+    ) -> None:
         """Find lambda* of each feature: signs of the score, each followed by ExpUpdate."""
         max_steps = agreement.max_steps
         limits = self.domain.limits()
-        bracket = Bracket.start(len(self.features))
-        varies = self.n > 1
-        for step in range(0, max_steps, agreement.levels_per_exchange):
+        bracket = transcript.search_state().take(self.features)
+        done = transcript.steps_done(self.features)
+        varies = ~transcript.constant()[self.features] if done else self.n > 1
+        for step in range(done, max_steps, agreement.levels_per_exchange):
             active = np.flatnonzero(~finished(bracket) & varies)
             if not len(active):
                 break
@@ -104,6 +146,7 @@ class _Batch(NamedTuple):
                     Step(step + level, self.features[where], bracket.value[where], delta)
                 )
                 bracket.put(where, exp_update(bracket.take(where), delta, limits.take(where)))
+            after_exchange(transcript)
 
     async def _walk_by_width(
         self, active: Index, tree: Speculation, first: bool

@@ -127,7 +127,24 @@ class Transcript:
                 constant[reveal.features] = ~reveal.varies
         return constant
 
-    def _counts(self) -> Integers:
+    def steps_done(self, features: Index) -> int:
+        """How many steps of the search of these features, a batch, were revealed."""
+        steps = (
+            reveal.step + 1
+            for reveal in self.reveals
+            if isinstance(reveal, Step) and np.isin(reveal.features, features).any()
+        )
+        return max(steps, default=0)
+
+    def has_moments(self, features: Index) -> bool:
+        """Whether the moments of these features, a batch, were revealed."""
+        return any(
+            isinstance(reveal, Moments) and bool(np.isin(reveal.features, features).any())
+            for reveal in self.reveals
+        )
+
+    def counts(self) -> Integers:
+        """n of each feature, 0 while it is unknown."""
         n = np.zeros(self.n_features, dtype=np.int64)
         for reveal in self.reveals:
             if isinstance(reveal, Counts):
@@ -143,7 +160,7 @@ class Transcript:
         p = self.n_features
         lmbda, constant = self.found(), self.constant()
         beyond = at_bound(self.search_state(), self.agreement.domain.limits())
-        n = self._counts()
+        n = self.counts()
         moments: dict[int, tuple[int, int]] = {}
         for reveal in self.reveals:
             if isinstance(reveal, Moments):
@@ -164,7 +181,7 @@ class Transcript:
         The score takes differences of d, which are about the square of those of y. They are
         lost in rounding where y varies by little on its grid, or by little beside its size.
         """
-        domain, n, lmbda = self.agreement.domain, self._counts(), self.found()
+        domain, n, lmbda = self.agreement.domain, self.counts(), self.found()
         grid = make_plan(domain, n, lmbda).grid
         constant, names = self.constant(), []
         for reveal in self.reveals:
