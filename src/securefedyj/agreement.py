@@ -9,6 +9,19 @@ from typing import Any
 from securefedyj.messages import VERSION
 from securefedyj.plan import Domain
 
+_KEYS = {
+    "features",
+    "lower",
+    "upper",
+    "parties",
+    "committee",
+    "engine",
+    "max_steps",
+    "levels_per_exchange",
+    "minimum_values",
+    "version",
+}
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -48,7 +61,12 @@ class Agreement:
             raise ValueError(
                 f"this is of protocol version {data['version']}, and this release speaks {VERSION}"
             )
+        if set(data) != _KEYS:
+            wrong = ", ".join(sorted(set(data) ^ _KEYS))
+            raise ValueError(f"missing or unexpected: {wrong}")
         bounds = list(zip(data["lower"], data["upper"], strict=True))
+        if len(bounds) != len(data["features"]):
+            raise ValueError(f"{len(data['features'])} features, but {len(bounds)} bounds")
         return cls(
             tuple(data["features"]),
             Domain.from_bounds(bounds, len(bounds)),

@@ -53,7 +53,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         type=Path,
         default=Path("out"),
         metavar="FOLDER",
-        help="where demo.png and transcript.jsonl are saved (default: %(default)s)",
+        help="where to save the picture and the transcript (default: %(default)s)",
     )
     parser.set_defaults(run=_run_demo)
 

@@ -9,10 +9,11 @@ the result (the paper's proposition 4.1), so the signs told nothing that the res
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from math import expm1, log, log1p, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,23 +229,31 @@ class Transcript:
     @classmethod
     def from_lines(cls, lines: list[dict[str, Any]]) -> Transcript:
         """Read what `to_lines` gives; raises TranscriptError for anything else."""
-        if not lines or lines[0].get("transcript") != FORMAT:
+        if not lines or not isinstance(lines[0], dict) or lines[0].get("transcript") != FORMAT:
             raise TranscriptError(f"this is no transcript of format {FORMAT}")
         try:
+            _expect_keys(lines[0], ("transcript", "agreement"))
             transcript = cls(Agreement.from_json(lines[0]["agreement"]))
         except (KeyError, TypeError, ValueError) as error:
             raise TranscriptError(f"line 1 is no agreement of this protocol: {error}") from None
         for number, line in enumerate(lines[1:], start=2):
             try:
-                if "result" in line:
-                    transcript.result = _read_result(line["result"])
-                else:
-                    transcript.reveals.append(_read_reveal(dict(line)))
-            except (KeyError, TypeError, ValueError) as error:
+                transcript._append(line)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise TranscriptError(
                     f"line {number} is no reveal of this protocol: {error}"
                 ) from None
         return transcript
+
+    def _append(self, line: dict[str, Any]) -> None:
+        """Take one line of a file, if nothing is wrong with it."""
+        if self.result is not None:
+            raise ValueError("nothing may follow the result")
+        if "result" in line:
+            _expect_keys(line, ("result",))
+            self.result = _read_result(line["result"], self.n_features)
+        else:
+            self.reveals.append(_read_reveal(dict(line), self.n_features))
 
 
 class TranscriptError(ValueError):
@@ -323,9 +332,15 @@ def _findings(transcript: Transcript) -> Iterator[str]:
 def _result_findings(transcript: Transcript, result: Result) -> Iterator[str]:
     """Does the result follow from what was revealed?"""
     names = transcript.agreement.features
-    recomputed = transcript.compute_result()
-    for name, ours, theirs in zip(Result._fields[:6], recomputed[:6], result[:6], strict=True):
-        for j in np.flatnonzero(np.asarray(ours) != np.asarray(theirs)):
+    try:
+        recomputed = transcript.compute_result()
+    except (ArithmeticError, ValueError):
+        yield "no result follows from what was revealed"
+        return
+    ours, theirs = ((*fit[:6], *fit.standardization) for fit in (recomputed, result))
+    fields = (*Result._fields[:6], *Standardization._fields)
+    for name, recomputed_values, told in zip(fields, ours, theirs, strict=True):
+        for j in np.flatnonzero(np.asarray(recomputed_values) != np.asarray(told)):
             yield f"feature {names[j]!r}: {name} does not follow from what was revealed"
 
 
@@ -403,18 +418,35 @@ def _fill(result: Result, domain: Domain, j: int, grid: int, V: int, S_y: int) -
     # At the center c, where Psi is |mean|, e^{uL} = 1 + u |mean|. It may be tiny: on a decaying
     # side |mean| is close to the constant that the silos have added, 1/|u| as a float64.
     growth = Fraction(u) * abs(mean)
+    slope = 1 + growth
     if decaying(np.asarray(L_max), np.asarray(u)):
-        slope = float(Fraction(u) * (abs(mean) - Fraction(1 / abs(u))))
-        L = log(slope) / u
-    else:
-        slope = float(1 + growth)
-        L = log1p(float(growth)) / u if growth else float(abs(mean))
-    center = expm1(L) if mean >= 0 else -expm1(L)
+        slope = Fraction(u) * (abs(mean) - Fraction(1 / abs(u)))
     result.mean[j], result.var[j] = float(mean), variance
-    result.standardization.center[j] = center
+    if slope <= 0:  # only a forged transcript has a mean beyond the range of Psi
+        result.standardization.center[j] = result.standardization.width[j] = np.nan
+        return
+    center = float(_center(_decimal(slope), _decimal(growth), _decimal(abs(mean)), Decimal(u)))
+    result.standardization.center[j] = center if mean >= 0 else -center
     # A constant is centered as if its standard deviation were 1.
     scale = 1.0 if result.constant[j] else sqrt(variance)
-    result.standardization.width[j] = scale / slope
+    result.standardization.width[j] = scale / float(slope)
+
+
+# Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not.
+_DIGITS = Context(prec=40)
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def _center(slope: Decimal, growth: Decimal, mean: Decimal, u: Decimal) -> Decimal:
+    """c with (1 + c)^u = slope = 1 + growth, where growth = u mean."""
+    with localcontext(_DIGITS):
+        # Two terms of each series where a logarithm or exponential would cancel.
+        tiny = Decimal("1e-12")
+        L = mean * (1 - growth / 2) if abs(growth) < tiny else slope.ln() / u
+        return L * (1 + L / 2) if tiny > L else L.exp() - 1
 
 
 def _plain(values: Any) -> dict[str, Any]:
@@ -432,12 +464,23 @@ def _plain(values: Any) -> dict[str, Any]:
     return out
 
 
-def _read_reveal(line: dict[str, Any]) -> Reveal:
+def _expect_keys(data: dict[str, Any], keys: Sequence[str]) -> None:
+    if set(data) != set(keys):
+        wrong = sorted(set(data) ^ set(keys))
+        raise ValueError(f"missing or unexpected: {', '.join(map(str, wrong))}")
+
+
+def _read_reveal(line: dict[str, Any], n_features: int) -> Reveal:
     kind = line.pop("reveal")
     kinds = {cls.__name__.lower(): cls for cls in (Counts, Variation, Step, Moments)}
-    if kind not in kinds or set(line) != set(kinds[kind]._fields):
-        raise ValueError(f"unknown reveal {kind!r} of {', '.join(sorted(line))}")
+    if kind not in kinds:
+        raise ValueError(f"unknown reveal {kind!r}")
+    _expect_keys(line, kinds[kind]._fields)
     features = np.array(line["features"], dtype=np.intp)
+    if np.any((features < 0) | (features >= n_features)):
+        raise ValueError("a feature that was not agreed on")
+    if any(isinstance(v, list) and len(v) != len(features) for v in line.values()):
+        raise ValueError("lists of different lengths")
     if kind == "counts":
         return Counts(features, np.array(line["n"], dtype=np.int64))
     if kind == "variation":
@@ -453,7 +496,10 @@ def _read_reveal(line: dict[str, Any]) -> Reveal:
     )
 
 
-def _read_result(data: dict[str, Any]) -> Result:
+def _read_result(data: dict[str, Any], n_features: int) -> Result:
+    _expect_keys(data, (*Result._fields[:6], *Standardization._fields))
+    if any(len(values) != n_features for values in data.values()):
+        raise ValueError("a result of another number of features")
     center, width = (np.array(data[name], dtype=float) for name in Standardization._fields)
     lmbda, mean, var = (np.array(data[name], dtype=float) for name in ("lmbda", "mean", "var"))
     at_edge, constant = (np.array(data[name], dtype=bool) for name in ("at_bound", "constant"))
