@@ -182,7 +182,7 @@ class _YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
                     else "Use standardize=True, which stays in range on the data of the fit."
                 ),
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
             )
 
     def _validated(self, X: ArrayLike, reset: bool = False, **checks: Any) -> Array:

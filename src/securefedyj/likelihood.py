@@ -29,6 +29,8 @@ Index = NDArray[np.intp]
 # Numbers in one block of rows: a handful of such arrays stays in the cache of a core.
 _BLOCK = 8192
 
+_SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
+
 # So many values are enough to place the reference of a side amid its data.
 _SAMPLE = 64
 
@@ -118,13 +120,13 @@ class Likelihood:
         self.n: Array = _sum_by(self._feature, self._measure.number, n_features)
         L_reference = np.log1p(self._measure.reference)
         alone = self.one_sided[self._feature]
+        # A side that holds one value only has no extent, whatever its D was divided by.
+        extent = np.where(measure.highest_D > measure.lowest_D, measure.size, 0.0)
         self.scale: Array = np.zeros(n_features)
-        np.maximum.at(
-            self.scale, self._feature, np.where(alone, 0.0, L_reference) + self._measure.size
-        )
+        np.maximum.at(self.scale, self._feature, np.where(alone, 0.0, L_reference) + extent)
         # In units of the feature's scale; a side that is alone is its own origin.
         self._origin: Array = np.where(alone, 0.0, L_reference / self.scale[self._feature])
-        self._ratio: Array = self._measure.size / self.scale[self._feature]
+        self._ratio: Array = extent / self.scale[self._feature]
         share = self._measure.number / self.n[self._feature]
         self._mean_phi: Array = _sum_by(
             self._feature, share * self._sign * (self._origin + self._ratio * self._measure.mean_D)
@@ -222,13 +224,23 @@ class Likelihood:
         m = sign * mean
         slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
         with np.errstate(divide="ignore", invalid="ignore"):
+            m_full = m * np.exp(np.minimum(top, 30.0))
             D = np.where(
-                np.abs(u * m) < 1e-8,
-                m - u * m * m / 2,  # 0/0 at u = 0
-                np.where(top == 0, np.log1p(u * m), top + np.log(slope)) / u,
+                top > 30,  # where e^-top no longer counts
+                (top + np.log(slope)) / u,
+                np.where(
+                    np.abs(u * m_full) < 1e-8,
+                    m_full - u * m_full * m_full / 2,  # 0/0 at u = 0
+                    np.log1p(u * m_full) / u,
+                ),
             )
-        magnitude = reference + (1 + reference) * np.expm1(scale * D)
-        return Standardization(sign * magnitude, scale * np.sqrt(variance) / slope)
+        magnitude = np.where(
+            np.abs(scale * D) < 0.5,
+            reference + (1 + reference) * np.expm1(scale * D),  # keeps what is close to it
+            np.expm1(np.log1p(reference) + scale * D),  # keeps what is far below it
+        )
+        width = np.maximum(scale * np.sqrt(variance) / slope, _SMALLEST)
+        return Standardization(sign * magnitude, width)
 
 
 def log_likelihood(x: Array, lmbda: float) -> float:

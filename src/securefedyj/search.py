@@ -41,8 +41,8 @@ class Bracket(NamedTuple):
 class Limits(NamedTuple):
     """The range of lambda: a search that would leave it ends at its edge."""
 
-    lowest: ArrayLike = -np.inf
-    highest: ArrayLike = np.inf
+    lowest: ArrayLike = -(2.0**1000)
+    highest: ArrayLike = 2.0**1000
 
     def take(self, features: NDArray[np.intp]) -> Limits:
         """The limits of some of the features."""
@@ -51,6 +51,7 @@ class Limits(NamedTuple):
         )
 
 
+# As good as none, short of overflow.
 UNLIMITED = Limits()
 
 
@@ -179,7 +180,8 @@ def recover_path(
     bracket = Bracket.start(len(lmbda))
     points, signs = [], []
     for _ in range(max_steps):
-        grow = (bracket.value < lmbda) | (at_bound & (bracket.value == limits.highest))
+        beyond = at_bound & (lmbda == limits.highest)
+        grow = (bracket.value < lmbda) | (beyond & (bracket.value == limits.highest))
         delta = np.where(grow, 1, -1).astype(np.int8)
         over = finished(bracket)
         points.append(np.where(over, np.nan, bracket.value))

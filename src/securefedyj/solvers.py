@@ -52,11 +52,15 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
         rising = evaluation.score > 0
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
-        proposal = _propose(evaluation, at, lower[active], upper[active], last_step[active])
+        proposal, newton_step = _propose(
+            evaluation, at, lower[active], upper[active], last_step[active]
+        )
         proposal = np.clip(proposal, -limit[active], limit[active])
         step = np.abs(proposal - at)
         v[active], last_step[active] = proposal, step
-        done = step <= _CONVERGED * np.maximum(np.abs(proposal), 1e-4)
+        # A short Newton step leaves its square; a short bisection may have left the root behind.
+        short = step <= _CONVERGED * np.maximum(np.abs(proposal), 1e-4)
+        done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
         last = Evaluation(*(column[done] for column in evaluation))
         found = likelihood.standardization(active[done], last, (proposal - at)[done])
@@ -95,7 +99,8 @@ def expsearch(likelihood: Likelihood, max_steps: int) -> Optimum:
 
 def _propose(
     evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
-) -> Array:
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Where to go next, and whether that is a Newton step."""
     with np.errstate(divide="ignore", invalid="ignore"):
         step = -evaluation.score / evaluation.curvature
     bracketed = np.isfinite(lower) & np.isfinite(upper)
@@ -104,9 +109,11 @@ def _propose(
     safe = v + np.where(evaluation.score > 0, reach, -reach)
     np.add(lower, upper, out=safe, where=bracketed)
     np.divide(safe, 2, out=safe, where=bracketed)
-    good = (np.abs(step) <= reach) & (v + step > lower) & (v + step < upper)
+    good = (np.abs(step) <= reach) & (v + step >= lower) & (v + step <= upper)
     good &= ~bracketed | (np.abs(step) <= last_step / 2)
-    return np.where(evaluation.score == 0, v, np.where(good, v + step, safe))
+    good |= evaluation.score == 0
+    step = np.where(evaluation.score == 0, 0.0, step)
+    return np.where(good, v + step, safe), good
 
 
 def _scattered(values: Array, where: NDArray[np.intp], size: int) -> Array:

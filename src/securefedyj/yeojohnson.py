@@ -119,6 +119,8 @@ def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
     x = np.asarray(x, dtype=np.float64)
     L, u, side = _sides(at.center, lmbda)
     magnitude, center = np.abs(x), np.abs(at.center)
+    with np.errstate(over="ignore"):
+        log_scale = -u * L
     distance = _choose(
         ((x >= 0) == (side > 0)) | (x == 0),
         lambda: _power(
@@ -131,10 +133,10 @@ def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
             u,
         ),
         # Across zero Psi(x) and the mean have different signs: the distance is a sum.
-        lambda: _power(-L, u) - _power_scaled(np.log1p(magnitude), 2 - u, -u * L),
+        lambda: _power(-L, u) - _power_scaled(np.log1p(magnitude), 2 - u, log_scale),
     )
     with np.errstate(over="ignore"):
-        return distance * (side / at.width)
+        return side * distance / at.width
 
 
 def unstandardize(z: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
