@@ -1,0 +1,359 @@
+"""Figure 4: SecureFedYJ against ExpYJ over the number of fractional bits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments import style
+from experiments.datasets import features_108
+from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
+from securefedyj import ExpYJ, limbs
+from securefedyj.plan import PHI_PRECISION, PRECISION, Domain, Plan, SidePlan, make_plan
+from securefedyj.search import Bracket, at_bound, exp_update, finished
+from securefedyj.statistics import SiloStatistics
+from securefedyj.yeojohnson import derivative, phi, transform
+
+Array = NDArray[np.float64]
+
+TITLE = "How many fractional bits the secure fit needs"
+SOURCE = "Figure 4; section 4"
+CLAIM = (
+    "With f = 50 fractional bits and l = f + 50 bits in all, SecureFedYJ over ten clients agrees "
+    "with ExpYJ, whether rows are spread at random or by decile."
+)
+
+SILOS, STEPS = 10, 40
+_INTEGER_BITS = 50  # l = f + 50 in the paper
+_SPLITS = ("at random", "by decile")
+_OURS, _PAPER = "exact", "fixed point"
+_FLOOR = 1e-17
+_BROKEN = 1e-3
+
+
+def parameters(settings: Settings) -> Results:
+    return {
+        "bits": settings.choose([10, 20, 30, 40, 50, 60], [20, 50]),
+        "every": settings.choose(1, 12),
+    }
+
+
+class Tables(NamedTuple):
+    """The features as columns; shorter ones end in NaN, which counts as missing."""
+
+    silos: list[Array]
+    n: NDArray[np.int64]
+    domain: Domain
+    names: list[str]
+
+
+def split(columns: list[Array], names: list[str], how: str) -> Tables:
+    generator = np.random.default_rng(0)
+    parts: list[list[Array]] = [[] for _ in range(SILOS)]
+    for x in columns:
+        order = (
+            np.argsort(x, kind="stable") if how == "by decile" else generator.permutation(len(x))
+        )
+        for silo, rows in zip(parts, np.array_split(order, SILOS), strict=True):
+            silo.append(x[rows])
+    # Agreed bounds: 0, and the next power of two above the largest value.
+    upper = np.array([2.0 ** np.ceil(np.log2(1 + x.max())) for x in columns])
+    lower = np.array([min(x.min(), 0.0) for x in columns])
+    silos = []
+    for columns_here in parts:
+        table = np.full((max(map(len, columns_here)), len(columns)), np.nan)
+        for j, values in enumerate(columns_here):
+            table[: len(values), j] = values
+        silos.append(table)
+    n = np.array([len(x) for x in columns], dtype=np.int64)
+    return Tables(silos, n, Domain(lower, upper), names)
+
+
+def compute(settings: Settings, progress: Progress) -> Results:
+    chosen = parameters(settings)
+    features = features_108()[:: chosen["every"]]
+    columns, names = [f.x for f in features], [f"{f.dataset}: {f.name}" for f in features]
+    reference = np.array(
+        [
+            ExpYJ(solver="expsearch", max_steps=STEPS).fit(x.reshape(-1, 1)).lambdas_[0]
+            for x in columns
+        ]
+    )
+    results: Results = {"names": names, "reference": reference, "runs": []}
+    for how in _SPLITS:
+        tables = split(columns, names, how)
+        for f in chosen["bits"]:
+            progress(f"{f} bits, rows {how}")
+            exact, beyond = exact_search(tables, f)
+            fixed, overflowed = fixed_point_search(tables, f)
+            results["runs"].append(
+                {
+                    "split": how,
+                    "bits": f,
+                    _OURS: exact,
+                    "beyond_range": beyond,
+                    _PAPER: fixed,
+                    "overflowed": overflowed,
+                }
+            )
+    return results
+
+
+def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
+    """This project's sums, with f bits below the smallest that e^{uL} can get instead of 60."""
+    silos = [SiloStatistics(table, tables.domain, tables.names) for table in tables.silos]
+    limits = tables.domain.limits()
+    bracket = Bracket.start(len(tables.n))
+    for _ in range(STEPS):
+        active = np.flatnonzero(~finished(bracket))
+        if not len(active):
+            break
+        lmbda, n = bracket.value[active], tables.n[active]
+        plan = _with_precision(make_plan(tables.domain.take(active), n, lmbda), f)
+        width = int(plan.limbs.max())
+        totals = [0] * 5
+        for silo in silos:
+            own = [*silo.sums(active, lmbda, plan, width), silo.phi_sum(active, width)]
+            totals = [
+                np.array(limbs.to_ints(a), dtype=object) + b
+                for a, b in zip(own, totals, strict=True)
+            ]
+        S_y, S_d, S_yy, S_yd, S_phi = totals
+        phi_bits = min(f, PHI_PRECISION)
+        S_phi = S_phi >> (PHI_PRECISION - phi_bits)
+        n_ = n.astype(object)
+        score = S_phi * (n_ * S_yy - S_y * S_y) - (n_ * (n_ * S_yd - S_y * S_d) << phi_bits)
+        delta = np.where(score >= 0, 1, -1)
+        bracket.put(active, exp_update(bracket.take(active), delta, limits.take(active)))
+    return bracket.value, at_bound(bracket, limits)
+
+
+def _with_precision(plan: Plan, f: int) -> Plan:
+    """The same plan on a grid that is coarser or finer."""
+    more = f - PRECISION
+    sides = (
+        SidePlan(side.y_bits + more, side.d_bits + more, side.spare)
+        for side in (plan.positive, plan.negative)
+    )
+    return Plan(plan.grid + more, *sides, plan.v_bits + 2 * more, plan.sum_bits + 2 * max(more, 0))
+
+
+def fixed_point_search(tables: Tables, f: int) -> tuple[list[float], list[bool]]:
+    """The paper's scheme in integers: sums of each client in float64, then l = f + 50 bits.
+
+    A product is exact, loses its lowest f bits, and wraps modulo 2^l. The sign is the paper's
+    expression (equation 5) with its sign corrected. NaN where a sum is no number at all.
+    """
+    p = len(tables.n)
+    value = Bracket.start(p)
+    lost, overflowed = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
+    ring = _Ring(f, f + _INTEGER_BITS)
+    phi_sums = _float_sums(tables, phi)
+    for _ in range(STEPS):
+        with np.errstate(all="ignore"):
+            sums = [phi_sums, *_four_sums(tables, value.value)]
+        delta = np.ones(p)
+        for j in range(p):
+            own = [part[:, j] for part in sums]
+            if not np.all(np.isfinite(own)):
+                lost[j] = True
+                continue
+            ring.wrapped = False
+            delta[j] = _sign(ring, own, int(tables.n[j]))
+            overflowed[j] |= ring.wrapped
+        value = exp_update(value, delta)
+    return np.where(lost, np.nan, value.value).tolist(), overflowed.tolist()
+
+
+class _Ring:
+    """Fixed-point numbers modulo 2^l, f bits behind the point; remembers whether any wrapped."""
+
+    def __init__(self, f: int, l: int) -> None:  # noqa: E741
+        self.f, self.l = f, l
+        self.wrapped = False
+
+    def wrap(self, a: int) -> int:
+        half = 1 << (self.l - 1)
+        inside = (a + half) % (1 << self.l) - half
+        self.wrapped |= inside != a
+        return inside
+
+    def encode(self, value: float) -> int:
+        numerator, denominator = float(value).as_integer_ratio()
+        return self.wrap(((numerator << (self.f + 1)) // denominator + 1) >> 1)
+
+    def times(self, a: int, b: int) -> int:
+        return self.wrap(a * b >> self.f)
+
+
+def _sign(ring: _Ring, sums: list[Array], n: int) -> int:
+    """Sign of 2 S_phi (S_yy - S_y^2/n) - n S_2yd + 2 S_y S_d; the clients' sums are added up."""
+    S_phi, S_y, S_yy, S_d, S_2yd = (
+        ring.wrap(sum(ring.encode(part) for part in column)) for column in sums
+    )
+    squared = ring.times(ring.times(S_y, S_y), ring.encode(1 / n))
+    first = ring.times(S_phi, ring.wrap(S_yy - squared))
+    score = ring.wrap(2 * first - ring.wrap(n * S_2yd) + 2 * ring.times(S_y, S_d))
+    return 1 if score >= 0 else -1
+
+
+def _float_sums(tables: Tables, function: object) -> Array:
+    return np.array([np.nansum(function(table), axis=0) for table in tables.silos])  # type: ignore[operator]
+
+
+def _four_sums(tables: Tables, lmbda: Array) -> list[Array]:
+    """Sums of y, y^2, d and 2 y d of each client, in float64: (clients, features) each."""
+    rows = []
+    for table in tables.silos:
+        y, d = transform(table, lmbda), derivative(table, lmbda)
+        rows.append([np.nansum(part, axis=0) for part in (y, y * y, d, 2 * y * d)])
+    return [np.array([row[k] for row in rows]) for k in range(4)]
+
+
+def _errors(
+    results: Results, key: str, how: str, inside: NDArray[np.bool_]
+) -> tuple[list[int], Array]:
+    """Relative errors, (bits, features); 1 where there is no number."""
+    reference = np.array(results["reference"])
+    runs = [run for run in results["runs"] if run["split"] == how]
+    found = np.array([run[key] for run in runs], dtype=float)
+    errors = np.abs(found - reference) / np.abs(reference)
+    return [run["bits"] for run in runs], np.where(np.isnan(errors), 1e3, errors)[:, inside]
+
+
+def _inside(results: Results) -> NDArray[np.bool_]:
+    """Features whose optimum lies in the range that the exact plan admits, by its finest run."""
+    return ~np.array(results["runs"][-1]["beyond_range"])
+
+
+def draw(results: Results) -> list[Panel]:
+    inside = _inside(results)
+    everything = np.ones_like(inside)
+    panels = []
+    for how in _SPLITS:
+        figure, axes = style.panel(
+            f"Rows spread {how} over 10 silos", "fractional bits f", "relative error of λ"
+        )
+        for key, color, label, chosen in (
+            (_PAPER, style.VERMILION, "the paper's fixed point", everything),
+            (_OURS, style.BLUE, "exact sums, this project", inside),
+        ):
+            bits, errors = _errors(results, key, how, chosen)
+            style.spread(axes, bits, errors, color, label, _FLOOR)
+        axes.set_ylim(_FLOOR / 2, 1e10)
+        axes.legend(loc="upper right", fontsize=8)
+        panels.append(
+            Panel(
+                how.replace(" ", "_"),
+                figure,
+                "Bands: 25–75 % and 10–90 % of the features. At the bottom the two fits are equal, bit for bit.",
+            )
+        )
+    figure, axes = style.panel(
+        "Features that the paper's fixed point loses", "fractional bits f", "features"
+    )
+    runs = [run for run in results["runs"] if run["split"] == _SPLITS[0]]
+    bits, errors = _errors(results, _PAPER, _SPLITS[0], everything)
+    axes.plot(
+        bits,
+        (errors > _BROKEN).sum(axis=1),
+        "o-",
+        color=style.VERMILION,
+        label="λ off by more than 0.1 %",
+    )
+    axes.plot(
+        bits,
+        [sum(run["overflowed"]) for run in runs],
+        "s--",
+        color=style.ORANGE,
+        label="some number overflows",
+    )
+    _, exact = _errors(results, _OURS, _SPLITS[0], inside)
+    axes.plot(
+        bits,
+        (exact > _BROKEN).sum(axis=1),
+        "D-",
+        color=style.BLUE,
+        label="exact sums: off by more than 0.1 %",
+    )
+    axes.set_ylim(-0.03 * len(inside), None)
+    axes.legend()
+    panels.append(Panel("broken", figure, f"Of {len(inside)} features, rows spread at random."))
+    return panels
+
+
+def judge(results: Results) -> Finding:
+    inside = _inside(results)
+    everything = np.ones_like(inside)
+    n_beyond = int((~inside).sum())
+    rows, broken = [], {}
+    for how in _SPLITS:
+        bits, errors = _errors(results, _PAPER, how, everything)
+        k = bits.index(50)
+        broken[how] = int((errors[k] > _BROKEN).sum())
+        rows.append(
+            Row(
+                f"fixed point, f = 50, rows {how}: median; off by more than 0.1 %",
+                "“reasonably accurate”",
+                f"{np.median(errors[k]):.0e}; {broken[how]} of {len(inside)} features",
+            )
+        )
+    overflow = next(r for r in results["runs"] if r["bits"] == 50)["overflowed"]
+    rows.append(
+        Row(
+            "fixed point, f = 50: features with an overflow on the way",
+            "not mentioned",
+            f"{sum(overflow)} of {len(inside)}",
+        )
+    )
+    worst = {}
+    for how in _SPLITS:
+        bits, errors = _errors(results, _OURS, how, inside)
+        worst[how] = errors[-1].max()
+        rows.append(
+            Row(
+                f"exact sums, f = {bits[-1]}, rows {how}: largest error",
+                "–",
+                f"{errors[-1].max():.0e} over {int(inside.sum())} features; {int((errors[-1] == 0).sum())} equal bit for bit",
+            )
+        )
+    one, other = ([r[_OURS] for r in results["runs"] if r["split"] == how] for how in _SPLITS)
+    rows.append(
+        Row(
+            "exact sums: λ the same for both splits",
+            "up to rounding",
+            "bit for bit" if one == other else "NO",
+        )
+    )
+    rows.append(
+        Row(
+            "exact sums: optimum beyond the admitted range, flagged",
+            "–",
+            f"{n_beyond} of {len(inside)}",
+        )
+    )
+    good = max(worst.values()) < 1e-6 and one == other
+    fine = max(broken.values()) == 0
+    medium = max(broken.values()) < 0.25 * len(inside)
+    verdict = (
+        Verdict.CONFIRMED
+        if fine and good
+        else Verdict.PARTLY
+        if good and medium
+        else Verdict.NOT_CONFIRMED
+    )
+    return Finding(
+        verdict,
+        f"For most features the paper's fixed point works at f = 50, but on {broken[_SPLITS[0]]} of {len(inside)} it ends elsewhere: "
+        "numbers overflow 50 integer bits, or the variance falls below 2⁻⁵⁰. This project's exact sums take their bits from a plan, "
+        f"do not overflow, and agree with ExpYJ on all {int(inside.sum())} features whose optimum lies in the admitted range.",
+        rows,
+        notes=[
+            "The fixed point is simulated in integers as the paper describes it: client sums in float64, l = f + 50 bits, products "
+            "cut by f bits, everything modulo 2^l. What the authors' library does on overflow may differ, for it keeps some head-room.",
+            f"{n_beyond} features of the digits data have their optimum at |λ| above what 256 bits of exponent admit; they are returned "
+            "at that edge with a flag, and left out of our curve. The paper's curve keeps them.",
+        ],
+    )
