@@ -148,7 +148,8 @@ def judge(results: Results) -> Finding:
     ours = sum(not row["ours"] > 0 for row in rows)
     return Finding(
         Verdict.CONFIRMED if positive == len(rows) else Verdict.NOT_CONFIRMED,
-        f"The second derivative is positive in all {len(rows):,} cases: {results['samples']} samples at "
+        f"The second derivative is positive in all {len(rows):,} cases: {results['samples']} "
+        "samples at "
         f"{len({row['lambda'] for row in rows})} values of λ each.",
         [
             Row(

@@ -13,7 +13,8 @@ from securefedyj import SecureFedYJ
 TITLE = "What the secure fit costs"
 SOURCE = "Section 4; appendix D.6"
 CLAIM = (
-    "40 steps take 726 rounds and about 8 MB per feature from each client to each other, which a network of 20 ms "
+    "40 steps take 726 rounds and about 8 MB per feature from each client to each other, which a "
+    "network of 20 ms "
     "and 1 Gb/s turns into 15 s plus 8 ms per feature (64 ms, if megabytes are meant)."
 )
 
@@ -142,7 +143,8 @@ def draw(results: Results) -> list[Panel]:
         Panel(
             "time",
             figure,
-            "3 silos; delay 20 ms and 1 Gb/s from the measured rounds and bytes, plus measured computation.",
+            "3 silos; delay 20 ms and 1 Gb/s from the measured rounds and bytes, plus measured "
+            "computation.",
         )
     )
     panels.append(_best(results, p))
@@ -201,7 +203,8 @@ def _best(results: Results, p: int) -> Panel:
     return Panel(
         "best",
         figure,
-        "Slow lines with short delays want few steps per exchange, fast lines with long delays want many.",
+        "Slow lines with short delays want few steps per exchange, fast lines with long delays "
+        "want many.",
     )
 
 
@@ -216,8 +219,10 @@ def judge(results: Results) -> Finding:
     ours = network_seconds(usual, DELAY, BANDWIDTH)
     return Finding(
         Verdict.BETTER if better else Verdict.NOT_CONFIRMED,
-        f"With {_DEFAULT_LEVELS} steps per exchange, the default, the fit takes {usual['rounds']} rounds and {usual['bytes_link'] / p / 1e6:.2f} MB per feature on the "
-        f"busiest link: {PAPER_ROUNDS / usual['rounds']:.1f} times fewer rounds and {PAPER_BYTES * p / usual['bytes_link']:.0f} times fewer bytes than the paper.",
+        f"With {_DEFAULT_LEVELS} steps per exchange, the default, the fit takes {usual['rounds']} "
+        f"rounds and {usual['bytes_link'] / p / 1e6:.2f} MB per feature on the "
+        f"busiest link: {PAPER_ROUNDS / usual['rounds']:.1f} times fewer rounds and "
+        f"{PAPER_BYTES * p / usual['bytes_link']:.0f} times fewer bytes than the paper.",
         [
             Row("rounds, one step per exchange", "726", str(one["rounds"])),
             Row(f"rounds, {_DEFAULT_LEVELS} steps per exchange", "–", str(usual["rounds"])),
@@ -239,13 +244,17 @@ def judge(results: Results) -> Finding:
             Row(
                 "fastest choice on that network",
                 "–",
-                f"{here['levels']} steps per exchange: {network_seconds(here, DELAY, BANDWIDTH):.1f} s",
+                f"{here['levels']} steps per exchange: "
+                f"{network_seconds(here, DELAY, BANDWIDTH):.1f} s",
             ),
         ],
         notes=[
-            "Measured on breast cancer's first features, 300 rows, agreed bounds 0 to 2^13, engine “replicated”: three computing parties. "
-            "The paper's scheme is Shamir sharing among all clients, which tolerates more colluding parties when there are more than three.",
-            "The paper multiplies 8 megabits by the features where its appendix finds 8 megabytes (6.5·10⁷ bits); the curve of the paper here uses the latter.",
+            "Measured on breast cancer's first features, 300 rows, agreed bounds 0 to 2^13, engine "
+            "“replicated”: three computing parties. "
+            "The paper's scheme is Shamir sharing among all clients, which tolerates more "
+            "colluding parties when there are more than three.",
+            "The paper multiplies 8 megabits by the features where its appendix finds 8 megabytes "
+            "(6.5·10⁷ bits); the curve of the paper here uses the latter.",
         ],
         tables=[
             Table(

@@ -169,7 +169,8 @@ def draw(results: Results) -> list[Panel]:
         Panel(
             "example",
             figure,
-            "The first 14 of 40 steps of one feature. Each sign says on which side of λ* a point lies, which λ* says anyway.",
+            "The first 14 of 40 steps of one feature. Each sign says on which side of λ* a point "
+            "lies, which λ* says anyway.",
         ),
         Panel(
             "levels",
@@ -188,7 +189,8 @@ def judge(results: Results) -> Finding:
     total = sum(run["signs"] for run in runs)
     return Finding(
         Verdict.CONFIRMED if complete else Verdict.NOT_CONFIRMED,
-        f"All {total:,} signs that {len(runs)} runs revealed are recovered from λ* exactly, and the "
+        f"All {total:,} signs that {len(runs)} runs revealed are recovered from λ* exactly, and "
+        "the "
         "transcript is the same whether one step is taken per exchange or eight.",
         [
             Row(
@@ -214,7 +216,8 @@ def judge(results: Results) -> Finding:
         notes=[
             "Rows beyond the first 600 of a dataset are left out, and a column that is constant in "
             "those rows with them; what is revealed depends on signs only, not on how many rows "
-            "are behind them. The last bar is the real secret sharing; the others run the same program "
+            "are behind them. The last bar is the real secret sharing; the others run the same "
+            "program "
             "without secrecy, which opens the same values."
         ],
     )

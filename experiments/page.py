@@ -32,7 +32,7 @@ _STYLE = """
 :root { --ink: #1c1e21; --soft: #5b6168; --line: #dfe3e8; --paper: #ffffff; --back: #f5f6f8;
   --good: #00664a; --part: #8a5a00; --bad: #a63f00; --link: #005a8f; }
 * { box-sizing: border-box; }
-body { margin: 0; font: 16px/1.55 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+body { margin: 0; font: 16px/1.55 system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif;
   color: var(--ink); background: var(--back); }
 main, header { max-width: 1080px; margin: 0 auto; padding: 0 1rem; }
 header { padding-top: 2rem; }
@@ -45,7 +45,9 @@ section { background: var(--paper); border: 1px solid var(--line); border-radius
 .verdict { border-left: 5px solid; padding: .45rem .8rem; margin: .8rem 0; background: var(--back);
   border-radius: 0 6px 6px 0; }
 .verdict b, .badge { font-weight: 650; }
-.good { border-color: var(--good); } .part { border-color: #e69f00; } .bad { border-color: #d55e00; }
+.good { border-color: var(--good); }
+.part { border-color: #e69f00; }
+.bad { border-color: #d55e00; }
 .good > b, .badge.good { color: var(--good); } .part > b, .badge.part { color: var(--part); }
 .bad > b, .badge.bad { color: var(--bad); }
 .badge { white-space: nowrap; }
@@ -56,14 +58,15 @@ th, td { text-align: left; vertical-align: top; padding: .38rem .7rem .38rem 0;
 th { color: var(--soft); font-weight: 600; }
 .values td:first-child { width: 46%; }
 .wide table { min-width: 640px; font-size: .85rem; }
-.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(320px, 100%), 1fr));
-  margin: 1rem 0 .3rem; }
+.figures { display: grid; gap: 1rem; margin: 1rem 0 .3rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(320px, 100%), 1fr)); }
 figure { margin: 0; }
 figure img { width: 100%; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .2rem; }
 .notes { color: var(--soft); font-size: .93rem; padding-left: 1.1rem; margin: .6rem 0 0; }
 details { margin-top: .6rem; } summary { cursor: pointer; color: var(--link); }
-dl { display: grid; grid-template-columns: minmax(7rem, auto) 1fr; gap: .2rem 1rem; margin: .4rem 0; }
+dl { display: grid; grid-template-columns: minmax(7rem, auto) 1fr; gap: .2rem 1rem;
+  margin: .4rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 footer { color: var(--soft); font-size: .88rem; padding: .5rem 0 2.5rem; }
 @media (max-width: 560px) {
@@ -93,14 +96,16 @@ def render(outcomes: list[Outcome], settings: Settings) -> str:
 
 def _header(settings: Settings) -> str:
     quick = (
-        "<p><b>This is a quick run</b>: fewer features, draws and points. Its numbers are computed, "
+        "<p><b>This is a quick run</b>: fewer features, draws and points. Its numbers are "
+        "computed, "
         "but for judging the paper run it in full.</p>"
         if settings.quick
         else ""
     )
     return (
         "<header><h1>SecureFedYJ: the paper, computed again</h1>"
-        "<p>Every figure, table and checkable claim of “SecureFedYJ: a safe feature Gaussianization protocol "
+        "<p>Every figure, table and checkable claim of “SecureFedYJ: a safe feature "
+        "Gaussianization protocol "
         "for Federated Learning” (NeurIPS 2022), beside what this project finds. Every number of "
         f"ours on this page was computed by the run that wrote it.</p>{quick}</header>"
     )
@@ -113,7 +118,8 @@ def _summary(outcomes: list[Outcome], settings: Settings) -> str:
         for o in outcomes
     )
     return (
-        '<section><h2>Summary</h2><div class="scroll"><table><thead><tr><th></th><th>item</th><th>in the paper</th>'
+        "<section><h2>Summary</h2><div "
+        'class="scroll"><table><thead><tr><th></th><th>item</th><th>in the paper</th>'
         f"<th>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>{_data(settings)}</section>"
     )
 
@@ -151,7 +157,8 @@ def _item(outcome: Outcome) -> str:
         f'<section id="{outcome.name}"><h2>{outcome.number}. {escape(item.TITLE)}</h2>'
         f'<p class="source">{escape(item.SOURCE)}</p>'
         f"<p><b>The paper says:</b> {escape(item.CLAIM)}</p>"
-        f'<div class="verdict {kind}"><b>{_SIGNS[kind]} {escape(finding.verdict.value.capitalize())}.</b> '
+        f'<div class="verdict {kind}"><b>{_SIGNS[kind]} '
+        f"{escape(finding.verdict.value.capitalize())}.</b> "
         f"{escape(finding.reason)}</div>"
         f"{_values(finding)}"
         f'<div class="figures">{"".join(map(_figure, outcome.panels))}</div>'
@@ -168,7 +175,8 @@ def _values(finding: Finding) -> str:
         for row in finding.rows
     )
     return (
-        '<table class="values"><thead><tr><th>quantity</th><th>the paper</th><th>here</th></tr></thead>'
+        '<table class="values"><thead><tr><th>quantity</th><th>the '
+        "paper</th><th>here</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>"
     )
 
@@ -192,7 +200,8 @@ def _table(table: Table) -> str:
     )
     return (
         f"<details><summary>{escape(table.caption)} ({len(table.rows)} rows)</summary>"
-        f'<div class="scroll wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>'
+        '<div class="scroll '
+        f'wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>'
     )
 
 
@@ -208,7 +217,10 @@ def _badge(verdict: Verdict) -> str:
 def _footer(outcomes: list[Outcome]) -> str:
     seconds = sum(outcome.seconds for outcome in outcomes)
     return (
-        f"securefedyj {securefedyj.__version__}, Python {platform.python_version()}, NumPy {numpy.__version__}, "
-        f"SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}. Computed in {seconds:.0f} s. "
-        "The numbers behind every figure are in the folder data beside this page, the figures in the folder figures."
+        f"securefedyj {securefedyj.__version__}, Python {platform.python_version()}, NumPy "
+        f"{numpy.__version__}, "
+        f"SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}. Computed in {seconds:.0f} "
+        "s. "
+        "The numbers behind every figure are in the folder data beside this page, the figures in "
+        "the folder figures."
     )

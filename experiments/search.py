@@ -61,7 +61,8 @@ def draw(results: Results) -> list[Panel]:
         Panel(
             "path",
             figure,
-            "Numbers count the steps. After a few of them the points lie too close to be told apart.",
+            "Numbers count the steps. After a few of them the points lie too close to be told "
+            "apart.",
         )
     )
     figure, axes = style.panel("Distance to the optimum", "step", "|λ − λ*|")
@@ -86,7 +87,8 @@ def draw(results: Results) -> list[Panel]:
         Panel(
             "distance",
             figure,
-            "The search halves its interval at every step; Newton's method, for pooled data, needs a handful.",
+            "The search halves its interval at every step; Newton's method, for pooled data, needs "
+            "a handful.",
         )
     )
     return panels
@@ -100,7 +102,8 @@ def judge(results: Results) -> Finding:
     good = error < 1e-9 and abs(after) < 0.1 * abs(before)
     return Finding(
         Verdict.CONFIRMED if good else Verdict.NOT_CONFIRMED,
-        f"After {turns} step{'s' if turns != 1 else ''} in one direction the search turns, and after {len(path)} it "
+        f"After {turns} step{'s' if turns != 1 else ''} in one direction the search turns, and "
+        f"after {len(path)} it "
         f"is within a relative {error:.0e} of the optimum.",
         [
             Row("λ after 40 steps", "shown as a picture", f"{results['lambda']:.10f}"),

@@ -18,6 +18,7 @@ CLAIM = (
 )
 
 LAMBDAS = [-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0]
+_TOP = 4.0
 _ALPHA = 8.0  # skewness parameter of the sample; the paper does not tell its own
 
 
@@ -47,20 +48,16 @@ def draw(results: Results) -> list[Panel]:
     for color, (lmbda, values) in zip(style.CYCLE, results["psi"].items(), strict=True):
         axes.plot(results["grid"], values, color=color)
         # Each curve carries its own name where it leaves the picture.
-        inside = np.flatnonzero(np.abs(values) <= 4.0)
-        at = inside[-1]
-        axes.annotate(
-            f"λ = {float(lmbda):g}".replace("-", "−"),
-            (results["grid"][at], values[at]),
-            xytext=(4, 0) if at == len(values) - 1 else (-4, 4),
-            textcoords="offset points",
-            color=color,
-            fontsize=9,
-            va="center" if at == len(values) - 1 else "bottom",
-            ha="left" if at == len(values) - 1 else "right",
-        )
+        name = f"λ = {float(lmbda):g}".replace("-", "−")
+        end = values[-1]
+        if end <= _TOP:
+            axes.text(3.08, end, name, color=color, fontsize=9, va="center")
+        else:
+            at = float(np.interp(_TOP, values, results["grid"]))
+            axes.text(at, _TOP + 0.1, name, color=color, fontsize=9, ha="center")
     axes.set_xlim(-3, 3.9)
-    axes.set_ylim(-4, 4.6)
+    axes.set_ylim(-_TOP, _TOP)
+    axes.set_title(axes.get_title(loc="left"), pad=18)
     panels = [Panel("psi", shape, "Ψ is the identity for λ = 1, concave below and convex above.")]
     for name, key, label, title, caption in (
         ("before", "x", "x", "Before", "A skew-normal sample."),

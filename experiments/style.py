@@ -1,4 +1,4 @@
-"""How all figures look: small panels that are legible on a phone, in the colours of Okabe and Ito."""
+"""How all figures look: small panels, legible on a phone, in the colours of Okabe and Ito."""
 
 from __future__ import annotations
 

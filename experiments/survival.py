@@ -23,7 +23,8 @@ Normalization = Callable[[Array, Array], tuple[Array, Array]]
 TITLE = "Survival analysis on gene expression"
 SOURCE = "Figure 5; appendix E.2"
 CLAIM = (
-    "Before PCA and a Cox model, a global Yeo-Johnson step is better than or on par with whitening and log, in "
+    "Before PCA and a Cox model, a global Yeo-Johnson step is better than or on par with whitening "
+    "and log, in "
     "colorectal, lung and pancreatic cancer, with a smaller variance."
 )
 _PENALTY, _STEPS, _FOLDS = 10.0, 10, 5
@@ -145,7 +146,8 @@ def draw(results: Results) -> list[Panel]:
             Panel(
                 f"cohort{number}",
                 figure,
-                f"{cohort['patients']} patients, {cohort['events']} events, {cohort['genes']} genes, {cohort['unit']}; "
+                f"{cohort['patients']} patients, {cohort['events']} events, {cohort['genes']} "
+                f"genes, {cohort['unit']}; "
                 f"{folds} left-out folds. Dashed: no better than chance.",
             )
         )
@@ -189,19 +191,25 @@ def judge(results: Results) -> Finding:
         verdict = Verdict.PARTLY
     where = "" if tcga else " The paper's own cohorts were not used in this run."
     notes = [
-        "“On par” means a mean C-index at most 0.01 below the best other method. The Cox model is scikit-survival's with an ℓ₂ penalty of 10; the paper "
-        "used lifelines, which also scales its inputs, so penalties of the same number do not weigh the same.",
-        "GSE7390 is a microarray cohort with 76 genes that were chosen for their prognostic value; its log₂ intensities were taken back to the linear scale.",
+        "“On par” means a mean C-index at most 0.01 below the best other method. The Cox model is "
+        "scikit-survival's with an ℓ₂ penalty of 10; the paper "
+        "used lifelines, which also scales its inputs, so penalties of the same number do not "
+        "weigh the same.",
+        "GSE7390 is a microarray cohort with 76 genes that were chosen for their prognostic value; "
+        "its log₂ intensities were taken back to the linear scale.",
     ]
     if tcga:
         notes.insert(
             1,
-            "The paper used full transcriptomes in FPKM. The files here hold the genes that their sources kept, in the units named below each picture; "
-            "LUAD and LUSC come in different units and are kept apart, where the paper joins them. So this tests the claim, not the paper's numbers.",
+            "The paper used full transcriptomes in FPKM. The files here hold the genes that their "
+            "sources kept, in the units named below each picture; "
+            "LUAD and LUSC come in different units and are kept apart, where the paper joins them. "
+            "So this tests the claim, not the paper's numbers.",
         )
     return Finding(
         verdict,
-        f"Yeo-Johnson is on par with or better than the best other method in {sum(on_par)} of {count} cohorts, and has the smallest spread in {sum(smaller)}.{where}",
+        f"Yeo-Johnson is on par with or better than the best other method in {sum(on_par)} of "
+        f"{count} cohorts, and has the smallest spread in {sum(smaller)}.{where}",
         rows,
         notes=notes,
     )

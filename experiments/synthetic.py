@@ -178,8 +178,10 @@ def judge(results: Results) -> Finding:
     spread = {m: f"{np.mean(at_20[m]):.3f} ± {np.std(at_20[m]):.3f}" for m in METHODS[2:]}
     return Finding(
         Verdict.CONFIRMED if good else Verdict.PARTLY if helps else Verdict.NOT_CONFIRMED,
-        f"The median R² rises from {medians['Whitening']:.2f} with whitening to {medians['FederatedYJ']:.2f} with the "
-        f"federated fit, which beats the local one in mean at {len(mean_wins)} and in spread at {len(std_wins)} of {len(over)} sizes.",
+        f"The median R² rises from {medians['Whitening']:.2f} with whitening to "
+        f"{medians['FederatedYJ']:.2f} with the "
+        f"federated fit, which beats the local one in mean at {len(mean_wins)} and in spread at "
+        f"{len(std_wins)} of {len(over)} sizes.",
         [
             Row(
                 "median R²: None, Whitening",
@@ -204,8 +206,11 @@ def judge(results: Results) -> Finding:
             ),
         ],
         notes=[
-            "The caption of figure 6 says 20 samples per centre, appendix E.3 says 200; the caption is "
-            "followed here, and the right picture shows how little it matters. N(0, 0.1) is read as a variance of 0.1.",
-            "Ordinary least squares is not changed by whitening, so the first two boxes are the same but for rounding.",
+            "The caption of figure 6 says 20 samples per centre, appendix E.3 says 200; the "
+            "caption is "
+            "followed here, and the right picture shows how little it matters. N(0, 0.1) is read "
+            "as a variance of 0.1.",
+            "Ordinary least squares is not changed by whitening, so the first two boxes are the "
+            "same but for rounding.",
         ],
     )
