@@ -25,7 +25,7 @@ CLAIM = (
     "with ExpYJ, whether rows are spread at random or by decile."
 )
 
-SILOS, STEPS = 10, 40
+STEPS = 40
 _INTEGER_BITS = 50  # l = f + 50 in the paper
 _PAPER_BITS = 50
 _SPLITS = ("at random", "by decile")
@@ -38,6 +38,7 @@ def parameters(settings: Settings) -> Results:
     return {
         "bits": settings.choose([10, 20, 30, 40, 50, 60], [20, 50]),
         "every": settings.choose(1, 12),
+        "silos": settings.choose(10, 3),
         "scales": settings.choose(
             [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4], [1e-3, 1.0, 1e3]
         ),
@@ -53,14 +54,14 @@ class Tables(NamedTuple):
     names: list[str]
 
 
-def split(columns: list[Array], names: list[str], how: str) -> Tables:
+def split(columns: list[Array], names: list[str], how: str, count: int) -> Tables:
     generator = np.random.default_rng(0)
-    parts: list[list[Array]] = [[] for _ in range(SILOS)]
+    parts: list[list[Array]] = [[] for _ in range(count)]
     for x in columns:
         order = (
             np.argsort(x, kind="stable") if how == "by decile" else generator.permutation(len(x))
         )
-        for silo, rows in zip(parts, np.array_split(order, SILOS), strict=True):
+        for silo, rows in zip(parts, np.array_split(order, count), strict=True):
             silo.append(x[rows])
     # Agreed bounds: 0, and the next power of two above the largest value.
     upper = np.array([2.0 ** np.ceil(np.log2(1 + x.max())) for x in columns])
@@ -80,12 +81,13 @@ def compute(settings: Settings, progress: Progress) -> Results:
     features = features_108()[:: chosen["every"]]
     columns, names = [f.x for f in features], [f"{f.dataset}: {f.name}" for f in features]
     reference = pooled_search(columns)
-    results: Results = {"names": names, "reference": reference, "runs": [], "scales": []}
+    results: Results = {"names": names, "reference": reference, "silos": chosen["silos"]}
+    results |= {"runs": [], "scales": []}
     for scale in chosen["scales"]:
         progress(f"data times {scale:g}")
         results["scales"].append(_in_other_units([x * scale for x in columns], names, scale))
     for how in _SPLITS:
-        tables = split(columns, names, how)
+        tables = split(columns, names, how, chosen["silos"])
         for f in chosen["bits"]:
             progress(f"{f} bits, rows {how}")
             exact, beyond = exact_search(tables, f)
@@ -110,7 +112,7 @@ def pooled_search(columns: list[Array]) -> Array:
 
 def _in_other_units(columns: list[Array], names: list[str], scale: float) -> Results:
     """Both fits on data times a factor: how many features they lose. f is each one's own."""
-    reference, tables = pooled_search(columns), split(columns, names, _SPLITS[0])
+    reference, tables = pooled_search(columns), split(columns, names, _SPLITS[0], 10)
     # Exact sums are the same over any split: one silo is the quickest.
     exact, beyond = exact_search(tables._replace(silos=[np.vstack(tables.silos)]), PRECISION)
     fixed, overflowed = fixed_point_search(tables, _PAPER_BITS)
@@ -258,7 +260,9 @@ def draw(results: Results) -> list[Panel]:
     panels = []
     for how in _SPLITS:
         figure, axes = style.panel(
-            f"Rows spread {how} over 10 silos", "fractional bits f", "relative error of λ"
+            f"Rows spread {how} over {results['silos']} silos",
+            "fractional bits f",
+            "relative error of λ",
         )
         for key, color, label, chosen in (
             (_PAPER, style.VERMILION, "the paper's fixed point", everything),

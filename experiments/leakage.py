@@ -25,8 +25,8 @@ SILOS = 3
 def parameters(settings: Settings) -> Results:
     return {
         "levels": settings.choose([1, 2, 3, 4, 5, 6, 7, 8], [1, 4]),
-        "every": settings.choose(1, 12),
-        "rows": settings.choose(600, 100),
+        "every": settings.choose(1, 20),
+        "rows": settings.choose(600, 60),
         "steps": STEPS,
     }
 

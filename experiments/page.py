@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import io
 import platform
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy
@@ -82,8 +82,9 @@ footer { color: var(--soft); font-size: .88rem; padding: .5rem 0 2.5rem; }
 """
 
 
-def render(outcomes: list[Outcome], settings: Settings) -> str:
-    parts = [_summary(outcomes, settings), *(_item(outcome) for outcome in outcomes)]
+def render(outcomes: list[Outcome], settings: Settings, figures: Path) -> str:
+    """The page as HTML; the figures are read from their folder and put into it."""
+    parts = [_summary(outcomes, settings), *(_item(outcome, figures) for outcome in outcomes)]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -149,8 +150,10 @@ def _data(settings: Settings) -> str:
     return f'<h3 style="margin:1rem 0 0;font-size:1rem">Data of this run</h3><dl>{items}</dl>'
 
 
-def _item(outcome: Outcome) -> str:
+def _item(outcome: Outcome, figures: Path) -> str:
     item, finding = outcome.item, outcome.finding
+    stem = f"{outcome.number:02d}_{outcome.name}"
+    pictures = [_figure(panel, figures / f"{stem}_{panel.name}.svg") for panel in outcome.panels]
     kind = _CLASSES[finding.verdict]
     notes = "".join(f"<li>{escape(note)}</li>" for note in finding.notes)
     return (
@@ -161,7 +164,7 @@ def _item(outcome: Outcome) -> str:
         f"{escape(finding.verdict.value.capitalize())}.</b> "
         f"{escape(finding.reason)}</div>"
         f"{_values(finding)}"
-        f'<div class="figures">{"".join(map(_figure, outcome.panels))}</div>'
+        f'<div class="figures">{"".join(pictures)}</div>'
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
         + "".join(map(_table, finding.tables))
         + "</section>"
@@ -181,10 +184,8 @@ def _values(finding: Finding) -> str:
     )
 
 
-def _figure(panel: Panel) -> str:
-    buffer = io.BytesIO()
-    panel.figure.savefig(buffer, format="svg", metadata={"Date": None})
-    data = base64.b64encode(buffer.getvalue()).decode()
+def _figure(panel: Panel, path: Path) -> str:
+    data = base64.b64encode(path.read_bytes()).decode()
     caption = escape(panel.caption)
     return (
         f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{data}">'

@@ -76,7 +76,7 @@ def run(names: Sequence[str], settings: Settings, output: Path) -> list[Outcome]
         say.done(f"{verdict} ({taken})")
         outcomes.append(outcome)
     path = output / "paper.html"
-    path.write_text(page.render(outcomes, settings), encoding="utf-8")
+    path.write_text(page.render(outcomes, settings, output / "figures"), encoding="utf-8")
     print(f"Page: {path}")
     return outcomes
 
@@ -129,8 +129,7 @@ def _write(outcome: Outcome, output: Path) -> None:
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([table.header, *table.rows])
     for panel in outcome.panels:
-        for kind in ("png", "svg"):
-            style.save(panel.figure, output / "figures" / f"{stem}_{panel.name}.{kind}")
+        style.save(panel.figure, output / "figures" / f"{stem}_{panel.name}")
 
 
 def _key(name: str, parameters: Results) -> str:

@@ -87,6 +87,7 @@ def spread(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Without a date, so that the same figure is the same file."""
-    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    figure.savefig(path, dpi=150, metadata=metadata)
+    """As PNG and as SVG; without a date, so that the same figure is the same file."""
+    figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
+    figure.set_layout_engine("none")  # it keeps the layout that it has by now
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})

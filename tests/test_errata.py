@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def test_every_erratum_has_a_demonstration() -> None:
 
 
 def main() -> None:
+    sys.path.insert(0, str(PAGE.parents[1]))
     text = PAGE.read_text(encoding="utf-8")
     for title, code, shown in demonstrations()[1]:
         fresh = f"```python\n{code}```\n\n```text\n{run_until(title)}```"
