@@ -89,7 +89,7 @@ def draw(results: Results) -> list[Panel]:
                 name,
                 figure,
                 f"{int(chosen.sum())} features. The floor that both curves reach is the "
-                "reference's own error: see the next picture.",
+                "reference's own error: see the last picture.",
             )
         )
     figure, axes = style.panel("All against the optimum", "steps of ExpYJ", "relative error of λ")

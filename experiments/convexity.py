@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments import style
-from experiments.datasets import features_108
+from experiments.datasets import features_108, thinned
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from experiments.precision import derivatives
 from experiments.references import naive_negative_log_likelihood
@@ -31,7 +31,7 @@ def parameters(settings: Settings) -> Results:
 
 def samples(every: int, count: int, size: int) -> list[tuple[str, np.ndarray]]:
     """Real features, thinned to at most `size` quantiles each, and random data of many kinds."""
-    chosen = [(f"{f.dataset}: {f.name}", _thinned(f.x, size)) for f in features_108()[::every]]
+    chosen = [(f"{f.dataset}: {f.name}", thinned(f.x, size)) for f in features_108()[::every]]
     generator = np.random.default_rng(0)
     for number in range(count):
         n = int(generator.integers(2, size))
@@ -47,13 +47,6 @@ def samples(every: int, count: int, size: int) -> list[tuple[str, np.ndarray]]:
         if len(np.unique(x)) >= 2:
             chosen.append((f"random, {kind}", x))
     return chosen
-
-
-def _thinned(x: np.ndarray, size: int) -> np.ndarray:
-    """Order statistics at even distances: real values, extremes included."""
-    order = np.sort(x)
-    thin = order[np.linspace(0, len(x) - 1, min(size, len(x))).round().astype(int)]
-    return thin if len(np.unique(thin)) >= 2 else order
 
 
 def compute(settings: Settings, progress: Progress) -> Results:
@@ -129,7 +122,8 @@ def draw(results: Results) -> list[Panel]:
         Panel(
             "float64",
             naive,
-            "The likelihood is convex, but computed naively in float64 it often does not look so.",
+            "The likelihood is convex everywhere; computed naively in float64 it does not always "
+            "look so.",
         ),
     ]
 

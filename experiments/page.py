@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import platform
-from html import escape
+import re
+from html import escape as escape_html
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,13 +55,13 @@ section { background: var(--paper); border: 1px solid var(--line); border-radius
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; }
 th, td { text-align: left; vertical-align: top; padding: .38rem .7rem .38rem 0;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+  border-bottom: 1px solid var(--line); overflow-wrap: break-word; }
 th { color: var(--soft); font-weight: 600; }
 .values td:first-child { width: 46%; }
 .wide table { min-width: 640px; font-size: .85rem; }
 .figures { display: grid; gap: 1rem; margin: 1rem 0 .3rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(320px, 100%), 1fr)); }
-figure { margin: 0; }
+  grid-template-columns: repeat(auto-fit, minmax(min(400px, 100%), 1fr)); }
+figure { margin: 0; max-width: 640px; }
 figure img { width: 100%; height: auto; display: block; }
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .2rem; }
 .notes { color: var(--soft); font-size: .93rem; padding-left: 1.1rem; margin: .6rem 0 0; }
@@ -71,6 +72,7 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 footer { color: var(--soft); font-size: .88rem; padding: .5rem 0 2.5rem; }
 @media (max-width: 560px) {
   section { padding: .9rem .85rem; border-radius: 0; margin: .8rem -1rem; border-width: 1px 0; }
+  .source-column { display: none; }
   .values, .values tbody, .values tr, .values td { display: block; width: 100% !important; }
   .values thead { display: none; }
   .values tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
@@ -95,6 +97,16 @@ def render(outcomes: list[Outcome], settings: Settings, figures: Path) -> str:
     )
 
 
+def escape(text: str) -> str:
+    """For HTML, with numbers as they are printed: −0.21 and 2.4·10⁻⁸."""
+    text = re.sub(r"(?<=\d)e([+-]\d+)", _power_of_ten, text)
+    return escape_html(re.sub(r"(?<![\w.–])-(?=\d)", "−", text))
+
+
+def _power_of_ten(match: re.Match[str]) -> str:
+    return "·10" + str(int(match[1])).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def _header(settings: Settings) -> str:
     quick = (
         "<p><b>This is a quick run</b>: fewer features, draws and points. Its numbers are "
@@ -115,12 +127,14 @@ def _header(settings: Settings) -> str:
 def _summary(outcomes: list[Outcome], settings: Settings) -> str:
     rows = "".join(
         f'<tr><td>{o.number}</td><td><a href="#{o.name}">{escape(o.item.TITLE)}</a></td>'
-        f"<td>{escape(o.item.SOURCE.split(';')[0])}</td><td>{_badge(o.finding.verdict)}</td></tr>"
+        f'<td class="source-column">{escape(o.item.SOURCE.split(";")[0])}</td>'
+        f"<td>{_badge(o.finding.verdict)}</td></tr>"
         for o in outcomes
     )
     return (
         "<section><h2>Summary</h2><div "
-        'class="scroll"><table><thead><tr><th></th><th>item</th><th>in the paper</th>'
+        'class="scroll"><table><thead><tr><th></th><th>item</th><th class="source-column">in the '
+        "paper</th>"
         f"<th>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>{_data(settings)}</section>"
     )
 
@@ -196,7 +210,7 @@ def _figure(panel: Panel, path: Path) -> str:
 def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{escape_html(_cell(value))}</td>" for value in row) + "</tr>"
         for row in table.rows
     )
     return (

@@ -29,7 +29,7 @@ METHODS = ["None", "Whitening", "LocalYJ", "FederatedYJ"]
 def parameters(settings: Settings) -> Results:
     return {
         "draws": settings.choose(1000, 60),
-        "per_centre": settings.choose([5, 10, 20, 40, 60, 100], [10, 20, 40]),
+        "per_centre": settings.choose([10, 20, 40, 60, 100, 200], [10, 20, 40]),
         "verified": settings.choose(5, 1),
         "steps": STEPS,
     }
@@ -123,17 +123,7 @@ def _verify(draws: int) -> Results:
 
 
 def draw(results: Results) -> list[Panel]:
-    left, axes = style.panel(f"R² on unseen data, {results['draws']:,} draws", "", "R²")
-    scores = [results["scores"][method] for method in METHODS]
-    boxes = axes.boxplot(scores, whis=(0, 100), patch_artist=True, tick_labels=METHODS, widths=0.55)
-    for box, color in zip(
-        boxes["boxes"], (style.GREY, style.ORANGE, style.SKY_BLUE, style.BLUE), strict=True
-    ):
-        box.set(facecolor=color, alpha=0.7)
-    for line in boxes["medians"]:
-        line.set(color=style.BLACK, linewidth=1.6)
-    lowest = min(np.percentile(values, 1) for values in scores)
-    axes.set_ylim(max(min(map(min, scores)), lowest - 0.6) - 0.05, 1.03)
+    boxes = [_boxes(results, METHODS, "methods"), _boxes(results, METHODS[2:], "zoom")]
     right, lines = style.panel("Local or federated fit", "samples per centre", "R² on unseen data")
     counts = [int(n) for n in results["over_samples"]]
     shift = {"LocalYJ": 0.98, "FederatedYJ": 1.02}
@@ -154,16 +144,33 @@ def draw(results: Results) -> list[Panel]:
     lines.set_xscale("log")
     lines.set_xticks(counts, [str(n) for n in counts])
     lines.minorticks_off()
-    lines.set_ylim(max(lines.get_ylim()[0], 0.4), 1.01)
+    lines.set_ylim(max(lines.get_ylim()[0], 0.8), 1.005)
     lines.legend(loc="lower right")
-    return [
-        Panel(
-            "methods",
-            left,
-            "20 samples at each of 10 centres. Boxes: quartiles; whiskers: least and largest.",
-        ),
-        Panel("local", right, "Mean and standard deviation over the draws."),
-    ]
+    return [*boxes, Panel("local", right, "Mean and standard deviation over the draws.")]
+
+
+_COLORS = dict(zip(METHODS, (style.GREY, style.ORANGE, style.SKY_BLUE, style.BLUE), strict=True))
+
+
+def _boxes(results: Results, methods: list[str], name: str) -> Panel:
+    title = f"R² on unseen data, {results['draws']:,} draws"
+    figure, axes = style.panel(title, "", "R²")
+    scores = [results["scores"][method] for method in methods]
+    drawn = axes.boxplot(scores, whis=(0, 100), patch_artist=True, tick_labels=methods, widths=0.55)
+    for box, method in zip(drawn["boxes"], methods, strict=True):
+        box.set(facecolor=_COLORS[method], alpha=0.7)
+    for line in drawn["medians"]:
+        line.set(color=style.BLACK, linewidth=1.6)
+    lowest = min(map(min, scores))
+    shown = max(lowest, min(np.percentile(values, 1) for values in scores) - 0.03)
+    axes.set_ylim(shown - 0.02 * (1 - shown), 1 + 0.02 * (1 - shown))
+    caption = "20 samples at each of 10 centres. Boxes: quartiles; whiskers: least and largest"
+    cut = (
+        f"; the picture is cut at {shown:.2f}, the least is {lowest:.2f}."
+        if lowest < shown
+        else "."
+    )
+    return Panel(name, figure, caption + cut)
 
 
 def judge(results: Results) -> Finding:
