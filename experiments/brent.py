@@ -100,9 +100,7 @@ def _misses(row: Results, name: str) -> bool:
 def draw(results: Results) -> list[Panel]:
     curve = results["curve"]
     grid, flat = np.array(curve["lambda"]), np.array(curve["flat"])
-    figure, axes = style.panel(
-        "Breast cancer, mean area", "λ", "negative log-likelihood", size=(6.0, 4.2)
-    )
+    figure, axes = style.panel("Breast cancer, mean area", "λ", "negative log-likelihood")
     axes.plot(grid, curve["naive"], color=style.ORANGE, linewidth=1.4, label="naive, in float64")
     axes.plot(grid[::10], curve["exact"], color=style.BLUE, linestyle="--", label="exact")
     low, high = axes.get_ylim()

@@ -40,7 +40,7 @@ def parameters(settings: Settings) -> Results:
         "every": settings.choose(1, 12),
         "silos": settings.choose(10, 3),
         "scales": settings.choose(
-            [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4], [1e-3, 1.0, 1e3]
+            [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6], [1e-3, 1.0, 1e3]
         ),
     }
 
@@ -63,8 +63,8 @@ def split(columns: list[Array], names: list[str], how: str, count: int) -> Table
         )
         for silo, rows in zip(parts, np.array_split(order, count), strict=True):
             silo.append(x[rows])
-    # Agreed bounds: 0, and the next power of two above the largest value.
-    upper = np.array([2.0 ** np.ceil(np.log2(1 + x.max())) for x in columns])
+    # Agreed bounds: 0, and the least power of two that no value exceeds.
+    upper = np.array([2.0 ** np.ceil(np.log2(x.max())) for x in columns])
     lower = np.array([min(x.min(), 0.0) for x in columns])
     silos = []
     for columns_here in parts:

@@ -83,7 +83,7 @@ def _check(groups: dict[str, list[np.ndarray]], engine: str, levels: int) -> Res
     everything = []
     for columns in groups.values():
         X = np.random.default_rng(0).permuted(np.column_stack(columns), axis=0)
-        top = 2.0 ** np.ceil(np.log2(1 + X.max(axis=0)))
+        top = 2.0 ** np.ceil(np.log2(X.max(axis=0)))
         bounds = np.column_stack([np.minimum(X.min(axis=0), 0.0), top])
         model = SecureFedYJ(
             engine=engine, max_steps=STEPS, levels_per_exchange=levels, bounds=bounds

@@ -53,7 +53,7 @@ def draw(results: Results) -> list[Panel]:
         panels.append(
             Panel(name, figure, f"{len(values)} samples, {title.lower()} the transformation.")
         )
-    figure, axes = style.panel("", "", "", size=(6.2, 4.2))
+    figure, axes = style.panel("", "", "")
     path = np.array(results["path"])
     paths = {plots.EXPONENTIAL_SEARCH: path}
     plots.plot_search(axes, x, paths, "λ by λ to the minimum")

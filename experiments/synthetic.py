@@ -24,6 +24,7 @@ CENTRES, TEST_SAMPLES, STEPS = 10, 200, 20
 NOISE_VARIANCE = 0.1
 PER_CENTRE = 20
 METHODS = ["None", "Whitening", "LocalYJ", "FederatedYJ"]
+_COLORS = dict(zip(METHODS, (style.GREY, style.ORANGE, style.SKY_BLUE, style.BLUE), strict=True))
 
 
 def parameters(settings: Settings) -> Results:
@@ -72,7 +73,6 @@ def _scores(
     """R² of each method in each draw. All draws are fitted at once, as columns of one table."""
     progress(f"{draws} draws with {per_centre} samples per centre")
     train, y, test, y_test = _draw(draws, per_centre)
-    n = CENTRES * per_centre
     centres = np.random.default_rng(2).integers(CENTRES, size=draws)
     scores: dict[str, list[float]] = {}
     for method in methods:
@@ -93,7 +93,6 @@ def _scores(
             r2_unseen(a[:, 3 * k : 3 * k + 3], y[k], b[:, 3 * k : 3 * k + 3], y_test[k])
             for k in range(draws)
         ]
-        assert len(a) == n
     return scores
 
 
@@ -127,16 +126,13 @@ def draw(results: Results) -> list[Panel]:
     right, lines = style.panel("Local or federated fit", "samples per centre", "R² on unseen data")
     counts = [int(n) for n in results["over_samples"]]
     shift = {"LocalYJ": 0.98, "FederatedYJ": 1.02}
-    for method, color, marker in (
-        ("LocalYJ", style.SKY_BLUE, "s"),
-        ("FederatedYJ", style.BLUE, "o"),
-    ):
+    for method, marker in (("LocalYJ", "s"), ("FederatedYJ", "o")):
         values = [np.array(results["over_samples"][str(n)][method]) for n in counts]
         lines.errorbar(
             [n * shift[method] for n in counts],
             [v.mean() for v in values],
             [v.std() for v in values],
-            color=color,
+            color=_COLORS[method],
             marker=marker,
             capsize=3,
             label=method,
@@ -147,9 +143,6 @@ def draw(results: Results) -> list[Panel]:
     lines.set_ylim(max(lines.get_ylim()[0], 0.8), 1.005)
     lines.legend(loc="lower right")
     return [*boxes, Panel("local", right, "Mean and standard deviation over the draws.")]
-
-
-_COLORS = dict(zip(METHODS, (style.GREY, style.ORANGE, style.SKY_BLUE, style.BLUE), strict=True))
 
 
 def _boxes(results: Results, methods: list[str], name: str) -> Panel:
@@ -186,9 +179,8 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.CONFIRMED if good else Verdict.PARTLY if helps else Verdict.NOT_CONFIRMED,
         f"The median R² rises from {medians['Whitening']:.2f} with whitening to "
-        f"{medians['FederatedYJ']:.2f} with the "
-        f"federated fit, which beats the local one in mean at {len(mean_wins)} and in spread at "
-        f"{len(std_wins)} of {len(over)} sizes.",
+        f"{medians['FederatedYJ']:.2f} with the federated fit, which beats the local one in mean at "
+        f"{len(mean_wins)} and in spread at {len(std_wins)} of {len(over)} sizes.",
         [
             Row(
                 "median R²: None, Whitening",
