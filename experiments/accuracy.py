@@ -135,11 +135,9 @@ def judge(results: Results) -> Finding:
     far = int(np.sum(from_then >= 1e-6))
     reason = (
         "At 40 steps the median difference from scikit-learn of then is "
-        f"{np.median(from_then):.0e}, well "
-        f"below 10⁻⁶, but {far} of {int(stable.sum())} features are above it. By the optimum in 60 "
-        "digits it is "
-        "Brent's method that is off there; ExpYJ's own largest error is "
-        f"{our_errors[stable].max():.0e}."
+        f"{np.median(from_then):.0e}, well below 10⁻⁶, but {far} of {int(stable.sum())} features "
+        "are above it. By the optimum in 60 digits it is Brent's method that is off there; ExpYJ's "
+        f"own largest error is {our_errors[stable].max():.0e}."
         if far
         else f"All {int(stable.sum())} differences are below 10⁻⁶ at 40 steps."
     )

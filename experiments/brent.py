@@ -22,7 +22,7 @@ CLAIM = (
 )
 
 _DATASET, _NAME = "breast cancer", "mean area"
-OURS = "ExpYJ"
+OURS, _ONE_VALUE = "ExpYJ", "one value"
 METHODS = [*references.REFERENCES, OURS]
 # A lambda is missed if it is off by more than this, relative where |lambda*| > 1.
 _MISSED = 1e-3
@@ -92,9 +92,12 @@ def _curve(points: int) -> Results:
     }
 
 
+def _error(row: Results, name: str) -> float:
+    return float(abs(row[name] - row["optimum"]) / max(1.0, abs(row["optimum"])))
+
+
 def _misses(row: Results, name: str) -> bool:
-    error = abs(row[name] - row["optimum"])
-    return not error <= _MISSED * max(1.0, abs(row["optimum"]))
+    return not _error(row, name) <= _MISSED
 
 
 def draw(results: Results) -> list[Panel]:
@@ -128,8 +131,7 @@ def draw(results: Results) -> list[Panel]:
             "curve",
             figure,
             "Left of λ ≈ −7 rounding takes over: noise, and bands without any variance, which "
-            "Brent's "
-            "method takes for an infinitely good fit.",
+            "Brent's method takes for an infinitely good fit.",
         )
     ]
     bars, ax = style.panel(
@@ -153,128 +155,112 @@ def draw(results: Results) -> list[Panel]:
 
 
 def judge(results: Results) -> Finding:
-    rows, curve = results["features"], results["curve"]
-    then = METHODS[0]
-    missed = {name: [row for row in rows if _misses(row, name)] for name in METHODS}
-    collapsed = [row for row in rows if row["collapsed"][then]]
-    complete = len(results["shapes"]) == len(UCI)
-    wanted = sum(u.instabilities for u in UCI if u.name in results["shapes"])
-    features = sum(shape[1] for shape in results["shapes"].values())
-    by_dataset = {
-        name: {method: sum(row["dataset"] == name for row in missed[method]) for method in METHODS}
-        | {"collapsed": sum(row["dataset"] == name for row in collapsed)}
-        for name in results["shapes"]
-    }
-    same = all(
-        by_dataset[u.name]["collapsed"] == u.instabilities for u in UCI if u.name in by_dataset
-    )
+    curve, counts = results["curve"], _counts(results)
+    total = {name: sum(count[name] for count in counts.values()) for name in [*METHODS, _ONE_VALUE]}
+    listed = [row for row in UCI if row.name in counts]
+    wanted = sum(row.instabilities for row in listed)
+    same = all(counts[row.name][_ONE_VALUE] == row.instabilities for row in listed)
     picture = abs(curve["brent"] + 14.53) < 0.01 and abs(curve["ours"] + 0.21) < 0.01
-    good = picture and not missed[OURS]
-    verdict = Verdict.NOT_CONFIRMED if not good else Verdict.CONFIRMED if same else Verdict.PARTLY
+    if not picture or total[OURS]:
+        verdict = Verdict.NOT_CONFIRMED
+    else:
+        verdict = Verdict.CONFIRMED if same else Verdict.PARTLY
     where = ", ".join(
-        f"{name} {counts['collapsed']}"
-        for name, counts in by_dataset.items()
-        if counts["collapsed"]
+        f"{k} {count[_ONE_VALUE]}" for k, count in counts.items() if count[_ONE_VALUE]
     )
-    errors = [abs(r[OURS] - r["optimum"]) / max(1.0, abs(r["optimum"])) for r in rows]
     reason = (
-        f"Both values of λ are found again, and Brent's method turns {len(collapsed)} features "
-        "into "
-        f"one value ({where}), as many as the paper counts in these datasets ({wanted}). Judged by "
-        "the true optimum it "
-        f"misses {len(missed[then])}, scikit-learn today {len(missed[METHODS[1]])}, ExpYJ "
-        f"{len(missed[OURS])}."
+        f"Both values of λ are {'' if picture else 'NOT '}found again. Brent's method turns "
+        f"{total[_ONE_VALUE]} features into one value ({where}); the paper counts {wanted} in these "
+        f"datasets{', the same ones' if same else ''}. Judged by the true optimum it misses "
+        f"{total[METHODS[0]]}, scikit-learn today {total[METHODS[1]]}, ExpYJ {total[OURS]}."
     )
-    return Finding(
-        verdict,
-        reason,
-        [
-            Row(
-                "mean area: λ by Brent's method",
-                "−14.53",
-                f"{curve['brent']:.2f}".replace("-", "−"),
-            ),
-            Row("mean area: λ by ExpYJ", "−0.21", f"{curve['ours']:.2f}".replace("-", "−")),
-            Row(
-                "datasets, features with two values",
-                "24, 484 (its table: 437)",
-                f"{len(results['shapes'])}, {features}",
-            ),
-            Row(
-                "features that Brent's method turns into one value",
-                f"{wanted} in these datasets (5 in all)",
-                str(len(collapsed)),
-            ),
-            *(
-                Row(f"features missed by {name}", "–", f"{len(missed[name])} of {len(rows)}")
-                for name in METHODS[:-1]
-            ),
-            Row("features missed by ExpYJ", "none", f"{len(missed[OURS])} of {len(rows)}"),
-            Row("largest error of ExpYJ", "–", f"{max(errors):.1e}"),
-        ],
-        notes=_notes(results, complete),
-        tables=[
-            Table(
-                "datasets",
-                "Datasets: instabilities in the paper, and what each method misses",
-                [
-                    "dataset",
-                    "samples",
-                    "features",
-                    "one value (paper)",
-                    "one value (here)",
-                    *(f"missed: {m}" for m in METHODS),
-                ],
-                [
-                    [
-                        u.name,
-                        *results["shapes"][u.name],
-                        u.instabilities,
-                        by_dataset[u.name]["collapsed"],
-                        *(by_dataset[u.name][m] for m in METHODS),
-                    ]
-                    for u in UCI
-                    if u.name in results["shapes"]
-                ],
-            ),
-            Table(
-                "missed",
-                "Features that some method misses",
-                ["dataset", "feature", "optimum", *METHODS],
-                [
-                    [
-                        row["dataset"],
-                        row["feature"],
-                        row["optimum"],
-                        *(row[name] for name in METHODS),
-                    ]
-                    for row in rows
-                    if any(_misses(row, name) for name in METHODS)
-                ],
-            ),
-        ],
-    )
+    rows = _rows(results, total, wanted)
+    return Finding(verdict, reason, rows, _notes(results), _tables(results, counts))
 
 
-def _notes(results: Results, complete: bool) -> list[str]:
+def _counts(results: Results) -> dict[str, dict[str, int]]:
+    """By dataset: how many features each method misses, and how many become one value."""
+    counts = {name: dict.fromkeys([*METHODS, _ONE_VALUE], 0) for name in results["shapes"]}
+    for row in results["features"]:
+        for name in METHODS:
+            counts[row["dataset"]][name] += _misses(row, name)
+        counts[row["dataset"]][_ONE_VALUE] += row["collapsed"][METHODS[0]]
+    return counts
+
+
+def _rows(results: Results, total: dict[str, int], wanted: int) -> list[Row]:
+    curve, judged = results["curve"], len(results["features"])
+    features = sum(shape[1] for shape in results["shapes"].values())
+    errors = [_error(row, OURS) for row in results["features"]]
+    return [
+        Row("mean area: λ by Brent's method", "-14.53", f"{curve['brent']:.2f}"),
+        Row("mean area: λ by ExpYJ", "-0.21", f"{curve['ours']:.2f}"),
+        Row(
+            "datasets, features with two values",
+            "24, 484 (its table: 437)",
+            f"{len(results['shapes'])}, {features}",
+        ),
+        Row(
+            "features that Brent's method turns into one value",
+            f"{wanted} in these datasets (5 in all)",
+            str(total[_ONE_VALUE]),
+        ),
+        *(
+            Row(
+                f"features missed by {name}",
+                "none" if name == OURS else "–",
+                f"{total[name]} of {judged}",
+            )
+            for name in METHODS
+        ),
+        Row("largest error of ExpYJ", "–", f"{max(errors):.1e}"),
+    ]
+
+
+def _tables(results: Results, counts: dict[str, dict[str, int]]) -> list[Table]:
+    names = ["dataset", "samples", "features", "one value (paper)", "one value (here)"]
+    datasets = [
+        [row.name, *results["shapes"][row.name], row.instabilities, counts[row.name][_ONE_VALUE]]
+        + [counts[row.name][name] for name in METHODS]
+        for row in UCI
+        if row.name in counts
+    ]
+    missed = [
+        [row[key] for key in ("dataset", "feature", "optimum", *METHODS)]
+        for row in results["features"]
+        if any(_misses(row, name) for name in METHODS)
+    ]
+    return [
+        Table(
+            "datasets",
+            "Datasets: instabilities in the paper, and what each method misses",
+            names + [f"missed: {name}" for name in METHODS],
+            datasets,
+        ),
+        Table(
+            "missed",
+            "Features that some method misses",
+            ["dataset", "feature", "optimum", *METHODS],
+            missed,
+        ),
+    ]
+
+
+def _notes(results: Results) -> list[str]:
     notes = [
         "A feature counts as missed where λ is more than 0.1 % from the optimum, which is computed "
-        "in many "
-        "digits and enclosed by a change of sign. “Then” is Brent's method on the naive likelihood "
-        "with the bracket (−2, 2), as scikit-learn had it when the paper was written."
+        "in many digits and enclosed by a change of sign. “Then” is Brent's method on the naive "
+        "likelihood with the bracket (−2, 2), as scikit-learn had it when the paper was written."
     ]
-    if not complete:
+    if len(results["shapes"]) < len(UCI):
         notes.append(
             f"Only {len(results['shapes'])} of the 24 datasets were used: the others need the data "
-            "folder "
-            "(--data) and a full run."
+            "folder (--data) and a full run."
         )
     else:
         notes.append(
             "The paper speaks of 484 features, but the rows of its table add up to 437: iris, wine "
-            "and "
-            "breast cancer (47 features) were counted twice. Of ionosphere's 34 columns one is "
-            "constant, "
-            "which leaves 436."
+            "and breast cancer (47 features) were counted twice. Of ionosphere's 34 columns one is "
+            "constant, which leaves 436."
         )
     return notes

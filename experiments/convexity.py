@@ -143,8 +143,7 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.CONFIRMED if positive == len(rows) else Verdict.NOT_CONFIRMED,
         f"The second derivative is positive in all {len(rows):,} cases: {results['samples']} "
-        "samples at "
-        f"{len({row['lambda'] for row in rows})} values of λ each.",
+        f"samples at {len({row['lambda'] for row in rows})} values of λ each.",
         [
             Row(
                 "cases with a positive second derivative",

@@ -14,8 +14,7 @@ TITLE = "What the secure fit costs"
 SOURCE = "Section 4; appendix D.6"
 CLAIM = (
     "40 steps take 726 rounds and about 8 MB per feature from each client to each other, which a "
-    "network of 20 ms "
-    "and 1 Gb/s turns into 15 s plus 8 ms per feature."
+    "network of 20 ms and 1 Gb/s turns into 15 s plus 8 ms per feature."
 )
 
 PAPER_ROUNDS, PAPER_BYTES = 726, 6.5e7 / 8
@@ -221,8 +220,8 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.BETTER if better else Verdict.NOT_CONFIRMED,
         f"With {_DEFAULT_LEVELS} steps per exchange, the default, the fit takes {usual['rounds']} "
-        f"rounds and {usual['bytes_link'] / p / 1e6:.2f} MB per feature on the "
-        f"busiest link: {PAPER_ROUNDS / usual['rounds']:.1f} times fewer rounds and "
+        f"rounds and {usual['bytes_link'] / p / 1e6:.2f} MB per feature on the busiest link: "
+        f"{PAPER_ROUNDS / usual['rounds']:.1f} times fewer rounds and "
         f"{PAPER_BYTES * p / usual['bytes_link']:.0f} times fewer bytes than the paper.",
         [
             Row("rounds, one step per exchange", "726", str(one["rounds"])),
@@ -250,10 +249,10 @@ def judge(results: Results) -> Finding:
             ),
         ],
         notes=[
-            "Measured on breast cancer's first features, 300 rows, agreed bounds 0 to 2^13, engine "
-            "“replicated”: three computing parties. "
-            "The paper's scheme is Shamir sharing among all clients, which tolerates more "
-            "colluding parties when there are more than three.",
+            "Measured on breast cancer's first features, 300 rows, agreed bounds 0 to 2^13, "
+            "engine “replicated”: three computing parties. The paper's scheme is Shamir sharing "
+            "among all clients, which tolerates more colluding parties when there are more than "
+            "three.",
             "The paper multiplies 8 megabits by the features where its appendix finds 8 megabytes "
             "(6.5·10⁷ bits); the curve of the paper here uses the latter.",
         ],

@@ -276,8 +276,8 @@ def draw(results: Results) -> list[Panel]:
             Panel(
                 how.replace(" ", "_"),
                 figure,
-                "Bands: 25–75 % and 10–90 % of the features. At the bottom the two fits are equal, "
-                "bit for bit.",
+                "Bands: 25–75 % and 10–90 % of the features. At the bottom the two fits are "
+                "equal, bit for bit.",
             )
         )
     panels.append(_units(results))
@@ -305,88 +305,81 @@ def _units(results: Results) -> Panel:
         "units",
         figure,
         "Metres or millimetres: 50 integer bits overflow on large values, and 50 fractional bits "
-        "lose "
-        "the variance of small ones. A plan made from the agreed bounds does neither.",
+        "lose the variance of small ones. A plan made from the agreed bounds does neither.",
     )
 
 
 def judge(results: Results) -> Finding:
     inside = _inside(results)
+    beyond, lost = int((~inside).sum()), max(run["exact_lost"] for run in results["scales"])
     everything = np.ones_like(inside)
-    n_beyond = int((~inside).sum())
-    rows, broken = [], {}
-    for how in _SPLITS:
-        bits, errors = _errors(results, _PAPER, how, everything)
-        k = bits.index(50)
-        broken[how] = int((errors[k] > _BROKEN).sum())
-        rows.append(
-            Row(
-                f"fixed point, f = 50, rows {how}: median; off by more than 0.1 %",
-                "“reasonably accurate”",
-                f"{np.median(errors[k]):.0e}; {broken[how]} of {len(inside)} features",
-            )
-        )
-    for run in results["scales"]:
-        if run["scale"] in (1e-3, 1.0, 1e3):
-            rows.append(
-                Row(
-                    f"fixed point, f = 50, data times {run['scale']:g}: lost; with an overflow",
-                    "not studied",
-                    f"{run['fixed_lost']}; {run['overflowed']} of {len(inside)} features",
-                )
-            )
-    worst = {}
-    for how in _SPLITS:
-        bits, errors = _errors(results, _OURS, how, inside)
-        worst[how] = errors[-1].max()
-        rows.append(
-            Row(
-                f"exact sums, f = {bits[-1]}, rows {how}: largest error",
-                "–",
-                f"{errors[-1].max():.0e} over {int(inside.sum())} features; "
-                f"{int((errors[-1] == 0).sum())} equal bit for bit",
-            )
-        )
+    fixed = {how: _at(results, _PAPER, how, everything, _PAPER_BITS) for how in _SPLITS}
+    finest = results["runs"][-1]["bits"]
+    exact = {how: _at(results, _OURS, how, inside, finest) for how in _SPLITS}
     one, other = ([r[_OURS] for r in results["runs"] if r["split"] == how] for how in _SPLITS)
-    rows.append(
+    good = all(errors.max() < 1e-6 for errors in exact.values()) and one == other and not lost
+    broken = max(int((errors > _BROKEN).sum()) for errors in fixed.values())
+    verdict = Verdict.NOT_CONFIRMED if not good else Verdict.PARTLY if broken else Verdict.CONFIRMED
+    units = max(results["scales"], key=lambda run: run["fixed_lost"])
+    rows = [
+        *_paper_rows(results, fixed),
+        *(
+            Row(
+                f"exact sums, f = {finest}, rows {how}: largest error",
+                "–",
+                f"{errors.max():.0e} over {len(errors)} features; "
+                f"{int((errors == 0).sum())} equal bit for bit",
+            )
+            for how, errors in exact.items()
+        ),
         Row(
             "exact sums: λ the same for both splits",
             "up to rounding",
             "bit for bit" if one == other else "NO",
-        )
+        ),
+        Row("exact sums: beyond the admitted range, flagged", "–", f"{beyond} of {len(inside)}"),
+        Row("exact sums: most features lost in any units", "–", str(lost)),
+    ]
+    reason = (
+        f"At f = 50 the paper's fixed point loses {broken} of {len(inside)} features, for either "
+        f"split. That rests on the data's units: multiplied by {units['scale']:g} it loses "
+        f"{units['fixed_lost']}. This project's exact sums lose {lost} in any units, and are the "
+        "same bit for bit however rows are split."
     )
-    rows.append(
+    return Finding(verdict, reason, rows, _notes(beyond))
+
+
+def _at(results: Results, key: str, how: str, chosen: NDArray[np.bool_], f: int) -> Array:
+    bits, errors = _errors(results, key, how, chosen)
+    return errors[bits.index(f)]
+
+
+def _paper_rows(results: Results, fixed: dict[str, Array]) -> list[Row]:
+    rows = [
         Row(
-            "exact sums: optimum beyond the admitted range, flagged",
-            "–",
-            f"{n_beyond} of {len(inside)}",
+            f"fixed point, f = 50, rows {how}: median; off by more than 0.1 %",
+            "“reasonably accurate”",
+            f"{np.median(errors):.0e}; {int((errors > _BROKEN).sum())} of {len(errors)} features",
         )
-    )
-    good = max(worst.values()) < 1e-6 and one == other
-    fine = max(broken.values()) == 0
-    lost = max(run["exact_lost"] for run in results["scales"])
-    rows.append(Row("exact sums: most features lost in any units", "–", str(lost)))
-    verdict = (
-        Verdict.CONFIRMED if fine and good else Verdict.PARTLY if good else Verdict.NOT_CONFIRMED
-    )
-    worst_units = max(results["scales"], key=lambda run: run["fixed_lost"])
-    return Finding(
-        verdict,
-        f"At f = 50 the paper's fixed point loses {max(broken.values())} of {len(inside)} "
-        "features, for either split. "
-        f"That rests on the data's units: multiplied by {worst_units['scale']:g} it loses "
-        f"{worst_units['fixed_lost']}. "
-        f"This project's exact sums lose {lost} in any units, and are the same bit for bit however "
-        "rows are split.",
-        rows,
-        notes=[
-            "The fixed point is simulated in integers as the paper describes it: clients' sums in "
-            "float64, l = f + 50 bits, "
-            "products cut by f bits, everything modulo 2^l, and the sign corrected. What the "
-            "authors' library does on "
-            "overflow may differ.",
-            f"{n_beyond} features have their optimum beyond what an exponent of 256 bits admits; "
-            "they are returned at that "
-            "edge with a flag, and left out of our curve. The paper's curve keeps them.",
-        ],
-    )
+        for how, errors in fixed.items()
+    ]
+    return rows + [
+        Row(
+            f"fixed point, f = 50, data times {run['scale']:g}: lost; with an overflow",
+            "not studied",
+            f"{run['fixed_lost']}; {run['overflowed']} of {len(results['names'])} features",
+        )
+        for run in results["scales"]
+        if run["scale"] in (1e-3, 1.0, 1e3)
+    ]
+
+
+def _notes(beyond: int) -> list[str]:
+    return [
+        "The fixed point is simulated in integers as the paper describes it: clients' sums in "
+        "float64, l = f + 50 bits, products cut by f bits, everything modulo 2^l, and the "
+        "sign corrected. What the authors' library does on overflow may differ.",
+        f"{beyond} features have their optimum beyond what an exponent of 256 bits admits; "
+        "they are returned at that edge with a flag, and left out of our curve. The paper's "
+        "curve keeps them.",
+    ]

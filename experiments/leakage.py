@@ -189,8 +189,7 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.CONFIRMED if complete else Verdict.NOT_CONFIRMED,
         f"All {total:,} signs that {len(runs)} runs revealed are recovered from λ* exactly, and "
-        "the "
-        "transcript is the same whether one step is taken per exchange or eight.",
+        "the transcript is the same whether one step is taken per exchange or eight.",
         [
             Row(
                 "features whose path F recovers",
@@ -214,9 +213,7 @@ def judge(results: Results) -> Finding:
         ],
         notes=[
             "Features with more than 600 values are thinned to 600 of their order statistics, "
-            "which "
-            "changes λ but not the question. The last bar is the real secret sharing; the others "
-            "run "
-            "the same program without secrecy, which opens the same values."
+            "which changes λ but not the question. The last bar is the real secret sharing; the "
+            "others run the same program without secrecy, which opens the same values."
         ],
     )

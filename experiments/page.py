@@ -110,17 +110,16 @@ def _power_of_ten(match: re.Match[str]) -> str:
 def _header(settings: Settings) -> str:
     quick = (
         "<p><b>This is a quick run</b>: fewer features, draws and points. Its numbers are "
-        "computed, "
-        "but for judging the paper run it in full.</p>"
+        "computed, but for judging the paper run it in full.</p>"
         if settings.quick
         else ""
     )
     return (
         "<header><h1>SecureFedYJ: the paper, computed again</h1>"
         "<p>Every figure, table and checkable claim of “SecureFedYJ: a safe feature "
-        "Gaussianization protocol "
-        "for Federated Learning” (NeurIPS 2022), beside what this project finds. Every number of "
-        f"ours on this page was computed by the run that wrote it.</p>{quick}</header>"
+        "Gaussianization protocol for Federated Learning” (NeurIPS 2022), beside what this project "
+        "finds. Every number of ours on this page was computed by the run that wrote "
+        f"it.</p>{quick}</header>"
     )
 
 
@@ -233,9 +232,7 @@ def _footer(outcomes: list[Outcome]) -> str:
     seconds = sum(outcome.seconds for outcome in outcomes)
     return (
         f"securefedyj {securefedyj.__version__}, Python {platform.python_version()}, NumPy "
-        f"{numpy.__version__}, "
-        f"SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}. Computed in {seconds:.0f} "
-        "s. "
-        "The numbers behind every figure are in the folder data beside this page, the figures in "
-        "the folder figures."
+        f"{numpy.__version__}, SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}. "
+        f"Computed in {seconds:.0f} s. The numbers behind every figure are in the folder data "
+        "beside this page, the figures in the folder figures."
     )

@@ -87,8 +87,8 @@ def draw(results: Results) -> list[Panel]:
         Panel(
             "distance",
             figure,
-            "The search halves its interval at every step; Newton's method, for pooled data, needs "
-            "a handful.",
+            "The search halves its interval at every step; Newton's method, for pooled data, "
+            "needs a handful.",
         )
     )
     return panels
@@ -103,8 +103,7 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.CONFIRMED if good else Verdict.NOT_CONFIRMED,
         f"After {turns} step{'s' if turns != 1 else ''} in one direction the search turns, and "
-        f"after {len(path)} it "
-        f"is within a relative {error:.0e} of the optimum.",
+        f"after {len(path)} it is within a relative {error:.0e} of the optimum.",
         [
             Row("λ after 40 steps", "shown as a picture", f"{results['lambda']:.10f}"),
             Row("λ by 60 digits", "–", f"{optimum:.10f}"),

@@ -13,8 +13,8 @@ from securefedyj.yeojohnson import transform
 TITLE = "The transformation and what it does to skewed data"
 SOURCE = "Figure 1"
 CLAIM = (
-    "Ψ(λ, ·) bends data one way for λ < 1 and the other for λ > 1, and with the fitted λ it "
-    "makes a skew-normal sample look Gaussian."
+    "Ψ(λ, ·) bends data one way for λ < 1 and the other for λ > 1, and with the fitted λ it makes "
+    "a skew-normal sample look Gaussian."
 )
 
 LAMBDAS = [-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0]

@@ -25,8 +25,7 @@ TITLE = "Survival analysis on gene expression"
 SOURCE = "Figure 5; appendix E.2"
 CLAIM = (
     "Before PCA and a Cox model, a global Yeo-Johnson step is better than or on par with whitening "
-    "and log, in "
-    "colorectal, lung and pancreatic cancer, with a smaller variance."
+    "and log, in colorectal, lung and pancreatic cancer, with a smaller variance."
 )
 _PENALTY, _STEPS, _FOLDS = 10.0, 10, 5
 _ON_PAR = 0.01
@@ -154,8 +153,8 @@ def _boxes(cohort: Results, number: int) -> Panel:
         f"cohort{number}",
         figure,
         f"{cohort['patients']} patients, {cohort['events']} events, {cohort['genes']} genes, "
-        f"{cohort['unit']}; {len(cohort['scores'][PENALTIES[0]]['log'])} left-out folds. "
-        "Dashed: no better than chance.",
+        f"{cohort['unit']}; {len(cohort['scores'][PENALTIES[0]]['log'])} left-out folds. Dashed: "
+        "no better than chance.",
     )
 
 
@@ -209,24 +208,19 @@ def judge(results: Results) -> Finding:
 def _notes(tcga: bool) -> list[str]:
     notes = [
         "Values are mean C-index ± standard deviation over the left-out folds. “On par” means at "
-        "most "
-        "0.01 below the best other method: the folds differ by far more.",
+        "most 0.01 below the best other method: the folds differ by far more.",
         "The Cox model is scikit-survival's with an ℓ₂ penalty of 10. The paper used lifelines, "
-        "which "
-        "scales each component before it weighs the penalty; both ways are shown.",
+        "which scales each component before it weighs the penalty; both ways are shown.",
     ]
     if tcga:
         notes.append(
             "The paper used full transcriptomes in FPKM. The files here hold the genes that their "
-            "sources "
-            "kept, in the units named below each picture; LUAD and LUSC come in different units "
-            "and are "
-            "kept apart, where the paper joins them. So this tests the claim, not the paper's "
-            "numbers."
+            "sources kept, in the units named below each picture; LUAD and LUSC come in different "
+            "units and are kept apart, where the paper joins them. So this tests the claim, not "
+            "the paper's numbers."
         )
     notes.append(
         "GSE7390 is a microarray cohort with 76 genes that were chosen for their prognostic value; "
-        "its "
-        "log₂ intensities were taken back to the linear scale."
+        "its log₂ intensities were taken back to the linear scale."
     )
     return notes

@@ -15,8 +15,8 @@ TITLE = "Federated linear regression on synthetic data"
 SOURCE = "Figure 6; appendix E.3"
 CLAIM = (
     "A Yeo-Johnson step makes a linear model much better than no preprocessing or whitening, and "
-    "fitting it over all ten centres gives a better mean and a smaller variance of R² than "
-    "fitting it at one centre."
+    "fitting it over all ten centres gives a better mean and a smaller variance of R² than fitting "
+    "it at one centre."
 )
 
 BETA = np.array([-1.3, 2.4, 0.87])
@@ -179,8 +179,8 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.CONFIRMED if good else Verdict.PARTLY if helps else Verdict.NOT_CONFIRMED,
         f"The median R² rises from {medians['Whitening']:.2f} with whitening to "
-        f"{medians['FederatedYJ']:.2f} with the federated fit, which beats the local one in mean at "
-        f"{len(mean_wins)} and in spread at {len(std_wins)} of {len(over)} sizes.",
+        f"{medians['FederatedYJ']:.2f} with the federated fit, which beats the local one in mean "
+        f"at {len(mean_wins)} and in spread at {len(std_wins)} of {len(over)} sizes.",
         [
             Row(
                 "median R²: None, Whitening",
@@ -206,9 +206,8 @@ def judge(results: Results) -> Finding:
         ],
         notes=[
             "The caption of figure 6 says 20 samples per centre, appendix E.3 says 200; the "
-            "caption is "
-            "followed here, and the right picture shows how little it matters. N(0, 0.1) is read "
-            "as a variance of 0.1.",
+            "caption is followed here, and the right picture shows how little it matters. N(0, "
+            "0.1) is read as a variance of 0.1.",
             "Ordinary least squares is not changed by whitening, so the first two boxes are the "
             "same but for rounding.",
         ],
