@@ -88,7 +88,7 @@ def draw(results: Results) -> list[Panel]:
             Panel(
                 name,
                 figure,
-                f"{int(chosen.sum())} features. The floor that both curves reach is the "
+                f"{int(chosen.sum())} features. The floor that the median reaches is the "
                 "reference's own error: see the last picture.",
             )
         )

@@ -170,8 +170,8 @@ def judge(results: Results) -> Finding:
     )
     reason = (
         f"Both values of λ are {'' if picture else 'NOT '}found again. Brent's method turns "
-        f"{total[_ONE_VALUE]} features into one value ({where}); the paper counts {wanted} in these "
-        f"datasets{', the same ones' if same else ''}. Judged by the true optimum it misses "
+        f"{total[_ONE_VALUE]} features into one value ({where}); the paper counts {wanted} in "
+        f"these datasets{', the same ones' if same else ''}. Judged by the true optimum it misses "
         f"{total[METHODS[0]]}, scikit-learn today {total[METHODS[1]]}, ExpYJ {total[OURS]}."
     )
     rows = _rows(results, total, wanted)
