@@ -260,7 +260,7 @@ def _notes(results: Results) -> list[str]:
     else:
         notes.append(
             "The paper speaks of 484 features, but the rows of its table add up to 437: iris, wine "
-            "and breast cancer (47 features) were counted twice. Of ionosphere's 34 columns one is "
-            "constant, which leaves 436."
+            "and breast cancer (47 features) seem to be counted twice. Of ionosphere's 34 columns "
+            "one is constant, which leaves 436."
         )
     return notes
