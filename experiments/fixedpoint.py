@@ -299,7 +299,8 @@ def _units(results: Results) -> Panel:
     ):
         axes.plot(scales, [run[key] for run in runs], form, color=color, label=label)
     axes.set_xscale("log")
-    axes.set_ylim(-0.03 * len(results["names"]), 1.45 * len(results["names"]))
+    top = 1.7 * max(axes.get_ylim()[1], 5)  # room for the legend
+    axes.set_ylim(-0.03 * top, top)
     axes.legend(loc="upper center", fontsize=8.5)
     return Panel(
         "units",
