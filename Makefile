@@ -1,13 +1,14 @@
-# Two commands: `make demo` and `make test`. Both set up .venv from Python 3.11+, pip and make alone.
+# `make demo`, `make test` and `make paper` set up .venv from Python 3.11+, pip and make alone.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench paper clean
 help:
 	@echo "make demo    fit the embedded example, write out/demo.png"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
+	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -29,6 +30,9 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
+
+paper: .venv/ready
+	$(BIN)/securefedyj paper --output out/paper
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

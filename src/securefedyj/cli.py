@@ -6,15 +6,21 @@ Exit codes: 0 done, 1 an error told in one sentence, 2 wrong usage, 130 interrup
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from securefedyj import __version__
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+
+
+class Refused(Exception):
+    """A command that cannot run as it was called; the message says what to do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (OSError, ValueError) as error:
+    except (OSError, Refused) as error:
         print(f"securefedyj: {error}", file=sys.stderr)
         return FAILED
 
@@ -42,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_audit(commands)
+    _add_paper(commands)
     return parser
 
 
@@ -81,14 +88,65 @@ def _add_audit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _run_audit(options: argparse.Namespace) -> int:
-    from securefedyj.transcript import Transcript
+    from securefedyj.transcript import Transcript, TranscriptError
 
     try:
         audit = Transcript.read(options.transcript).audit()
-    except ValueError as error:
-        raise ValueError(f"{options.transcript}: {error}") from error
+    except TranscriptError as error:
+        raise Refused(f"{options.transcript}: {error}") from None
     if options.json:
         print(json.dumps({"passed": audit.passed, "findings": audit.findings}))
     else:
         print(audit.statement())
     return OK if audit.passed else FAILED
+
+
+def _add_paper(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "compute the paper's figures and tables again, write them and a page of all"
+    parser = commands.add_parser("paper", help=summary, description=summary.capitalize() + ".")
+    parser.add_argument(
+        "items", nargs="*", metavar="ITEM", help="number or name of an item (default: all)"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="datasets that come with no package (default: the variable SECUREFEDYJ_DATA)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer features, draws and points")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("out/paper"),
+        metavar="FOLDER",
+        help="where paper.html, figures and data are saved (default: %(default)s)",
+    )
+    parser.set_defaults(run=_run_paper)
+
+
+def _run_paper(options: argparse.Namespace) -> int:
+    runner, item, datasets = (_experiments(name) for name in ("runner", "item", "datasets"))
+    try:
+        names = runner.identify(options.items)
+    except ValueError as error:
+        raise Refused(error) from None
+    settings = item.Settings(quick=options.quick, data=datasets.folder(options.data))
+    runner.run(names, settings, options.output)
+    return OK
+
+
+def _experiments(module: str) -> Any:
+    """A module of the folder `experiments`, which is in the repository, not in the package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "experiments" / "runner.py").exists():
+        raise Refused(
+            "the folder 'experiments' is not there: it is part of the repository, not of the "
+            "installed package. Clone the repository and run `make paper` in it."
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    try:
+        return importlib.import_module(f"experiments.{module}")
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise Refused(f'{package} is missing: pip install "securefedyj[paper]"') from None

@@ -1,0 +1,4 @@
+"""The paper's figures and tables, computed again: one module per item, and one page of all.
+
+Run by `securefedyj paper`, or by `python -m experiments` from the root of the repository.
+"""

@@ -1,0 +1,8 @@
+"""`python -m experiments` is `securefedyj paper`."""
+
+import sys
+
+from securefedyj.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["paper", *sys.argv[1:]]))
