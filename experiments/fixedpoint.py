@@ -73,7 +73,8 @@ def split(columns: list[Array], names: list[str], how: str, count: int) -> Table
             table[: len(values), j] = values
         silos.append(table)
     n = np.array([len(x) for x in columns], dtype=np.int64)
-    return Tables(silos, n, Domain(lower, upper), names)
+    domain = Domain.from_bounds(np.column_stack([lower, upper]).tolist(), len(columns))
+    return Tables(silos, n, domain, names)
 
 
 def compute(settings: Settings, progress: Progress) -> Results:
@@ -147,10 +148,11 @@ def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
                 for a, b in zip(own, totals, strict=True)
             ]
         S_y, S_d, S_yy, S_yd, S_phi = totals
-        phi_bits = min(f, PHI_PRECISION)
-        S_phi = S_phi >> (PHI_PRECISION - phi_bits)
+        dropped = PHI_PRECISION - min(f, PHI_PRECISION)
+        phi_grid = (tables.domain.take(active).phi_grid() - dropped).astype(object)
         n_ = n.astype(object)
-        score = S_phi * (n_ * S_yy - S_y * S_y) - (n_ * (n_ * S_yd - S_y * S_d) << phi_bits)
+        K = n_ * S_yd - S_y * S_d
+        score = (S_phi >> dropped) * (n_ * S_yy - S_y * S_y) - (n_ * K << phi_grid)
         delta = np.where(score >= 0, 1, -1)
         bracket.put(active, exp_update(bracket.take(active), delta, limits.take(active)))
     return bracket.value, at_bound(bracket, limits)
@@ -160,7 +162,7 @@ def _with_precision(plan: Plan, f: int) -> Plan:
     """The same plan on a grid that is coarser or finer."""
     more = f - PRECISION
     sides = (
-        SidePlan(side.y_bits + more, side.d_bits + more, side.spare)
+        SidePlan(*(np.maximum(bits + more, 1) for bits in side[:2]), side.spare)
         for side in (plan.positive, plan.negative)
     )
     return Plan(plan.grid + more, *sides, plan.v_bits + 2 * more, plan.sum_bits + 2 * max(more, 0))
