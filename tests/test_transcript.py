@@ -306,6 +306,12 @@ GARBAGE = {
         lines[0] | {"agreement": lines[0]["agreement"] | {"features": ["a"] * 7}}, *lines[1:]
     ],
     "no agreement": lambda lines: [{"transcript": 1}, *lines[1:]],
+    "an unknown engine": lambda lines: [
+        lines[0] | {"agreement": lines[0]["agreement"] | {"engine": "paillier"}}, *lines[1:]
+    ],
+    "steps that are no number": lambda lines: [
+        lines[0] | {"agreement": lines[0]["agreement"] | {"max_steps": "ten"}}, *lines[1:]
+    ],
 }  # fmt: skip
 
 

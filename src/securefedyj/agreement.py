@@ -9,6 +9,11 @@ from typing import Any
 from securefedyj.messages import VERSION
 from securefedyj.plan import Domain
 
+ENGINES = ("replicated", "mpyc", "clear")
+
+# 2^levels - 1 points are evaluated for every feature in an exchange.
+MOST_LEVELS = 12
+
 _KEYS = {
     "features",
     "lower",
@@ -67,15 +72,20 @@ class Agreement:
         bounds = list(zip(data["lower"], data["upper"], strict=True))
         if len(bounds) != len(data["features"]):
             raise ValueError(f"{len(data['features'])} features, but {len(bounds)} bounds")
+        if data["engine"] not in ENGINES:
+            raise ValueError(f"unknown engine {data['engine']!r}")
+        max_steps, levels, minimum = (
+            int(data[name]) for name in ("max_steps", "levels_per_exchange", "minimum_values")
+        )
         return cls(
             tuple(data["features"]),
             Domain.from_bounds(bounds, len(bounds)),
             tuple(data["parties"]),
             tuple(data["committee"]),
             data["engine"],
-            data["max_steps"],
-            data["levels_per_exchange"],
-            data["minimum_values"],
+            max_steps,
+            levels,
+            minimum,
         )
 
     def to_bytes(self) -> bytes:

@@ -30,7 +30,7 @@ _PHI3 = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
 
 
 def log1p(x: Array) -> Array:
-    """log(1 + x) for x >= 0, to within two units of the last place."""
+    """log(1 + x) for x >= 0, to within three units of the last place."""
     mantissa, exponent = np.frexp(1 + x)
     # 1 + x = m 2^e with m between sqrt(1/2) and sqrt(2).
     small = mantissa < 0.7071067811865476

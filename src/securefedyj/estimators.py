@@ -14,7 +14,7 @@ from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from securefedyj import likelihood, yeojohnson
-from securefedyj.agreement import Agreement
+from securefedyj.agreement import ENGINES, MOST_LEVELS, Agreement
 from securefedyj.plan import Domain
 from securefedyj.pooled import fit_pooled
 from securefedyj.simulation import committee_of, simulate
@@ -309,7 +309,9 @@ class SecureFedYJ(_YeoJohnsonTransformer):
         more computation, never another result.
     bounds : None, (lower, upper) or one pair per feature, default=None
         Agreed bounds of the values, public; None stands for |x| <= 2^20. Tighter bounds make
-        the fit cheaper and admit larger |lambda|. A value outside is an error at its silo.
+        the fit cheaper, admit larger |lambda| and resolve smaller differences: a feature whose
+        values differ by less than 2^-60 counts as constant with the default bounds. A value
+        outside is an error at its silo.
     standardize : bool, default=True
         Give transformed features zero mean and unit variance over all silos.
 
@@ -367,9 +369,14 @@ class SecureFedYJ(_YeoJohnsonTransformer):
         -------
         self : SecureFedYJ
         """
-        _check_choice("engine", self.engine, ("replicated", "mpyc", "clear"))
+        _check_choice("engine", self.engine, ENGINES)
         _check_positive_integer("max_steps", self.max_steps)
         _check_positive_integer("levels_per_exchange", self.levels_per_exchange)
+        if self.levels_per_exchange > MOST_LEVELS:
+            raise ValueError(
+                f"levels_per_exchange must be at most {MOST_LEVELS}, got "
+                f"{self.levels_per_exchange}: each level doubles the work of an exchange"
+            )
         tables = self._validated_silos(silos)
         names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
@@ -387,8 +394,9 @@ class SecureFedYJ(_YeoJohnsonTransformer):
         assert result is not None
         if unresolved := self.transcript_.unresolved():
             warnings.warn(
-                f"{', '.join(unresolved[:5])}: the values vary too little for their bounds, and "
-                "lambda may be wrong. Agree on bounds closer to the values, or change the unit.",
+                f"{', '.join(unresolved[:5])}: the values vary too little for their bounds, so "
+                "that lambda is not certain. Agree on bounds closer to the values, or change "
+                "the unit.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -30,6 +30,10 @@ _ROW = 2048  # values in a row
 _BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
 
 
+# On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
+_SMALL = 2.0**-6
+
+
 class OutOfBounds(ValueError):
     """A value outside the bounds that were agreed for its feature."""
 
@@ -99,14 +103,17 @@ class SiloStatistics:
 
     def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-        totals = {+1: _Totals(len(feature), plan), -1: _Totals(len(feature), plan)}
+        plain, shifted = ({sign: _Totals(len(feature), plan) for sign in (+1, -1)} for _ in "ab")
         for task in self._tasks(feature, lmbda, plan):
-            totals[task.sign].add(task)
-        domain = self._domain.take(feature)
-        positive = totals[+1].sums(domain.L_positive, lmbda, plan, limbs)
-        if not totals[-1].count.any():
-            return positive
-        negative = totals[-1].sums(domain.L_negative, 2 - lmbda, plan, limbs)
+            (shifted if task.far else plain)[task.sign].add(task)
+        positive, negative = (
+            _sum(plain[sign].sums(limbs), shifted[sign].sums_with_constants(u, plan, limbs))
+            for sign, u in ((+1, lmbda), (-1, 2 - lmbda))
+        )
+        if negative is None:
+            return positive or Sums(*(wide.zeros(limbs, len(feature)) for _ in Sums._fields))
+        if positive is None:
+            positive = Sums(*(wide.zeros(limbs, len(feature)) for _ in Sums._fields))
         # On the negative side y = -Y.
         return Sums(
             wide.subtract(positive.y, negative.y),
@@ -137,26 +144,33 @@ class SiloStatistics:
         y_digits, d_digits = (np.maximum(_digits(b) - skipped, 1) for b in (y_bits, d_bits))
         keys = np.stack([kind, sign, self._shelf[row], y_digits, d_digits, skipped])
         for (kind_, sign_, number, ny, nd, skip), members in _grouped(keys):
+            # On a decaying side y is w/u beside a constant, or for small L not beside one.
+            regimes = (_NEAR_ONE, _DECAYING) if kind_ == _DECAYING else (kind_,)
             shelf = self._shelves[number]
             step = max(1, _BLOCK // shelf.L.shape[1])
             for first in range(0, len(members), step):
                 task = members[first : first + step]
                 place = self._place[row[task]]
-                yield _Task(
-                    sign_,
-                    _RESIDUALS[kind_],
-                    pair[task],
-                    shelf.L[place],
-                    shelf.held[place],
-                    u[task],
-                    plan.grid[pair[task]] - _DIGIT * skip,
-                    (ny, nd, skip),
-                )
+                for regime in regimes:
+                    yield _Task(
+                        sign_,
+                        _RESIDUALS[regime],
+                        kind_ == _DECAYING,
+                        regime == _DECAYING,
+                        pair[task],
+                        shelf.L[place],
+                        shelf.held[place],
+                        u[task],
+                        plan.grid[pair[task]] - _DIGIT * skip,
+                        (ny, nd, skip),
+                    )
 
 
 class _Task(NamedTuple):
     sign: int
     residuals: Callable[[Array, Array], tuple[Array, Array]]
+    mixed: bool  # whether only some of the values count: those near L = 0, or
+    far: bool  # those far from it, which have a constant
     pair: Index
     L: Array
     held: Integers
@@ -164,18 +178,29 @@ class _Task(NamedTuple):
     grid: Integers
     digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
 
-    def gram(self, scratch: Array) -> Integers:
+    def chosen(self) -> NDArray[np.bool_] | None:
+        """Which values of the rows count; None if all do."""
+        columns = self.L.shape[1]
+        mask = None
+        if np.any(self.held < columns):
+            mask = np.arange(columns) < self.held[:, None]
+        if self.mixed:
+            apart = (np.abs(self.u[:, None]) * self.L <= _SMALL) != self.far
+            mask = apart if mask is None else mask & apart
+        return mask
+
+    def gram(self, mask: NDArray[np.bool_] | None, scratch: Array) -> Integers:
         """Sums of the digits of r_y and r_d and of their products, for each row.
 
         Index 0 stands for the number one, then come the digits of r_y, then those of r_d,
         lowest first.
         """
         rows, columns = self.L.shape
-        y, d = self.residuals(self.L, self.u[:, None])
-        if np.any(self.held < columns):
-            present = np.arange(columns) < self.held[:, None]
-            y *= present
-            d *= present
+        L = self.L if mask is None else np.where(mask, self.L, 0.0)
+        y, d = self.residuals(L, self.u[:, None])
+        if mask is not None:
+            y *= mask
+            d *= mask
         ny, nd, _ = self.digits
         shape = (rows, 1 + ny + nd, columns)
         parts = scratch[: shape[0] * shape[1] * shape[2]].reshape(shape)
@@ -201,8 +226,12 @@ class _Totals:
         self._scratch = np.empty(_BLOCK * (1 + ny + nd))
 
     def add(self, task: _Task) -> None:
-        (ny, nd, skip), gram = task.digits, task.gram(self._scratch)
-        np.add.at(self.count, task.pair, task.held)
+        mask = task.chosen()
+        held = task.held if mask is None else np.count_nonzero(mask, axis=1)
+        if not held.any():
+            return
+        (ny, nd, skip), gram = task.digits, task.gram(mask, self._scratch)
+        np.add.at(self.count, task.pair, held)
         np.add.at(self.y[:, skip : skip + ny], task.pair, gram[:, 0, 1 : 1 + ny])
         np.add.at(self.d[:, skip : skip + nd], task.pair, gram[:, 0, 1 + ny :])
         for a in range(ny):
@@ -222,24 +251,29 @@ class _Totals:
                 digits[:, j] -= carry << _DIGIT
                 digits[:, j + 1] += carry
 
-    def sums(self, L_max: Array, u: Array, plan: Plan, limbs: int) -> Sums:
-        """The sums as wide integers, with the constants of a decaying side added."""
-        r = Sums(
+    def sums(self, limbs: int) -> Sums | None:
+        """The sums as wide integers; None if there were no values."""
+        if not self.count.any():
+            return None
+        return Sums(
             *(
                 wide.from_digits(digits.T, _DIGIT, limbs)
                 for digits in (self.y, self.d, self.yy, self.yd)
             )
         )
-        where = np.flatnonzero(decaying(L_max, u) & (self.count > 0))
-        if not len(where):
-            return r
+
+    def sums_with_constants(self, u: Array, plan: Plan, limbs: int) -> Sums | None:
+        """The sums of y = c_y + r_y and d = c_d + r_d from those of the residuals."""
+        r = self.sums(limbs)
+        if r is None:
+            return None
+        where = np.flatnonzero(self.count)
         inverse = 1 / np.abs(u[where])
         c_y, c_d = (
             _on_grid(constant, plan.grid[where], limbs) for constant in (inverse, inverse * inverse)
         )
         n = wide.from_digits(self.count[None, where], 62, limbs)
         r_y, r_d, r_yy, r_yd = (part[:, where] for part in r)
-        # y = c_y + r_y and d = c_d + r_d, summed over the n values of the side.
         n_y, n_d = wide.multiply(n, c_y), wide.multiply(n, c_d)
         both = wide.add(r_y, r_y)
         r.y[:, where] = wide.add(r_y, n_y)
@@ -249,6 +283,12 @@ class _Totals:
             r_yd, wide.add(wide.multiply(c_y, wide.add(r_d, n_d)), wide.multiply(c_d, r_y))
         )
         return r
+
+
+def _sum(a: Sums | None, b: Sums | None) -> Sums | None:
+    if a is None or b is None:
+        return a or b
+    return Sums(*map(wide.add, a, b))
 
 
 def _near_one(L: Array, u: Array) -> tuple[Array, Array]:

@@ -177,28 +177,25 @@ class Transcript:
         return result
 
     def unresolved(self) -> list[str]:
-        """Features that vary so little, for their bounds, that lambda may be wrong.
+        """Features that vary so little, for their bounds, that lambda is not certain.
 
-        The score takes differences of d, which are about the square of those of y. They are
-        lost in rounding where y varies by little on its grid, or by little beside its size.
+        The score is the difference of terms of which each sample contributes its d, rounded to
+        the grid and to float64. Near the center, d varies with the square of the spread s of
+        log(1+|x|), and the score falls by s^2 per unit of lambda: so an error e of d, in units of
+        the slope of Psi, moves lambda by about e / s^3.
         """
-        domain, n, lmbda = self.agreement.domain, self.counts(), self.found()
-        grid = make_plan(domain, n, lmbda).grid
-        constant, names = self.constant(), []
-        for reveal in self.reveals:
-            if not isinstance(reveal, Moments):
-                continue
-            for j, V, S_y in zip(reveal.features.tolist(), *_complete(reveal), strict=True):
-                count, bits = int(n[j]), int(grid[j])
-                u, L = (lmbda[j], domain.L_positive[j])
-                if S_y < 0:
-                    u, L = 2 - u, domain.L_negative[j]
-                limit = round(Fraction(1 / abs(u)) * (1 << bits)) if decaying(L, u) else 0
-                size = abs(abs(S_y) - count * limit)
-                least = max(count**2 << bits + 8, size**2 >> 52)
-                if not constant[j] and least > V:
-                    names.append(self.agreement.features[j])
-        return names
+        result = self.compute_result()
+        center, spread = result.standardization
+        L = np.log1p(np.abs(center))
+        u = np.where(center >= 0, result.lmbda, 2 - result.lmbda)
+        grid = make_plan(self.agreement.domain, result.n, result.lmbda).grid
+        with np.errstate(all="ignore"):
+            size = np.where(np.abs(u * L) < 1e-8, L, -np.expm1(-u * L) / u)  # |mean| / slope
+            size = np.where(u * L < -1, 1 / np.abs(u), size)  # where the constant is kept apart
+            error = np.exp2(-grid) * np.exp(-u * L) + 2.0**-53 * L * size
+            uncertain = error / spread**3 > 1e-6 * np.maximum(1, np.abs(result.lmbda))
+        chosen = np.flatnonzero(uncertain & ~result.constant)
+        return [self.agreement.features[j] for j in chosen]
 
     def audit(self) -> Audit:
         """Recompute from the result what was revealed on the way to it."""
