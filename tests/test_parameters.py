@@ -153,7 +153,7 @@ WRONG = {
     "infinite": (_in_feature("mean", float("inf")), "mean must be a finite number"),
     "flag": (_in_feature("constant", 1), "constant must be true or false"),
     "negative n": (_in_feature("n", -1), "n must be a number of values"),
-    "zero width": (_in_feature("width", 0.0), "width above 0"),
+    "negative width": (_in_feature("width", -1.0), "can be negative"),
 }
 
 

@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_audit(commands)
+    _add_transform(commands)
     return parser
 
 
@@ -92,3 +93,64 @@ def _run_audit(options: argparse.Namespace) -> int:
     else:
         print(audit.statement())
     return OK if audit.passed else FAILED
+
+
+def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "apply the transformation of a run to a table"
+    parser = commands.add_parser(
+        "transform",
+        help=summary,
+        description=summary.capitalize() + ". The features are found by their names; "
+        "all other columns, and missing values, stay as they are.",
+    )
+    parser.add_argument(
+        "parameters", type=Path, metavar="PARAMETERS", help="a parameters.json of a run"
+    )
+    parser.add_argument(
+        "table", type=Path, metavar="TABLE", help="a .csv, .csv.gz or .parquet file with a header"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="OUT", help="the new table, same format"
+    )
+    parser.add_argument("--inverse", action="store_true", help="undo the transformation")
+    _add_missing(parser)
+    parser.set_defaults(run=_run_transform)
+
+
+def _run_transform(options: argparse.Namespace) -> int:
+    import warnings
+
+    from securefedyj import parameters, tables
+
+    read = parameters.read(options.parameters)
+    fitted = read.estimator()
+    # The columns were found by name: scikit-learn sees an array, and need not ask for names.
+    vars(fitted).pop("feature_names_in_", None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        done = tables.transform_table(
+            options.table,
+            options.output,
+            read.agreement.features,
+            fitted.inverse_transform if options.inverse else fitted.transform,
+            missing=(*tables.MISSING, *options.missing),
+        )
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"securefedyj: note: {text}", file=sys.stderr)
+    print(
+        f"{options.output}: {done.rows} rows, {done.transformed} columns "
+        f"{'transformed back' if options.inverse else 'transformed'}, "
+        f"{done.passed_through} passed through."
+    )
+    return OK
+
+
+def _add_missing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
+        'null; for example --missing "?" or --missing=-999',
+    )

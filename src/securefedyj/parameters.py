@@ -228,8 +228,8 @@ def _check_feature(feature: Mapping[str, Any], name: str) -> None:
     for field in _FLAGS:
         if not isinstance(feature[field], bool):
             raise ParametersError(f"{where}: {field} must be true or false")
-    if feature["var"] < 0 or feature["width"] <= 0:
-        raise ParametersError(f"{where}: var must be at least 0, and width above 0")
+    if feature["var"] < 0 or feature["width"] < 0:
+        raise ParametersError(f"{where}: neither var nor width can be negative")
 
 
 def _columns(result: Result) -> dict[str, Any]:
