@@ -124,10 +124,10 @@ def _run_transform(options: argparse.Namespace) -> int:
 
     read = parameters.read(options.parameters)
     fitted = read.estimator()
-    # The columns were found by name: scikit-learn sees an array, and need not ask for names.
-    vars(fitted).pop("feature_names_in_", None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # The columns were found by their names already.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
         done = tables.transform_table(
             options.table,
             options.output,
