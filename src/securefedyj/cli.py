@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_audit(commands)
     _add_transform(commands)
+    _add_report(commands)
     return parser
 
 
@@ -142,6 +143,55 @@ def _run_transform(options: argparse.Namespace) -> int:
         f"{'transformed back' if options.inverse else 'transformed'}, "
         f"{done.passed_through} passed through."
     )
+    return OK
+
+
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "write a page about a run: its result, what it revealed, and plots of your own data"
+    parser = commands.add_parser(
+        "report",
+        help=summary,
+        description=summary.capitalize() + ". With --data the page shows your own rows and "
+        "should stay in your organization; nothing is sent.",
+    )
+    parser.add_argument(
+        "transcript", type=Path, metavar="TRANSCRIPT", help="a transcript.jsonl of a run"
+    )
+    parser.add_argument("--data", type=Path, metavar="TABLE", help="your own table, to be drawn")
+    parser.add_argument("--cost", type=Path, metavar="FILE", help="the cost of the run, as JSON")
+    parser.add_argument(
+        "--plots",
+        type=int,
+        default=30,
+        metavar="N",
+        help="draw so many features at most (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (default: %(default)s)",
+    )
+    _add_missing(parser)
+    parser.set_defaults(run=_run_report)
+
+
+def _run_report(options: argparse.Namespace) -> int:
+    from securefedyj import report, tables
+    from securefedyj.transcript import Transcript
+
+    try:
+        transcript = Transcript.read(options.transcript)
+    except ValueError as error:
+        raise ValueError(f"{options.transcript}: {error}") from error
+    cost = None if options.cost is None else report.read_cost(options.cost)
+    values = None
+    if options.data is not None:
+        missing = (*tables.MISSING, *options.missing)
+        values = tables.read_table(options.data, transcript.agreement.features, missing).values
+    report.write(options.output, transcript, values, cost, max(options.plots, 0))
+    print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK
 
 
