@@ -107,3 +107,27 @@ def test_file_that_is_no_parameters_file_ends_with_one_sentence(run, tmp_path, c
     )
     assert code == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_report_is_written_and_says_when_it_shows_data(run, tmp_path, capsys, monkeypatch):
+    folder, _, _ = run
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(folder / "transcript.jsonl")]) == 0
+    assert capsys.readouterr().out == "report.html: written.\n"
+    data = ["--data", str(folder / "table.parquet"), "--output", "mine.html"]
+    assert main(["report", str(folder / "transcript.jsonl"), *data]) == 0
+    assert capsys.readouterr().out == "mine.html: written. It shows your own data.\n"
+    assert "your own data" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "your own data" in (tmp_path / "mine.html").read_text(encoding="utf-8")
+
+
+def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
+    folder, _, _ = run
+    output = ["--output", str(tmp_path / "r.html")]
+    assert main(["report", str(folder / "parameters.json"), *output]) == 1
+    assert main(["report", str(folder / "none.jsonl"), *output]) == 1
+    assert main(["report", str(folder / "transcript.jsonl"), "--output", str(tmp_path)]) == 1
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 3
+    assert "it is a folder" in errors
+    assert list(tmp_path.iterdir()) == []

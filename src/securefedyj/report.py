@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from scipy.stats import skew
 
 from securefedyj import __version__, charts
 from securefedyj.charts import number
+from securefedyj.charts import text as _text
 from securefedyj.files import write_atomically
 from securefedyj.parameters import Parameters
 from securefedyj.transcript import OPENED, Audit, Result, Step, Transcript
@@ -50,9 +50,7 @@ def write(
     plots: int = PLOTS,
 ) -> None:
     """Write the report, whole or not at all."""
-    page = render(transcript, values, cost, plots)
-    # A name may hold half a surrogate pair, which UTF-8 cannot.
-    write_atomically(path, page.encode("utf-8", "backslashreplace"))
+    write_atomically(path, render(transcript, values, cost, plots).encode())
 
 
 def render(
@@ -169,7 +167,7 @@ def _notices(transcript: Transcript, audit: Audit, values: Array | None) -> Iter
     else:
         yield _notice(
             "good",
-            "This page shows nothing that not every party knows.",
+            "Every party knows what is on this page.",
             "It was made from the transcript alone, without anybody's rows.",
         )
     if transcript.agreement.engine == "clear":
@@ -193,31 +191,35 @@ def _worth_a_look(transcript: Transcript, result: Result) -> str:
     few = (result.n < FEW_VALUES) & (result.n > 0)
     findings = [
         (
+            "at the edge",
             result.at_bound,
-            "have their best λ beyond the range that the agreed bounds admit; λ is the edge of "
-            "that range. Often such a feature has one value in nearly all rows. Tighter bounds "
-            "widen the range.",
+            "The best λ lies beyond the range that the agreed bounds admit, and λ is the edge of "
+            "that range. Either the bounds are far wider than the values, and tighter ones would "
+            "help; or nearly all values are the same.",
         ),
         (
+            "constant",
             result.constant & (result.n > 1),
-            "are constant over all silos. The mean tells the constant.",
+            "All values at all silos are equal, and the mean tells which value that is.",
         ),
         (
+            "unresolved",
             unresolved,
-            "vary too little for their bounds, and λ may be wrong. Agree on bounds closer to the "
-            "values, or change the unit.",
+            "The values vary too little for their bounds, and λ may be wrong. Agree on bounds "
+            "closer to the values, or change the unit.",
         ),
         (
+            f"with fewer than {FEW_VALUES} values",
             few,
-            f"have fewer than {FEW_VALUES} values in total. Exact statistics of so few values can "
-            "tell the values themselves: leave such features out.",
+            "Exact statistics of so few values can tell the values themselves. Leave such "
+            "features out of the next run.",
         ),
-        (result.n == 0, "have no values at any silo. λ is set to 1."),
+        ("without values", result.n == 0, "No silo has any; λ is set to 1."),
     ]
     items = [
-        f"<li>{_list(names[chosen].tolist())}: {int(chosen.sum())} "
-        f"{'feature' if chosen.sum() == 1 else 'features'} that {words}</li>"
-        for chosen, words in findings
+        f"<li><strong>{int(chosen.sum()):,} {what}:</strong> {_list(names[chosen].tolist())}. "
+        f"{words}</li>"
+        for what, chosen, words in findings
         if chosen.any()
     ]
     body = f"<ul>{''.join(items)}</ul>" if items else "<p>No feature stands out.</p>"
@@ -226,8 +228,8 @@ def _worth_a_look(transcript: Transcript, result: Result) -> str:
 
 def _feature_table(transcript: Transcript, result: Result) -> str:
     rows = "\n".join(
-        f"<tr><td><bdi>{_text(name)}</bdi></td><td>{int(n)}</td><td>{number(lmbda, 6)}</td>"
-        f"<td>{number(mean, 6)}</td><td>{number(var, 6)}</td><td>{_flags(result, j)}</td></tr>"
+        f"<tr><td><bdi>{_text(name)}</bdi> {_flags(result, j)}</td><td>{int(n)}</td>"
+        f"<td>{number(lmbda, 5)}</td><td>{number(mean)}</td><td>{number(var)}</td></tr>"
         for j, (name, n, lmbda, mean, var) in enumerate(
             zip(
                 transcript.agreement.features,
@@ -248,7 +250,7 @@ standardized. The exact numbers are in parameters.json.</p>
 <label><input type="checkbox" id="filter-flagged"> only with a note</label>
 <span class="quiet" id="filter-count" aria-live="polite"></span></div>
 <div class="scroll{tall}"><table id="features">
-<thead><tr><th>Feature</th><th>n</th><th>λ</th><th>Mean</th><th>Variance</th><th>Note</th></tr></thead>
+<thead><tr><th>Feature</th><th>n</th><th>λ</th><th>Mean</th><th>Variance</th></tr></thead>
 <tbody>
 {rows}
 </tbody></table></div>"""
@@ -317,10 +319,10 @@ def _legend(with_data: bool) -> str:
         "your machine, after the run.</p></div>"
         "<p>Histograms: before, with the normal curve of your own mean and variance; after, with "
         "the standard normal curve, which all silos' rows together come closest to. Yours may lie "
-        "to the left or to the right of it if your patients differ from those of the others.</p>"
+        "beside it, or be narrower or wider, where they differ from those of the others.</p>"
         '<p>Q-Q plot: <span class="key before">●</span> before and <span class="key after">●</span>'
-        " after, against the dashed line of a normal distribution. "
-        f"{about_search}</p>"
+        " after, against the dashed line of a normal distribution.</p>"
+        f"<p>{about_search}</p>"
     )
 
 
@@ -437,10 +439,10 @@ def _cost_table(cost: dict[str, Cost] | None) -> str:
 
 def _statement(transcript: Transcript, result: Result, audit: Audit) -> str:
     few = int(np.sum((result.n < FEW_VALUES) & (result.n > 0)))
+    constant = int(np.sum(result.constant & (result.n > 1)))
     risky = (
-        f"{few} features have fewer than {FEW_VALUES} values in total, and "
-        f"{int(np.sum(result.constant & (result.n > 1)))} are constant: "
-        "for these the result comes close to telling values, or tells them."
+        f"In this run {few:,} of {transcript.n_features:,} features had fewer than {FEW_VALUES} "
+        f"values in total, and {constant:,} were constant."
     )
     return f"""<h2>Statement for the data-protection officer</h2>
 <p><strong>Purpose.</strong> One transformation per feature, for {transcript.n_features:,} features,
@@ -529,11 +531,6 @@ def _page(body: str) -> str:
 </body>
 </html>
 """
-
-
-def _text(text: str) -> str:
-    """Text from a file, harmless in HTML, also inside of quotes; control characters show."""
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
 
 
 def _list(names: Sequence[str]) -> str:
