@@ -351,9 +351,10 @@ def _data_card(
     z: Array,
 ) -> str:
     name = transcript.agreement.features[j]
-    present = ~np.isnan(x) & np.isfinite(z)
+    missing = int(np.isnan(x).sum())
+    # A table of something else may be transformed to numbers that nobody can draw.
+    present = np.abs(z) < 1e100
     x, z = x[present], z[present]
-    missing = int(len(present) - present.sum())
     facts = f" · here {len(x):,} values" + (f", {missing:,} missing" if missing else "")
     figures = []
     deviation = float(x.std()) if len(x) else 0.0
