@@ -58,7 +58,10 @@ def transcript() -> Transcript:
 
 @pytest.fixture(scope="module")
 def page(transcript) -> str:
-    cost = {"plan": report.Cost(10, {"silo A": 1000}, None), "this run": report.Cost(None, {}, 2.0)}
+    cost = {
+        "plan": report.Cost(10, {}, 2000, 1.0),
+        "this run": report.Cost(None, {"<i>": 1000}, 1000, None),
+    }
     return report.render(transcript, data()[:20], cost)
 
 
@@ -164,17 +167,27 @@ def test_failed_audit_is_told_at_the_top(transcript):
 def test_cost_stands_beside_the_plan(page, tmp_path):
     table = page[page.index("What it cost") :]
     assert table.index("<th>plan</th>") < table.index("<th>this run</th>")
-    assert "<td>sent by silo A</td><td>1.0 kB</td><td>–</td>" in table
+    assert "<td>sent by the party that sends most</td><td>2.0 kB</td><td>1.0 kB</td>" in table
+    assert "<td>sent by &lt;i&gt;</td><td>–</td><td>1.0 kB</td>" in table
     path = tmp_path / "cost.json"
-    run = {"rounds": 3, "bytes_sent": {"a": {"b": 1, "c": 2}}, "seconds_local": 1.0}
+    sent = {"a": {"b": 1, "c": 2}, "b": {"a": 7}}
+    run = {"rounds": 3, "bytes_sent": sent, "seconds_local": 1.0, "seconds_secure": 2.0}
     path.write_text(json.dumps(run))
-    assert report.read_cost(path) == {"this run": report.Cost(3, {"a": 3}, 1.0)}
-    path.write_text(json.dumps({"run": run, "plan": {"bytes_sent": {"a": 5}}}))
-    assert report.read_cost(path)["plan"] == report.Cost(None, {"a": 5}, None)
-    for wrong in ("[]", "{}", "x", '{"bytes_sent": 3}', '{"plan": {}}'):
-        path.write_text(wrong)
-        with pytest.raises(ValueError, match="no cost of a run"):
-            report.read_cost(path)
+    assert report.read_cost(path) == report.Cost(3, {"a": 3, "b": 7}, 7, 3.0)
+    path.write_text(json.dumps({"bytes_sent": 5}))
+    assert report.read_cost(path) == report.Cost(None, {"this party": 5}, None, None)
+    path.write_text('{"levels": [{"levels": 4, "rounds": 9, "megabytes": 0.5, "seconds": 2}]}')
+    assert report.read_plan(path, 4) == report.Cost(9, {}, 500_000, 2.0)
+    with pytest.raises(ValueError, match="does not say what 3 levels cost"):
+        report.read_plan(path, 3)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "x", '{"bytes_sent": "x"}', '{"levels": [3]}'])
+def test_file_that_is_no_cost_is_named(content, tmp_path):
+    (tmp_path / "c.json").write_text(content)
+    for read in (report.read_cost, lambda path: report.read_plan(path, 4)):
+        with pytest.raises(ValueError, match=r"c\.json: this"):
+            read(tmp_path / "c.json")
 
 
 def test_run_without_result_has_no_report(transcript):

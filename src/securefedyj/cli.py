@@ -159,6 +159,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--data", type=Path, metavar="TABLE", help="your own table, to be drawn")
     parser.add_argument("--cost", type=Path, metavar="FILE", help="the cost of the run, as JSON")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="what `plan --json` had printed")
     parser.add_argument(
         "--plots",
         type=int,
@@ -185,11 +186,16 @@ def _run_report(options: argparse.Namespace) -> int:
         transcript = Transcript.read(options.transcript)
     except ValueError as error:
         raise ValueError(f"{options.transcript}: {error}") from error
-    cost = None if options.cost is None else report.read_cost(options.cost)
+    cost = {}
+    if options.plan is not None:
+        levels = transcript.agreement.levels_per_exchange
+        cost["plan"] = report.read_plan(options.plan, levels)
+    if options.cost is not None:
+        cost["this run"] = report.read_cost(options.cost)
     values = None
     if options.data is not None:
         missing = (*tables.MISSING, *options.missing)
-        values = tables.read_table(options.data, transcript.agreement.features, missing).values
+        values = tables.read_table(options.data, transcript.agreement.features, missing)
     report.write(options.output, transcript, values, cost, max(options.plots, 0))
     print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK

@@ -39,6 +39,9 @@ class Cost:
 
     rounds: int | None
     bytes_sent: dict[str, int]
+    """By each party, as far as it is known."""
+    most_sent: int | None
+    """By the party that sends most."""
     seconds: float | None
 
 
@@ -87,33 +90,49 @@ def render(
     return _page("\n".join(sections))
 
 
-def read_cost(path: Path | str) -> dict[str, Cost]:
-    """The JSON file of a run's cost: `Cost` of the run, or {"run": ..., "plan": ...}."""
+def read_cost(path: Path | str) -> Cost:
+    """The cost of a run, from JSON with the fields of `simulation.Cost`.
+
+    Bytes may be given by party and peer, by party, or as one number, the reader's own.
+    """
+    data = _read_object(path)
     try:
-        data = json.loads(Path(path).read_bytes())
-        parts = {"this run": data} if "bytes_sent" in data else _named(data)
-        return {name: _cost(part) for name, part in parts.items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        sent = data["bytes_sent"]
+        by_party = {
+            str(party): int(sum(to.values()) if isinstance(to, dict) else to)
+            for party, to in (sent if isinstance(sent, dict) else {"this party": sent}).items()
+        }
+        seconds = [float(data[key]) for key in data if key.startswith("seconds")]
+        most = max(by_party.values()) if len(by_party) > 1 else None
+        return Cost(data.get("rounds"), by_party, most, sum(seconds) if seconds else None)
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(
-            f"{path}: this is no cost of a run; it must be an object with rounds, bytes_sent and "
-            f'seconds, or {{"run": ..., "plan": ...}} of such objects ({error!r})'
+            f"{path}: this is no cost of a run; it must be an object with the fields rounds, "
+            "bytes_sent, and seconds or seconds_local and seconds_secure"
         ) from None
 
 
-def _named(data: dict[str, Any]) -> dict[str, Any]:
-    headings = {"plan": "plan", "run": "this run"}
-    return {headings[name]: data[name] for name in headings if name in data or name == "run"}
+def read_plan(path: Path | str, levels_per_exchange: int) -> Cost:
+    """What `securefedyj plan --json` said about a run with so many levels."""
+    data = _read_object(path)
+    try:
+        for plan in data["levels"]:
+            if plan["levels"] == levels_per_exchange:
+                sent = round(1e6 * float(plan["megabytes"]))
+                return Cost(int(plan["rounds"]), {}, sent, float(plan["seconds"]))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError(f"{path}: this is not what `securefedyj plan --json` prints") from None
+    raise ValueError(f"{path}: the plan does not say what {levels_per_exchange} levels cost")
 
 
-def _cost(data: dict[str, Any]) -> Cost:
-    """Bytes may be given by party, or by party and peer; seconds as one number, or as parts."""
-    sent = {
-        str(party): int(sum(to.values()) if isinstance(to, dict) else to)
-        for party, to in data["bytes_sent"].items()
-    }
-    seconds = [float(data[key]) for key in data if key.startswith("seconds") and data[key]]
-    rounds = data.get("rounds")
-    return Cost(None if rounds is None else int(rounds), sent, sum(seconds) if seconds else None)
+def _read_object(path: Path | str) -> dict[str, Any]:
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: this is no JSON file: {error}") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: this holds no JSON object")
+    return data
 
 
 # Sections
@@ -415,18 +434,15 @@ def _cost_table(cost: dict[str, Cost] | None) -> str:
     if not cost:
         return ""
     parties = list(dict.fromkeys(party for part in cost.values() for party in part.bytes_sent))
-    rows: list[tuple[str, list[str]]] = [
-        (
-            "rounds of messages",
-            ["–" if c.rounds is None else f"{c.rounds:,}" for c in cost.values()],
-        )
+    rows = [
+        ("rounds of messages", [_count(c.rounds) for c in cost.values()]),
+        ("sent by the party that sends most", [_size(c.most_sent) for c in cost.values()]),
+        *(
+            (f"sent by {party}", [_size(c.bytes_sent.get(party)) for c in cost.values()])
+            for party in parties
+        ),
+        ("time", ["–" if c.seconds is None else f"{c.seconds:,.1f} s" for c in cost.values()]),
     ]
-    rows += [
-        (f"sent by {party}", [_size(c.bytes_sent.get(party)) for c in cost.values()])
-        for party in parties
-    ]
-    seconds = ["–" if c.seconds is None else f"{c.seconds:,.1f} s" for c in cost.values()]
-    rows.append(("time", seconds))
     body = "".join(
         f"<tr><td>{_text(name)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
         for name, cells in rows
@@ -546,6 +562,10 @@ def _notice(kind: str, title: str, words: str) -> str:
 def _range(values: NDArray[Any]) -> str:
     low, high = int(values.min(initial=2**62)), int(values.max(initial=0))
     return f"{high:,}" if low >= high else f"{low:,} to {high:,}"
+
+
+def _count(count: int | None) -> str:
+    return "–" if count is None else f"{int(count):,}"
 
 
 def _size(count: int | None) -> str:

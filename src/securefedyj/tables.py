@@ -38,13 +38,6 @@ class TableError(ValueError):
     """A table that cannot be used as it is; the message says where and what to do."""
 
 
-class Table(NamedTuple):
-    """Columns of numbers; NaN is missing."""
-
-    names: tuple[str, ...]
-    values: Array
-
-
 class Transformed(NamedTuple):
     """What became of a table."""
 
@@ -57,7 +50,7 @@ def read_table(
     path: Path | str,
     features: Sequence[str] | None = None,
     missing: Collection[str] = MISSING,
-) -> Table:
+) -> Array:
     """Read the features of a table, in the order that is asked for; all columns by default.
 
     Parameters
@@ -70,6 +63,11 @@ def read_table(
     missing : collection of str
         Cells that stand for a missing value; numbers among them, such as "-999", count also in
         Parquet files.
+
+    Returns
+    -------
+    values : array of shape (n_rows, n_features)
+        NaN is missing. `column_names` tells the names, where they were not given.
 
     Raises
     ------
@@ -84,7 +82,12 @@ def read_table(
     for name, bad in zip(names, loaded.bad, strict=True):
         if bad.count:
             raise TableError(f"{path}: column {name!r}, {bad.first}")
-    return Table(names, loaded.values)
+    return loaded.values
+
+
+def column_names(path: Path | str) -> list[str]:
+    """The header of a table."""
+    return _header(path, _kind(path))
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
