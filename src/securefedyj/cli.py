@@ -41,9 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
-    _add_audit(commands)
     _add_transform(commands)
     _add_report(commands)
+    _add_audit(commands)
     return parser
 
 
