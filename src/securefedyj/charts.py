@@ -16,7 +16,7 @@ from scipy.stats import norm
 from securefedyj.yeojohnson import Array
 
 WIDTH, HEIGHT = 270, 168
-_LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 10, 32
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 32
 _CURVE_POINTS, _QUANTILES, _MOST_BINS = 100, 60, 30
 
 
