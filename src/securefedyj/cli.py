@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except (OSError, Refused) as error:
+    except (OSError, ValueError, Refused) as error:
         print(f"securefedyj: {error}", file=sys.stderr)
         return FAILED
 
@@ -47,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_transform(commands)
+    _add_report(commands)
     _add_audit(commands)
     _add_paper(commands)
     return parser
@@ -150,3 +152,119 @@ def _experiments(module: str) -> Any:
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         raise Refused(f'{package} is missing: pip install "securefedyj[paper]"') from None
+
+
+def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "apply the transformation of a run to a table"
+    parser = commands.add_parser(
+        "transform",
+        help=summary,
+        description=summary.capitalize() + ". The features are found by their names; "
+        "all other columns, and missing values, stay as they are.",
+    )
+    parser.add_argument(
+        "parameters", type=Path, metavar="PARAMETERS", help="a parameters.json of a run"
+    )
+    parser.add_argument(
+        "table", type=Path, metavar="TABLE", help="a .csv, .csv.gz or .parquet file with a header"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="OUT", help="the new table, same format"
+    )
+    parser.add_argument("--inverse", action="store_true", help="undo the transformation")
+    _add_missing(parser)
+    parser.set_defaults(run=_run_transform)
+
+
+def _run_transform(options: argparse.Namespace) -> int:
+    import warnings
+
+    from securefedyj import parameters, tables
+
+    read = parameters.read(options.parameters)
+    fitted = read.estimator()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # The columns were found by their names already.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        done = tables.transform_table(
+            options.table,
+            options.output,
+            read.agreement.features,
+            fitted.inverse_transform if options.inverse else fitted.transform,
+            missing=(*tables.MISSING, *options.missing),
+        )
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"securefedyj: note: {text}", file=sys.stderr)
+    print(
+        f"{options.output}: {done.rows} rows, {done.transformed} columns "
+        f"{'transformed back' if options.inverse else 'transformed'}, "
+        f"{done.passed_through} passed through."
+    )
+    return OK
+
+
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "write a page about a run: its result, what it revealed, and plots of your own data"
+    parser = commands.add_parser(
+        "report",
+        help=summary,
+        description=summary.capitalize() + ". With --data the page shows your own rows and "
+        "should stay in your organization; nothing is sent.",
+    )
+    parser.add_argument(
+        "transcript", type=Path, metavar="TRANSCRIPT", help="a transcript.jsonl of a run"
+    )
+    parser.add_argument("--data", type=Path, metavar="TABLE", help="your own table, to be drawn")
+    parser.add_argument("--cost", type=Path, metavar="FILE", help="the cost of the run, as JSON")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="what `plan --json` had printed")
+    parser.add_argument(
+        "--plots",
+        type=int,
+        default=30,
+        metavar="N",
+        help="draw so many features at most (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (default: %(default)s)",
+    )
+    _add_missing(parser)
+    parser.set_defaults(run=_run_report)
+
+
+def _run_report(options: argparse.Namespace) -> int:
+    from securefedyj import report, tables
+    from securefedyj.transcript import Transcript
+
+    try:
+        transcript = Transcript.read(options.transcript)
+    except ValueError as error:
+        raise ValueError(f"{options.transcript}: {error}") from error
+    cost = {}
+    if options.plan is not None:
+        levels = transcript.agreement.levels_per_exchange
+        cost["plan"] = report.read_plan(options.plan, levels)
+    if options.cost is not None:
+        cost["this run"] = report.read_cost(options.cost)
+    values = None
+    if options.data is not None:
+        missing = (*tables.MISSING, *options.missing)
+        values = tables.read_table(options.data, transcript.agreement.features, missing)
+    report.write(options.output, transcript, values, cost, max(options.plots, 0))
+    print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
+    return OK
+
+
+def _add_missing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
+        'null; for example --missing "?" or --missing=-999',
+    )

@@ -18,6 +18,7 @@ from securefedyj.agreement import ENGINES, MOST_LEVELS, Agreement
 from securefedyj.plan import Domain
 from securefedyj.pooled import fit_pooled
 from securefedyj.simulation import committee_of, simulate
+from securefedyj.transcript import Result
 from securefedyj.yeojohnson import Array, Standardization
 
 # Columns are transformed in blocks of so many numbers, which stay in the cache.
@@ -400,10 +401,14 @@ class SecureFedYJ(_YeoJohnsonTransformer):
                 UserWarning,
                 stacklevel=2,
             )
+        self._set_result(result)
+        return self
+
+    def _set_result(self, result: Result) -> None:
+        """Take over what a run has found, now or long ago."""
         self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
         self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
         self._standardization = result.standardization
-        return self
 
     def _validated_silos(self, silos: Sequence[ArrayLike | None]) -> list[Array | None]:
         """The tables of all silos; their columns must be the same."""

@@ -152,6 +152,14 @@ class Transcript:
                 n[reveal.features] = reveal.n
         return n
 
+    def signs_opened(self) -> Integers:
+        """How many signs of each feature were revealed."""
+        signs = np.zeros(self.n_features, dtype=np.int64)
+        for reveal in self.reveals:
+            if isinstance(reveal, Step):
+                np.add.at(signs, reveal.features, 1)
+        return signs
+
     def found(self) -> Array:
         """lambda of each feature as far as it is known: 1 where it does not vary."""
         return np.where(self.constant(), 1.0, self.search_state().value)
@@ -270,36 +278,48 @@ class Audit:
 
     def statement(self) -> str:
         """What was revealed to whom, for a reader who must answer for the data."""
-        agreement, result = self.transcript.agreement, self.transcript.result
-        signs = np.zeros(self.transcript.n_features, dtype=int)
-        for reveal in self.transcript.reveals:
-            if isinstance(reveal, Step):
-                np.add.at(signs, reveal.features, 1)
         lines = [
             "What this run revealed",
             "",
-            f"Parties: {', '.join(agreement.parties)}.",
-            f"Engine: {agreement.engine}, computed by {', '.join(agreement.committee)}.",
-            *_ENGINE_WORDS[agreement.engine],
+            *self.who_computed(),
             "",
             "Opened to every party, and to nobody else, for each feature:",
-            "  - the number of its values over all silos together, and whether they vary;",
-            "  - the signs of the search, which follow from lambda;",
-            "  - lambda, mean and variance of the transformed feature: the result.",
+            *(f"  - {what}" for what in OPENED),
             "",
             f"Audit: {'passed' if self.passed else 'FAILED'}.",
             *(f"  - {finding}" for finding in self.findings[:20]),
         ]
         if len(self.findings) > 20:
             lines.append(f"  - and {len(self.findings) - 20} more findings")
-        if result is not None:
-            lines += ["", f"{'feature':<32} {'values':>9} {'signs':>6} {'lambda':>14}"]
-            for name, n, count, lmbda in zip(
-                agreement.features, result.n, signs, result.lmbda, strict=True
-            ):
-                lines.append(f"{name[:32]:<32} {n:>9} {count:>6} {lmbda:>14.8g}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._table()])
 
+    def who_computed(self) -> list[str]:
+        """The parties, the engine, and what that kept secret."""
+        agreement = self.transcript.agreement
+        return [
+            f"Parties: {', '.join(agreement.parties)}.",
+            f"Engine: {agreement.engine}, computed by {', '.join(agreement.committee)}.",
+            *_ENGINE_WORDS[agreement.engine],
+        ]
+
+    def _table(self) -> list[str]:
+        agreement, result = self.transcript.agreement, self.transcript.result
+        if result is None:
+            return []
+        lines = ["", f"{'feature':<32} {'values':>9} {'signs':>6} {'lambda':>14}"]
+        for name, n, count, lmbda in zip(
+            agreement.features, result.n, self.transcript.signs_opened(), result.lmbda, strict=True
+        ):
+            lines.append(f"{name[:32]:<32} {n:>9} {count:>6} {lmbda:>14.8g}")
+        return lines
+
+
+# What every party learns about each feature.
+OPENED = (
+    "the number of its values over all silos together, and whether they vary;",
+    "the signs of the search, which follow from lambda;",
+    "lambda, mean and variance of the transformed feature: the result.",
+)
 
 _ENGINE_WORDS = {
     "clear": ["This engine keeps NOTHING secret: every party saw the sums of every silo."],

@@ -1,0 +1,62 @@
+"""Files that are either complete or not there: nobody ever reads half a result."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path | str) -> Iterator[Path]:
+    """A temporary file in the same folder, which takes the place of `path` when all went well.
+
+    It is on the disk before it gets its name, so a crash leaves the old file or the new one.
+    After an error the old file is as it was, and nothing else is left behind.
+    """
+    target = Path(os.path.realpath(path))  # a link keeps pointing to the file
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise type(error)(f"cannot write {path}: {error.strerror}") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        temporary.chmod(_mode(target))
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(target.parent)
+
+
+def write_atomically(path: Path | str, content: bytes) -> None:
+    """Write a whole file, or leave what was there before."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def _mode(target: Path) -> int:
+    """The permissions of the file that is replaced, or those that a new file would get."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def _sync(path: Path) -> None:
+    """Wait until the disk has it. Systems that cannot open folders need no such call for them."""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

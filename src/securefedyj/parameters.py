@@ -1,0 +1,236 @@
+"""`parameters.json`: the result of a run, to be kept and used long after it.
+
+docs/parameters.md describes every field. The file holds the result as it stands in the
+transcript, to the last bit, so what `load` returns transforms like the estimator of the run. It
+is read strictly: these numbers decide how patients' data are changed, and a field that is
+missing, unknown or of the wrong kind means that the file is not what its reader takes it for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from securefedyj.agreement import Agreement
+from securefedyj.files import write_atomically
+from securefedyj.transcript import Result, Transcript
+from securefedyj.yeojohnson import Standardization
+
+if TYPE_CHECKING:
+    from securefedyj.estimators import SecureFedYJ
+
+FORMAT = "securefedyj parameters"
+VERSION = 1
+
+_FIELDS = ("format", "version", "agreement", "standardize", "transcript_sha256", "features")
+# Names in the file, and in `Result` or `Standardization`.
+_NUMBERS = {
+    "lambda": "lmbda",
+    "mean": "mean",
+    "var": "var",
+    "center": "center",
+    "width": "width",
+}
+_FLAGS = ("at_bound", "constant")
+
+
+class ParametersError(ValueError):
+    """A file that is no parameters.json of this version."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A fitted transformation and where it comes from."""
+
+    agreement: Agreement
+    result: Result
+    standardize: bool
+    transcript_sha256: str
+
+    @classmethod
+    def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
+        """The parameters that a finished run found."""
+        if transcript.result is None:
+            raise ValueError("the transcript has no result: the run did not come to its end")
+        return cls(transcript.agreement, transcript.result, standardize, digest_of(transcript))
+
+    def estimator(self) -> SecureFedYJ:
+        """The estimator of the run: it transforms bit for bit as that one does."""
+        from securefedyj.estimators import SecureFedYJ  # scikit-learn takes a while to import
+
+        agreement = self.agreement
+        bounds = np.stack([agreement.domain.lower, agreement.domain.upper], axis=1)
+        fitted = SecureFedYJ(
+            engine=agreement.engine,
+            max_steps=agreement.max_steps,
+            levels_per_exchange=agreement.levels_per_exchange,
+            bounds=bounds.tolist(),
+            standardize=self.standardize,
+        )
+        fitted.n_features_in_ = len(agreement.features)
+        if not self.unnamed:
+            fitted.feature_names_in_ = np.array(agreement.features, dtype=object)
+        fitted._set_result(self.result)
+        return fitted
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether the features were arrays' columns: these are called "0", "1" and so on."""
+        return all(name == str(j) for j, name in enumerate(self.agreement.features))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "agreement": self.agreement.to_json(),
+            "standardize": self.standardize,
+            "transcript_sha256": self.transcript_sha256,
+            "features": [self._feature(j) for j in range(len(self.agreement.features))],
+        }
+
+    def _feature(self, j: int) -> dict[str, Any]:
+        columns = _columns(self.result)
+        return {
+            "name": self.agreement.features[j],
+            "n": int(self.result.n[j]),
+            **{name: float(columns[field][j]) for name, field in _NUMBERS.items()},
+            **{name: bool(columns[name][j]) for name in _FLAGS},
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Parameters:
+        """Read what `to_json` gives; raises ParametersError for anything else."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ParametersError(
+                "this is no parameters.json of securefedyj: such a file begins with "
+                f'{{"format": "{FORMAT}"}}'
+            )
+        if data.get("version") != VERSION:
+            raise ParametersError(
+                f"this file is of version {data.get('version')!r}, and this release reads version "
+                f"{VERSION}: use the release that wrote it, or write it anew from the transcript"
+            )
+        _check_fields(data, _FIELDS, "the file")
+        agreement = _agreement(data["agreement"])
+        if not isinstance(data["standardize"], bool):
+            raise ParametersError("standardize must be true or false")
+        return cls(
+            agreement,
+            _result(data["features"], agreement),
+            data["standardize"],
+            str(data["transcript_sha256"]),
+        )
+
+
+def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
+    """Write the result of a run as parameters.json, whole or not at all."""
+    data = Parameters.of(transcript, standardize).to_json()
+    # Python writes the shortest decimal that reads back as the same float64.
+    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    write_atomically(path, text.encode())
+
+
+def read(path: Path | str) -> Parameters:
+    """Read a parameters.json; a ParametersError names the file and what is wrong with it."""
+    try:
+        return Parameters.from_json(json.loads(Path(path).read_bytes(), parse_constant=_no_number))
+    except ParametersError as error:
+        raise ParametersError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ParametersError(f"{path}: this is no JSON file: {error}") from None
+
+
+def load(path: Path | str) -> SecureFedYJ:
+    """The fitted transformer of a parameters.json.
+
+    Parameters
+    ----------
+    path : path-like
+        A parameters.json that a run, or `securefedyj.parameters.save`, has written.
+
+    Returns
+    -------
+    fitted : SecureFedYJ
+        Transforms, and inverts, bit for bit as the estimator of the run. It has no `transcript_`
+        and no `cost_`: these belong to the run.
+    """
+    return read(path).estimator()
+
+
+def digest_of(transcript: Transcript) -> str:
+    """SHA-256 of the transcript's file, as `sha256sum transcript.jsonl` prints it."""
+    digest = hashlib.sha256()
+    for line in transcript.to_lines():
+        digest.update((json.dumps(line) + "\n").encode())
+    return digest.hexdigest()
+
+
+def _no_number(text: str) -> float:
+    raise ParametersError(f"{text} is no number of a fit")
+
+
+def _check_fields(data: Any, wanted: tuple[str, ...], where: str) -> None:
+    if not isinstance(data, dict):
+        raise ParametersError(f"{where} must be an object with the fields {', '.join(wanted)}")
+    if missing := [name for name in wanted if name not in data]:
+        raise ParametersError(f"{where} lacks {', '.join(missing)}")
+    if unknown := [repr(name) for name in data if name not in wanted]:
+        raise ParametersError(f"{where} has unknown fields: {', '.join(unknown)}")
+
+
+def _agreement(data: Any) -> Agreement:
+    if not isinstance(data, dict):
+        raise ParametersError("the agreement must be an object")
+    try:
+        agreement = Agreement.from_json(data)
+    except KeyError as error:
+        raise ParametersError(f"the agreement lacks {error.args[0]}") from None
+    except (TypeError, ValueError) as error:
+        raise ParametersError(f"the agreement cannot be read: {error}") from None
+    _check_fields(data, tuple(agreement.to_json()), "the agreement")
+    return agreement
+
+
+def _result(features: Any, agreement: Agreement) -> Result:
+    wanted = ("name", "n", *_NUMBERS, *_FLAGS)
+    if not isinstance(features, list) or len(features) != len(agreement.features):
+        raise ParametersError(f"features must be a list of {len(agreement.features)} objects")
+    for name, feature in zip(agreement.features, features, strict=True):
+        _check_fields(feature, wanted, f"feature {name!r}")
+        _check_feature(feature, name)
+    lmbda, mean, var, center, width = (
+        np.array([feature[name] for feature in features], dtype=np.float64) for name in _NUMBERS
+    )
+    at_bound, constant = (np.array([f[name] for f in features], dtype=bool) for name in _FLAGS)
+    n = np.array([feature["n"] for feature in features], dtype=np.int64)
+    return Result(lmbda, mean, var, n, at_bound, constant, Standardization(center, width))
+
+
+def _check_feature(feature: Mapping[str, Any], name: str) -> None:
+    """A wrong number here would pass unnoticed through every later transformation."""
+    where = f"feature {name!r}"
+    if feature["name"] != name:
+        raise ParametersError(f"{where} of the agreement is called {feature['name']!r} in the list")
+    if type(feature["n"]) is not int or not 0 <= feature["n"] < 2**63:
+        raise ParametersError(f"{where}: n must be a number of values, not {feature['n']!r}")
+    for field in _NUMBERS:
+        if type(feature[field]) not in (int, float) or not isfinite(feature[field]):
+            raise ParametersError(
+                f"{where}: {field} must be a finite number, not {feature[field]!r}"
+            )
+    for field in _FLAGS:
+        if not isinstance(feature[field], bool):
+            raise ParametersError(f"{where}: {field} must be true or false")
+    if feature["var"] < 0 or feature["width"] < 0:
+        raise ParametersError(f"{where}: neither var nor width can be negative")
+
+
+def _columns(result: Result) -> dict[str, Any]:
+    return {**result._asdict(), **result.standardization._asdict()}

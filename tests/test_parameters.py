@@ -1,0 +1,180 @@
+"""parameters.json: what is loaded transforms as the run did, and nothing else is loaded."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import securefedyj
+from securefedyj import SecureFedYJ, parameters
+from securefedyj.parameters import Parameters, ParametersError
+
+
+def fitted_on_awkward_features(**options) -> tuple[SecureFedYJ, pd.DataFrame]:
+    """Ordinary, negative, nearly constant with a far optimum, constant, and empty features."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "skewed": rng.lognormal(size=60),
+            "negative": -rng.lognormal(size=60) * 100,
+            "rare": (np.arange(60) == 7).astype(float),
+            "constant": np.full(60, 3.5),
+            "empty": np.full(60, np.nan),
+            "größe <b>": rng.normal(size=60),
+        }
+    )
+    X.iloc[::7, 0] = np.nan
+    fitted = SecureFedYJ(engine="clear", **options).fit([X[:20], X[20:30], X[30:]])
+    return fitted, X
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["standardized", "plain"])
+def run(request):
+    return fitted_on_awkward_features(standardize=request.param)
+
+
+@pytest.fixture(scope="module")
+def right():
+    fitted, _ = fitted_on_awkward_features(max_steps=6)
+    return Parameters.of(fitted.transcript_).to_json()
+
+
+@pytest.fixture
+def data(right):
+    """The content of a right file, to be spoiled."""
+    return copy.deepcopy(right)
+
+
+def bits(values: np.ndarray) -> bytes:
+    return np.ascontiguousarray(values).tobytes()
+
+
+def test_loaded_transformer_gives_the_same_bits(run, tmp_path):
+    fitted, X = run
+    path = tmp_path / "parameters.json"
+    parameters.save(fitted.transcript_, path, standardize=fitted.standardize)
+    loaded = securefedyj.load(path)
+    Z = fitted.transform(X)
+    assert bits(loaded.transform(X)) == bits(Z)
+    assert bits(loaded.inverse_transform(Z)) == bits(fitted.inverse_transform(Z))
+    for name in ("lambdas_", "mean_", "var_", "at_bound_", "n_samples_seen_"):
+        assert bits(getattr(loaded, name)) == bits(getattr(fitted, name))
+    assert list(loaded.feature_names_in_) == list(X.columns)
+
+
+def test_loaded_transformer_goes_to_scikit_learn_as_the_fitted_one(tmp_path):
+    X = pd.DataFrame(np.random.default_rng(1).lognormal(size=(50, 2)), columns=["a", "b"])
+    fitted = SecureFedYJ(engine="clear").fit([X])
+    parameters.save(fitted.transcript_, tmp_path / "p.json")
+    ours, theirs = securefedyj.load(tmp_path / "p.json").to_sklearn(), fitted.to_sklearn()
+    assert bits(ours.transform(X)) == bits(theirs.transform(X))
+    Z = theirs.transform(X)
+    assert bits(ours.inverse_transform(Z)) == bits(theirs.inverse_transform(Z))
+
+
+def test_run_on_arrays_is_loaded_without_names(tmp_path):
+    X = np.random.default_rng(1).lognormal(size=(50, 2))
+    fitted = SecureFedYJ(engine="clear").fit([X])
+    parameters.save(fitted.transcript_, tmp_path / "p.json")
+    loaded = securefedyj.load(tmp_path / "p.json")
+    assert not hasattr(loaded, "feature_names_in_")
+    assert bits(loaded.transform(X)) == bits(fitted.transform(X))
+
+
+def test_columns_in_another_order_are_refused(run, tmp_path):
+    fitted, X = run
+    parameters.save(fitted.transcript_, tmp_path / "p.json")
+    with pytest.raises(ValueError, match="feature names"):
+        securefedyj.load(tmp_path / "p.json").transform(X[X.columns[::-1]])
+
+
+def test_digest_is_that_of_the_transcript_file(run, tmp_path):
+    transcript = run[0].transcript_
+    transcript.write(tmp_path / "transcript.jsonl")
+    digest = hashlib.sha256((tmp_path / "transcript.jsonl").read_bytes()).hexdigest()
+    assert Parameters.of(transcript).transcript_sha256 == digest
+
+
+def test_run_without_result_is_not_saved(run, tmp_path):
+    transcript = copy.copy(run[0].transcript_)
+    transcript.result = None
+    with pytest.raises(ValueError, match="did not come to its end"):
+        parameters.save(transcript, tmp_path / "p.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_write_leaves_the_old_file(run, tmp_path, monkeypatch):
+    path = tmp_path / "p.json"
+    path.write_text("old")
+
+    def full(handle: int) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        parameters.save(run[0].transcript_, path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_keeps_the_permissions_of_the_old_one(run, tmp_path):
+    path = tmp_path / "p.json"
+    path.touch()
+    path.chmod(0o640)
+    parameters.save(run[0].transcript_, path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def _in_feature(name, value):
+    def change(data):
+        data["features"][0][name] = value
+
+    return change
+
+
+WRONG = {
+    "another version": (lambda d: d.update(version=2), "version 2, and this release reads"),
+    "another format": (lambda d: d.update(format="x"), "no parameters.json of securefedyj"),
+    "missing field": (lambda d: d.pop("standardize"), "the file lacks standardize"),
+    "unknown field": (lambda d: d.update(extra=1), "unknown fields: 'extra'"),
+    "other protocol": (lambda d: d["agreement"].update(version=99), "protocol version 99"),
+    "no engine": (lambda d: d["agreement"].pop("engine"), "missing or unexpected: engine"),
+    "more in it": (lambda d: d["agreement"].update(more=1), "missing or unexpected: more|unknown fields: 'more'"),
+    "feature lost": (lambda d: d["features"].pop(), "a list of 6 objects"),
+    "no width": (lambda d: d["features"][0].pop("width"), "feature 'skewed' lacks width"),
+    "swapped": (lambda d: d["features"].reverse(), "is called"),
+    "text for a number": (_in_feature("lambda", "1"), "lambda must be a finite number"),
+    "infinite": (_in_feature("mean", float("inf")), "mean must be a finite number"),
+    "flag": (_in_feature("constant", 1), "constant must be true or false"),
+    "negative n": (_in_feature("n", -1), "n must be a number of values"),
+    "negative width": (_in_feature("width", -1.0), "can be negative"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_file_is_refused_with_a_reason(case, data):
+    change, reason = WRONG[case]
+    change(data)
+    with pytest.raises(ParametersError, match=reason):
+        Parameters.from_json(data)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[1]", b"{", b"a,b\n1,2\n", b"[" * 100000])
+def test_file_that_is_something_else_is_named(content, tmp_path):
+    path = tmp_path / "p.json"
+    path.write_bytes(content)
+    with pytest.raises(ParametersError, match=r"p\.json: this is no"):
+        securefedyj.load(path)
+
+
+def test_nan_in_the_file_is_refused(data, tmp_path):
+    data["features"][0]["mean"] = float("nan")
+    (tmp_path / "p.json").write_text(json.dumps(data))
+    with pytest.raises(ParametersError, match="NaN is no number"):
+        securefedyj.load(tmp_path / "p.json")
