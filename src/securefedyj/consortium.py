@@ -1,27 +1,27 @@
 """The agreed file, `consortium.toml`: public, and the same at every party.
 
-    format = 1
-    name = "sepsis-2026"
-    committee = ["north", "south", "coordinator"]
-    max_steps = 40
-    levels_per_exchange = 4
-    minimum_values = 30
+format = 1
+name = "sepsis-2026"
+committee = ["north", "south", "coordinator"]
+max_steps = 40
+levels_per_exchange = 4
+minimum_values = 30
 
-    [hub]
-    address = "hub.example.org:7443"
-    certificate = "-----BEGIN CERTIFICATE-----..."
+[hub]
+address = "hub.example.org:7443"
+certificate = "-----BEGIN CERTIFICATE-----..."
 
-    [[party]]
-    name = "north"
-    role = "silo"                      # or "member": computes, and has no data
-    fingerprint = "sha256:..."
-    certificate = "-----BEGIN CERTIFICATE-----..."
+[[party]]
+name = "north"
+role = "silo"                      # or "member": computes, and has no data
+fingerprint = "sha256:..."
+certificate = "-----BEGIN CERTIFICATE-----..."
 
-    [[feature]]
-    name = "lactate"
-    lower = 0.0
-    upper = 40.0
-    unit = "mmol/L"                    # optional, as is note
+[[feature]]
+name = "lactate"
+lower = 0.0
+upper = 40.0
+unit = "mmol/L"                    # optional, as is note
 """
 
 from __future__ import annotations
@@ -120,8 +120,11 @@ class Consortium:
 
     def to_toml(self) -> str:
         blocks = [
-            _table("", {"format": FORMAT, "name": self.name, "committee": list(self.committee)}
-            | {key: getattr(self, key) for key in _NUMBERS}),
+            _table(
+                "",
+                {"format": FORMAT, "name": self.name, "committee": list(self.committee)}
+                | {key: getattr(self, key) for key in _NUMBERS},
+            ),
             _table("[hub]", vars(self.hub)),
             *(_table("[[party]]", vars(party)) for party in self.parties),
             *(_table("[[feature]]", vars(feature)) for feature in self.features),
@@ -301,7 +304,7 @@ def _check_parties(parties: tuple[Member, ...], hub: Hub) -> None:
     if len(parties) < 3:
         raise ConsortiumError(
             f"there are {len(parties)} parties, and three are the least: what two compute "
-            "together each of them can undo. Add a party with role \"member\", such as a "
+            'together each of them can undo. Add a party with role "member", such as a '
             "coordinator."
         )
     _refuse_twice("party", [party.name for party in parties])
@@ -313,7 +316,7 @@ def _check_parties(parties: tuple[Member, ...], hub: Hub) -> None:
             raise ConsortiumError(str(error)) from None
         if party.role not in ROLES:
             raise ConsortiumError(
-                f"the role of {party.name!r} is {party.role!r}; it must be \"silo\" (has data) "
+                f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) '
                 'or "member" (computes only).'
             )
         actual = _fingerprint_of(party.certificate, f"{party.name!r}")
@@ -404,5 +407,3 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
-
-
