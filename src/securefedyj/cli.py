@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from securefedyj import __version__
+from securefedyj.cli_network import add_commands
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -42,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     _add_audit(commands)
+    add_commands(commands)
     return parser
 
 

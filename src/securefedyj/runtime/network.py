@@ -121,12 +121,13 @@ class _Peer:
     connection: int = 0
     channel: tls.Channel | None = None
     heard: float = 0.0
-    greeted: bool = False
+    greeted: bool = False  # by us, as soon as the channel stands
+    checked: bool = False  # its greeting, which comes before all else
     ready: dict[str, Any] | None = None
     begin: dict[str, Any] | None = None
 
     def forget(self) -> None:
-        self.connection, self.channel, self.greeted = 0, None, False
+        self.connection, self.channel, self.greeted, self.checked = 0, None, False, False
         self.ready = self.begin = None
 
 
@@ -340,6 +341,8 @@ class _Participant:
         return {"version": VERSION, "digest": digest, "clock": self._settings.clock()}
 
     async def _take_record(self, peer: _Peer, record: tls.Record) -> None:
+        if not peer.checked and record.type != Kind.GREETING:
+            raise ProtocolError(f"Party {peer.name} did not begin with a greeting.")
         if record.type == Kind.MESSAGE:
             await self._take_message(peer, Message.from_bytes(record.body))
         elif record.type == Kind.GREETING:
@@ -376,6 +379,7 @@ class _Participant:
                 f"The clock of party {peer.name} is {abs(apart) / 60:.0f} minutes "
                 f"{'ahead of' if apart > 0 else 'behind'} ours; set both, by NTP if possible."
             )
+        peer.checked = True
 
     def _post(self, peer: _Peer, kind: Kind, content: dict[str, Any] | bytes = b"") -> None:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()

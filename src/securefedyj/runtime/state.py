@@ -94,6 +94,6 @@ def exchanges_done(transcript: Transcript) -> int:
 def exchanges_at_most(agreement: Agreement) -> int:
     """How many exchanges a run takes if no search ends early."""
     levels = agreement.levels_per_exchange
-    size = max(1, PAIRS_AT_ONCE // (2**levels - 1))
+    size = max(1, PAIRS_AT_ONCE // (int(2**levels) - 1))
     batches = -(-len(agreement.features) // size)
     return 1 + batches * (-(-agreement.max_steps // levels) + 1)
