@@ -257,8 +257,10 @@ def _run_plan(options: argparse.Namespace) -> int:
         print(json.dumps({"levels": levels, "ring_bits": outlook.ring_bits,
                           "recommended": outlook.recommended}))  # fmt: skip
         return OK
-    print(f"{len(consortium.features)} features, {len(consortium.parties)} parties, "
-          f"{options.rows} rows each; {options.delay_ms:g} ms, {options.mbit:g} Mbit/s")  # fmt: skip
+    print(
+        f"{len(consortium.features)} features, {len(consortium.parties)} parties, "
+        f"{options.rows} rows each; {options.delay_ms:g} ms, {options.mbit:g} Mbit/s"
+    )
     print(f"{'levels':>8} {'rounds':>8} {'MB sent':>10} {'seconds':>9}")
     for one in outlook.forecasts:
         print(f"{one.levels:>8} {one.rounds:>8} {one.megabytes:>10.2f} {one.seconds:>9.1f}")

@@ -160,7 +160,8 @@ def _made_up_rows(domain: Domain, rows: int) -> Array:
     lower, upper = (np.sign(b) * np.log1p(np.abs(b)) for b in (domain.lower, domain.upper))
     at = np.linspace(0.05, 0.95, rows)[:, None]
     scaled = lower + (upper - lower) * at
-    return np.clip(np.sign(scaled) * np.expm1(np.abs(scaled)), domain.lower, domain.upper)
+    values: Array = np.clip(np.sign(scaled) * np.expm1(np.abs(scaled)), domain.lower, domain.upper)
+    return values
 
 
 def _seconds_per_sum(domain: Domain) -> float:

@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import json
 import signal
+import socket
 import ssl
 import sys
 import time
@@ -163,19 +164,24 @@ class Hub:
         self._log = log
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._listening: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which the system chooses if 0 was asked for."""
-        self._server = await asyncio.start_server(self._accept, host, port)
-        self._port = int(self._server.sockets[0].getsockname()[1])
-        self._log("listening", host=host, port=self._port, consortia=list(self._rooms))
-        return self._port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=64)
+        self._listener.setblocking(False)
+        found = int(self._listener.getsockname()[1])
+        self._listening = asyncio.create_task(self._listen(self._listener))
+        self._log("listening", host=host, port=found, consortia=list(self._rooms))
+        return found
 
     async def stop(self) -> None:
         """Tell the parties, and close."""
-        if self._server is not None:
-            self._server.close()
+        if self._listening is not None and self._listener is not None:
+            self._listening.cancel()
+            self._listener.close()
         body = b"The hub is about to stop."
         for room in self._rooms.values():
             for connection in list(room.present.values()):
@@ -188,26 +194,49 @@ class Hub:
             await asyncio.gather(*pending, return_exceptions=True)
         self._log("stopped")
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        address = str((writer.get_extra_info("peername") or ["?"])[0])
+    async def _listen(self, listener: socket.socket) -> None:
+        """Accept connections by hand: asyncio's own server tells nobody whom TLS has refused."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                line, address = await loop.sock_accept(listener)
+            except OSError as error:  # such as too many open files
+                self._log("trouble", reason=tls.described(error))
+                await asyncio.sleep(0.2)
+                continue
+            task = asyncio.create_task(self._accept(line, str(address[0])))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, line: socket.socket, address: str) -> None:
         try:
-            # TLS begins here and not in the server, so that refusals can be logged.
-            await asyncio.wait_for(writer.start_tls(self._tls), GRACE)
+            reader, writer = await self._secured(line)
+        except (OSError, EOFError) as error:
+            line.close()
+            self._log("refused", address=address, reason=tls.described(error))
+            return
+        try:
             await self._serve(reader, writer, address)
-        except _Refused as error:
-            self._log("refused", address=address, reason=str(error))
         except TimeoutError:
             self._log("refused", address=address, reason="it did not say in time who it is")
-        except (OSError, ProtocolError, EOFError) as error:
+        except (OSError, ProtocolError, _Refused) as error:
             self._log("refused", address=address, reason=tls.described(error))
         finally:
             writer.close()
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(writer.wait_closed(), GRACE)
+
+    async def _secured(
+        self, line: socket.socket
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """TLS with a certificate of a party, or an error."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol, line, ssl=self._tls, ssl_handshake_timeout=GRACE
+        )
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str

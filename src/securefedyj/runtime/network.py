@@ -54,7 +54,6 @@ from securefedyj.runtime import tls
 from securefedyj.runtime.frames import Frame, Type
 from securefedyj.runtime.link import Link, LinkLost
 from securefedyj.runtime.state import State
-from securefedyj.search import finished
 from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import Transcript
 
@@ -468,7 +467,7 @@ class _Participant:
         most = saved.exchanges_at_most(self._agreement)
         seconds = time.monotonic() - session.began
         each = seconds / max(done - session.first_exchange, 1)
-        open_ = int((~finished(transcript.search_state())).sum())
+        open_ = saved.features_open(transcript)
         sent = sum(session.party.bytes_sent.values())
         self._settings.progress(
             Progress(done, most, open_, session.party.rounds, sent, seconds, each * (most - done))

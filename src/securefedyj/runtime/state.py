@@ -4,6 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
+
 from securefedyj.agreement import Agreement
 from securefedyj.consortium import write_atomically
 from securefedyj.protocol import PAIRS_AT_ONCE
@@ -89,6 +91,15 @@ def exchanges_done(transcript: Transcript) -> int:
         elif isinstance(reveal, Moments):
             ends.add(("moments", batch, 0))
     return len(ends)
+
+
+def features_open(transcript: Transcript) -> int:
+    """How many features have no result yet."""
+    open_ = transcript.counts() > 0 if transcript.reveals else np.ones(transcript.n_features)
+    for reveal in transcript.reveals:
+        if isinstance(reveal, Moments):
+            open_[reveal.features] = False
+    return int(np.count_nonzero(open_))
 
 
 def exchanges_at_most(agreement: Agreement) -> int:
