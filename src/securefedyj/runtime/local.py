@@ -116,14 +116,14 @@ class Processes:
         """Start the hub, and wait until it listens."""
         hub = self.consortium.hub
         files = [str(self.folder / name) for name in ("hub.pem", "hub.key")]
+        before = self.log("hub").count(" listening ")
         self._start("hub", "hub", "--certificate", files[0], "--key", files[1],
                     "--listen", hub.address)  # fmt: skip
         deadline = time.monotonic() + 30.0
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex((hub.host, hub.port)) == 0:
-                    return
-            time.sleep(0.05)
+            if self.log("hub").count(" listening ") > before:
+                return
+            time.sleep(0.02)
         raise TimeoutError(f"The hub does not listen; see {self.folder / 'hub.log'}.")
 
     def start_party(self, name: str, *options: str) -> None:
@@ -137,7 +137,8 @@ class Processes:
 
     def log(self, name: str) -> str:
         """What a process has printed so far."""
-        return (self.folder / f"{name}.log").read_text(encoding="utf-8")
+        path = self.folder / f"{name}.log"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def wait(self, timeout: float) -> dict[str, int]:
         """Wait for all parties; return their exit codes."""

@@ -4,10 +4,11 @@ With every peer there is one channel, TLS from end to end (`tls.Channel`); the h
 bytes. On a channel travel records:
 
     GREETING  first of all: version of the protocol, digest of the agreed file, clock
-    READY     ready for a new session: fresh random bytes, number of reveals so far
+    READY     ready for a new session: fresh random bytes, number of reveals so far; who has the
+              result says so only if somebody else does, who has not
     BEGIN     all are ready: the session that follows, and the digest of what all have revealed
     MESSAGE   one message of the session
-    DONE      the session has ended, with a result
+    DONE      the result is there
     ALIVE     nothing new
     LEAVE     about to go
 
@@ -187,6 +188,7 @@ class _Participant:
         self._waiting_since: float | None = time.monotonic()
         self._missed = ""  # whom we have said to wait for
         self._idle_since = time.monotonic()
+        self._looked = 0.0  # when silence and patience were last looked at
         self._faults = self._attempts = 0
         self._progressed = False
 
@@ -264,7 +266,8 @@ class _Participant:
             frame = await self._link.receive(_TICK)
             if frame is not None:
                 await self._handle(frame)
-            else:
+            if time.monotonic() - self._looked > _TICK:
+                self._looked = time.monotonic()
                 self._check_silence()
                 if self._check_patience():
                     return
@@ -320,6 +323,7 @@ class _Participant:
                 await self._take_record(peer, record)
         except ProtocolError as error:
             self._flush(peer)  # TLS tells the other end what is wrong
+            peer.forget()  # nothing more can be said on this channel
             self._fault(str(error))
 
     def _fault(self, sentence: str) -> None:
@@ -334,6 +338,8 @@ class _Participant:
     def _greet(self, peer: _Peer) -> None:
         peer.greeted = True
         self._post(peer, Kind.GREETING, self._greeting())
+        if self._outcome is not None:
+            self._post(peer, Kind.DONE)
 
     def _greeting(self) -> dict[str, Any]:
         digest = self._settings.consortium.digest()
@@ -347,9 +353,7 @@ class _Participant:
         elif record.type == Kind.GREETING:
             self._check_greeting(peer, _json(peer, record, "version"))
         elif record.type == Kind.READY:
-            peer.ready = _json(peer, record, "random", "reveals", "complete")
-            if peer.ready["complete"]:
-                self._complete.add(peer.name)
+            peer.ready = _json(peer, record, "random", "reveals")
             if self._running():
                 self._abort(f"Party {peer.name} began anew.")
         elif record.type == Kind.BEGIN:
@@ -401,10 +405,11 @@ class _Participant:
         peers = list(self._peers.values())
         if self._running() or not all(peer.greeted for peer in peers):
             return
+        if self._outcome is not None and not any(peer.ready for peer in peers):
+            return  # we have what we want, and nobody has asked for more
         if self._mine is None:
             reveals = len(self._state.transcript.reveals)
-            complete = self._outcome is not None
-            self._mine = {"random": secrets.token_hex(32), "reveals": reveals, "complete": complete}
+            self._mine = {"random": secrets.token_hex(32), "reveals": reveals}
             for peer in peers:
                 self._post(peer, Kind.READY, self._mine)
         readies = [peer.ready for peer in peers if peer.ready is not None]
@@ -509,8 +514,6 @@ class _Participant:
 
     def _ended(self, party: Party[Transcript]) -> None:
         self._session = self._mine = None
-        for peer in self._peers.values():
-            peer.begin = None
         if isinstance(party.error, PartyStopped):
             return  # who has left, and is awaited, becomes clear by itself
         if isinstance(party.error, TooFewValues):
@@ -522,6 +525,7 @@ class _Participant:
             self._state.save(transcript)
             self._outcome = transcript
         for peer in self._peers.values():
+            peer.ready = None
             if peer.greeted:
                 self._post(peer, Kind.DONE)
 
@@ -530,9 +534,7 @@ class _Participant:
         session, self._session = self._session, None
         if session is not None and session.party is not None and not session.party.done:
             self._send_messages(session.party.stop(JoinError(reason)))
-            self._mine = None
-        for peer in self._peers.values():
-            peer.begin = None
+        self._mine = None
 
     # Patience.
 
