@@ -103,7 +103,7 @@ def test_what_is_wrong_is_named(consortium, tmp_path, old, new, sentence):
     text = consortium.to_toml()
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(ConsortiumError, match="consortium.toml") as caught:
+    with pytest.raises(ConsortiumError, match=r"consortium\.toml") as caught:
         Consortium.read(path)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)

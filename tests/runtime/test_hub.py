@@ -82,7 +82,8 @@ def test_who_has_no_certificate_of_the_file_is_refused_and_logged(tmp_path, fore
 
     lines = with_hub(tmp_path, scenario).lines
     (line,) = [line for line in lines if line.startswith("refused")]
-    assert ("certificate" in line) and "127.0.0.1" in line
+    assert "certificate" in line
+    assert "127.0.0.1" in line
 
 
 def test_a_name_with_the_key_of_another_is_refused_with_a_sentence(tmp_path):

@@ -47,6 +47,7 @@ from securefedyj.engines.replicated import connect as connect_engine
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.identity import Identity
 from securefedyj.messages import SESSION_BYTES, VERSION, Message
+from securefedyj.messages import Kind as Step
 from securefedyj.party import Party
 from securefedyj.protocol import TooFewValues, secure_fed_yj
 from securefedyj.runtime import link as hub_link
@@ -501,8 +502,9 @@ class _Participant:
         if self._progressed:
             self._progressed, self._waiting_since = False, None
             self._faults = self._attempts = 0
-        if not isinstance(party.error, TooFewValues):  # everybody finds that out
-            self._send_messages(outgoing)
+        if isinstance(party.error, TooFewValues):  # everybody finds that out without being told
+            outgoing = [message for message in outgoing if message.kind != Step.STOP]
+        self._send_messages(outgoing)
         if party.done:
             self._ended(party)
 
