@@ -85,6 +85,23 @@ def test_parties_that_do_not_match_get_a_sentence(tmp_path, odd, sentence):
         assert sentence in str(error)
 
 
+def test_a_hub_that_does_not_know_us_is_told_at_once(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        ours, theirs = prepare(tmp_path / "ours"), prepare(tmp_path / "theirs")
+        moved = dataclasses.replace(ours, hub=theirs.hub)
+        async with Loopback(tmp_path / "theirs", theirs, THREE) as net:
+            await net.start_hub()
+            net.folder = tmp_path / "ours"
+            net.start("ana", consortium=moved)
+            net.start("bob", consortium=dataclasses.replace(
+                ours, hub=dataclasses.replace(ours.hub, address=theirs.hub.address)))  # fmt: skip
+            return await net.outcomes(5)
+
+    outcomes = run(scenario())
+    assert "does not accept our certificate" in str(outcomes["ana"])
+    assert "is not the hub of the agreed file" in str(outcomes["bob"])
+
+
 def test_another_version_gets_a_sentence(tmp_path):
     async def scenario() -> dict[str, Any]:
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections import deque
 
@@ -13,11 +14,23 @@ from securefedyj.runtime import tls
 from securefedyj.runtime.frames import MAX_BODY, Frame, Reader, Type, Writer
 
 _READ = 1 << 18
-_INBOX = 64  # frames; then the hub waits, and with it whoever sends
+# Frames; then the hub waits, and with it whoever sends. While we compute, peers may send what the
+# protocol lets them send ahead, and that must not hold up what they say to others.
+_INBOX = 4096
 
 
 class LinkLost(Exception):
     """The connection to the hub is of no use any more; a new one may be."""
+
+
+class Unwelcome(LinkLost):
+    """The hub, or who is in its place, and we do not know each other: trying again is no use."""
+
+
+_UNKNOWN_TO_HUB = (
+    "The hub does not accept our certificate: its agreed file is not ours. Ask its operator to "
+    "compare the digests (`securefedyj check`)."
+)
 
 
 class Link:
@@ -77,6 +90,10 @@ class Link:
                     await self._inbox.put(frame)
             frames.end()
             reason = "it closed the connection"
+        except ssl.SSLError as error:
+            reason = tls.described(error)
+            if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
+                await self._inbox.put(Unwelcome(_UNKNOWN_TO_HUB))
         except (OSError, ProtocolError) as error:
             reason = tls.described(error)
         await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))
@@ -101,11 +118,20 @@ async def connect(consortium: Consortium, name: str, identity: Identity, timeout
             reader, writer = await asyncio.open_connection(hub.host, hub.port, ssl=settings)
     except TimeoutError:
         raise LinkLost(f"The hub at {hub.address} does not answer.") from None
+    except ssl.SSLCertVerificationError as error:
+        raise Unwelcome(
+            f"Who answers at {hub.address} is not the hub of the agreed file: "
+            f"{tls.described(error)}."
+        ) from None
     except OSError as error:
         reason = tls.described(error)
         raise LinkLost(f"The hub at {hub.address} cannot be reached: {reason}.") from None
     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
+    try:
+        tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
+    except ProtocolError as error:
+        writer.close()
+        raise Unwelcome(str(error)) from None
     link = Link(reader, writer)
     hello = json.dumps({"consortium": consortium.name, "party": name}).encode()
     link.send(Frame(Type.HELLO, body=hello))

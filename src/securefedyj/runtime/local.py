@@ -126,14 +126,14 @@ class Processes:
             time.sleep(0.02)
         raise TimeoutError(f"The hub does not listen; see {self.folder / 'hub.log'}.")
 
-    def start_party(self, name: str, *options: str) -> None:
+    def start_party(self, name: str, *options: str, file: str = "consortium.toml") -> None:
         """Start a party; options are those of `securefedyj join`."""
         identity = Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
         table = self.folder / f"{name}.csv"
         data = ["--data", str(table)] if table.exists() else []
         self._start(name, "join", "--key", str(identity.key), "--certificate",
                     str(identity.certificate), *data, "--output", str(self.folder / name),
-                    *options)  # fmt: skip
+                    *options, file=file)  # fmt: skip
 
     def log(self, name: str) -> str:
         """What a process has printed so far."""
@@ -156,12 +156,13 @@ class Processes:
             process.send_signal(number)
         process.wait(20)
 
-    def _start(self, name: str, command: str, *arguments: str) -> None:
-        file = str(self.folder / "consortium.toml")
+    def _start(
+        self, name: str, command: str, *arguments: str, file: str = "consortium.toml"
+    ) -> None:
         environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", PYTHONUNBUFFERED="1")
         with open(self.folder / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, command, file, *arguments],
+                [sys.executable, "-c", _COMMAND, command, str(self.folder / file), *arguments],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

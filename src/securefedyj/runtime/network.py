@@ -54,7 +54,7 @@ from securefedyj.runtime import link as hub_link
 from securefedyj.runtime import state as saved
 from securefedyj.runtime import tls
 from securefedyj.runtime.frames import Frame, Type
-from securefedyj.runtime.link import Link, LinkLost
+from securefedyj.runtime.link import Link, LinkLost, Unwelcome
 from securefedyj.runtime.state import State
 from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import Transcript
@@ -201,6 +201,8 @@ class _Participant:
                 await self._connect()
                 await self._attend()
                 break
+            except Unwelcome as error:
+                raise JoinError(str(error)) from None
             except LinkLost as error:
                 self._settings.say(f"{error} Trying again.")
                 await self._drop_link(str(error))
@@ -238,12 +240,9 @@ class _Participant:
         self._attempts += 1
         settings = self._settings
         self._check_patience()
-        try:
-            self._link = await hub_link.connect(
-                settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
-            )
-        except ProtocolError as error:
-            raise JoinError(str(error)) from None
+        self._link = await hub_link.connect(
+            settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
+        )
         welcome = await self._link.receive(settings.timeout)
         if welcome is None:
             raise LinkLost("The hub accepts connections and does not answer.")
