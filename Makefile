@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench soak clean
 help:
 	@echo "make demo    fit the embedded example, write out/demo.png"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
+	@echo "make soak    kill processes and spoil bytes at random; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -29,6 +30,9 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
+
+soak: .venv/ready
+	$(BIN)/python -m benchmarks.soak
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

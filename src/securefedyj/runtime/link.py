@@ -27,12 +27,6 @@ class Unwelcome(LinkLost):
     """The hub, or who is in its place, and we do not know each other: trying again is no use."""
 
 
-_UNKNOWN_TO_HUB = (
-    "The hub does not accept our certificate: its agreed file is not ours. Ask its operator to "
-    "compare the digests (`securefedyj check`)."
-)
-
-
 class Link:
     """Sends and receives frames. Sending never waits, or two parties could wait for each other.
 
@@ -90,10 +84,6 @@ class Link:
                     await self._inbox.put(frame)
             frames.end()
             reason = "it closed the connection"
-        except ssl.SSLError as error:
-            reason = tls.described(error)
-            if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
-                await self._inbox.put(Unwelcome(_UNKNOWN_TO_HUB))
         except (OSError, ProtocolError) as error:
             reason = tls.described(error)
         await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))

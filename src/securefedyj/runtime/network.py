@@ -62,6 +62,7 @@ from securefedyj.transcript import Transcript
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
 ALIVE_EVERY = 5.0  # seconds
 MOST_FAULTS = 8  # broken channels without progress between them; then somebody is at work
+MOST_UNWELCOME = 6  # connections that the hub ends without a word
 _TICK = 0.5
 _FLUSH = 2.0
 
@@ -190,7 +191,7 @@ class _Participant:
         self._missed = ""  # whom we have said to wait for
         self._idle_since = time.monotonic()
         self._looked = 0.0  # when silence and patience were last looked at
-        self._faults = self._attempts = 0
+        self._faults = self._attempts = self._unwelcome = 0
         self._progressed = False
 
     async def run(self) -> Transcript:
@@ -243,10 +244,25 @@ class _Participant:
         self._link = await hub_link.connect(
             settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
         )
-        welcome = await self._link.receive(settings.timeout)
+        try:
+            welcome = await self._link.receive(settings.timeout)
+        except LinkLost as error:
+            self._count_unwelcome(error)
+            raise
         if welcome is None:
             raise LinkLost("The hub accepts connections and does not answer.")
+        self._unwelcome = 0
         await self._handle(welcome)
+
+    def _count_unwelcome(self, error: LinkLost) -> None:
+        """TLS refuses without a reason that would reach us: the hub's log has it."""
+        self._unwelcome += 1
+        if self._unwelcome >= MOST_UNWELCOME:
+            raise JoinError(
+                f"{error} It did so {self._unwelcome} times before any welcome: it may not know "
+                "our certificate. Compare its agreed file with ours (`securefedyj check`); its "
+                "log says why."
+            )
 
     async def _drop_link(self, reason: str) -> None:
         self._abort(reason)
