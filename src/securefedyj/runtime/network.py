@@ -117,9 +117,11 @@ class Settings:
 
 @dataclass
 class _Peer:
-    """What is known of one peer; all but the name belongs to the present channel."""
+    """What is known of one peer; most of it belongs to the present channel."""
 
     name: str
+    absent_since: float = field(default_factory=time.monotonic)
+    leaving: bool = False  # it has said so
     connection: int = 0
     channel: tls.Channel | None = None
     heard: float = 0.0
@@ -131,6 +133,7 @@ class _Peer:
     def forget(self) -> None:
         self.connection, self.channel, self.greeted, self.checked = 0, None, False, False
         self.ready = self.begin = None
+        self.leaving, self.absent_since = False, time.monotonic()
 
 
 @dataclass
@@ -320,7 +323,7 @@ class _Participant:
         self._flush(peer)
 
     def _lost(self, peer: _Peer, what: str) -> None:
-        if peer.name not in self._complete:
+        if peer.name not in self._complete and not peer.leaving:
             self._settings.say(f"Party {peer.name} {what}{self._where()}.")
         if peer.name not in self._complete or self._running():
             self._abort(f"Party {peer.name} {what}.")
@@ -378,6 +381,7 @@ class _Participant:
             self._complete.add(peer.name)
         elif record.type == Kind.LEAVE and peer.name not in self._complete:
             self._settings.say(f"Party {peer.name} was stopped there{self._where()}.")
+            peer.leaving = True
             self._abort(f"Party {peer.name} was stopped.")
 
     def _check_greeting(self, peer: _Peer, greeting: dict[str, Any]) -> None:
@@ -594,6 +598,11 @@ class _Participant:
 
     def _gave_up(self, missing: str, wait: float) -> str:
         done = saved.exchanges_done(self._state.transcript)
+        # Others may have lost their patience a moment before us: they are not to blame.
+        long_ago = time.monotonic() - wait / 2
+        absent = [peer for peer in self._peers.values() if not peer.greeted]
+        first = ", ".join(peer.name for peer in absent if peer.absent_since < long_ago)
+        missing = first or missing
         if self._link is None:
             what = f"The hub at {self._settings.consortium.hub.address} could not be reached"
         elif missing:
