@@ -361,6 +361,7 @@ def _run_join(options: argparse.Namespace) -> int:
         silo = SiloStatistics(table, agreement.domain, list(agreement.features))
     options.output.mkdir(parents=True, exist_ok=True)
     display = _Display()
+    written: dict[str, Path] = {}
     settings = Settings(
         consortium,
         party.name,
@@ -370,12 +371,12 @@ def _run_join(options: argparse.Namespace) -> int:
         options.wait,
         display.say,
         display.progress,
+        lambda transcript: written.update(_write_results(transcript, options.output)),
     )
     try:
-        transcript = asyncio.run(_until_signal(settings, silo))
+        asyncio.run(_until_signal(settings, silo))
     finally:
         display.end()
-    written = _write_results(transcript, options.output)
     if options.json:
         print(
             json.dumps({"party": party.name, **{name: str(path) for name, path in written.items()}})

@@ -166,6 +166,24 @@ def test_a_party_that_does_not_come_back_is_named(tmp_path):
         assert any(re.match("Party dua left in exchange [34567]", line) for line in net.said[name])
 
 
+def test_who_has_the_result_does_not_need_the_others(tmp_path):
+    """Neither peers that have gone, nor the hub."""
+
+    async def scenario() -> tuple[Any, list[str]]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+            await net.outcomes()
+            await net.crash_hub()
+            net.start("ana", wait=0.5)
+            return (await net.outcomes(10))["ana"], net.said["ana"]
+
+    transcript, said = run(scenario())
+    assert_same_bits(transcript)
+    assert "did not confirm" in said[-1]
+
+
 def test_a_silent_party_is_named(tmp_path, monkeypatch):
     async def scenario() -> tuple[dict[str, Any], Loopback]:
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:

@@ -101,7 +101,8 @@ class Progress(NamedTuple):
 class Settings:
     """One party's side of a run.
 
-    `say` gets one sentence for the user at a time, `progress` the state after each exchange.
+    `say` gets one sentence for the user at a time, `progress` the state after each exchange,
+    `done` the result as soon as it is there, which is before the others have confirmed it.
     """
 
     consortium: Consortium
@@ -112,6 +113,7 @@ class Settings:
     wait: float = 600.0
     say: Callable[[str], None] = lambda sentence: None
     progress: Callable[[Progress], None] = lambda progress: None
+    done: Callable[[Transcript], None] = lambda transcript: None
     clock: Callable[[], float] = time.time
 
 
@@ -200,8 +202,11 @@ class _Participant:
     async def run(self) -> Transcript:
         if self._state.complete:
             self._outcome = self._state.transcript
+            self._settings.done(self._outcome)
         while True:
             try:
+                if self._check_patience():
+                    break
                 await self._connect()
                 await self._attend()
                 break
@@ -239,11 +244,10 @@ class _Participant:
         """Connect and wait for the welcome; try more slowly each time."""
         if self._attempts:
             await asyncio.sleep(
-                min(0.1 * 2**self._attempts, 5.0) * (0.5 + secrets.randbelow(8) / 8)
+                min(0.1 * 2 ** min(self._attempts, 6), 5.0) * (0.5 + secrets.randbelow(8) / 8)
             )
         self._attempts += 1
         settings = self._settings
-        self._check_patience()
         self._link = await hub_link.connect(
             settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
         )
@@ -541,10 +545,13 @@ class _Participant:
             self._outcome = party.error
         elif isinstance(party.error, (ProtocolError, saved.StateError)):
             raise JoinError(str(party.error)) from party.error
+        elif party.error is not None:
+            what = f"{type(party.error).__name__}: {party.error}"
+            raise JoinError(f"The computation failed here ({what}).") from party.error
         else:
-            transcript = party.result
-            self._state.save(transcript)
-            self._outcome = transcript
+            self._state.save(party.result)
+            self._outcome = party.result
+            self._settings.done(self._outcome)
         for peer in self._peers.values():
             peer.ready = None
             if peer.greeted:
