@@ -591,7 +591,12 @@ class _Participant:
         now, wait = time.monotonic(), self._settings.wait
         if self._waiting_since is None:
             self._waiting_since = now
-        missing = ", ".join(peer.name for peer in self._peers.values() if not peer.greeted)
+        spared = self._complete if self._outcome is not None else set[str]()
+        missing = ", ".join(
+            peer.name
+            for peer in self._peers.values()
+            if not peer.greeted and peer.name not in spared
+        )
         if now - self._waiting_since > wait:
             if self._outcome is not None:
                 late = ", ".join(sorted(set(self._peers) - self._complete))
@@ -599,7 +604,8 @@ class _Participant:
                 return True
             raise JoinError(self._gave_up(missing, wait))
         if missing and missing != self._missed and now - self._waiting_since > _TICK:
-            self._settings.say(f"Waiting for {missing}, up to {wait:g} seconds.")
+            here = "" if self._outcome is None else "The result is here. "
+            self._settings.say(f"{here}Waiting for {missing}, up to {wait:g} seconds.")
             self._missed = missing
         return False
 

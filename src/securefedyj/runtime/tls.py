@@ -148,6 +148,10 @@ def described(error: Exception) -> str:
         return f"the certificate was not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return _reason(error)
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there"
+    if isinstance(error, ConnectionError):
+        return "the connection was cut"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
