@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint bench paper clean
+.PHONY: help demo test lint bench paper soak clean
 help:
 	@echo "make demo    fit the embedded example, write out/demo.png"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
+	@echo "make soak    kill processes and spoil bytes at random; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -20,7 +21,7 @@ demo: .venv/ready
 	$(BIN)/securefedyj demo --output out
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -33,6 +34,9 @@ bench: .venv/ready
 
 paper: .venv/ready
 	$(BIN)/securefedyj paper --output out/paper
+
+soak: .venv/ready
+	$(BIN)/python -m benchmarks.soak
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

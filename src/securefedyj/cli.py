@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj import __version__
+from securefedyj.cli_network import add_commands
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_report(commands)
     _add_audit(commands)
     _add_paper(commands)
+    add_commands(commands)
     return parser
 
 

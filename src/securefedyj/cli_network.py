@@ -1,0 +1,437 @@
+"""The commands of a consortium: keygen, new, check, plan, hub, join."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from securefedyj.consortium import (
+    LEVELS_PER_EXCHANGE,
+    MAX_STEPS,
+    MINIMUM_VALUES,
+    Consortium,
+    Feature,
+    Hub,
+    Member,
+)
+from securefedyj.files import write_atomically
+from securefedyj.identity import Identity, fingerprint, keygen
+
+if TYPE_CHECKING:
+    from securefedyj.runtime.network import Progress
+    from securefedyj.transcript import Transcript
+
+Commands = Any  # argparse's own type for this is private
+
+OK, FAILED = 0, 1
+_PORT = 7443
+
+
+def add_commands(commands: Commands) -> None:
+    _add_keygen(commands)
+    _add_new(commands)
+    _add_check(commands)
+    _add_plan(commands)
+    _add_hub(commands)
+    _add_join(commands)
+
+
+def _command(commands: Commands, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog="example:\n  " + example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def _add_keygen(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "keygen",
+        "make a key and a certificate for a party, or for the hub",
+        "securefedyj keygen north --folder ~/.securefedyj",
+    )
+    parser.add_argument("name", metavar="NAME", help="the party's name in the agreed file")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(), help="where NAME.key and NAME.pem go (default: here)"
+    )
+    parser.add_argument("--json", action="store_true", help="paths and fingerprint as JSON")
+    parser.set_defaults(run=_run_keygen)
+
+
+def _run_keygen(options: argparse.Namespace) -> int:
+    identity = keygen(options.name, options.folder)
+    print_ = fingerprint(identity.certificate.read_text(encoding="ascii"))
+    if options.json:
+        paths = {"key": str(identity.key), "certificate": str(identity.certificate)}
+        print(json.dumps(paths | {"fingerprint": print_}))
+        return OK
+    print(f"Key (keep it here, show it to nobody): {identity.key}")
+    print(f"Certificate (send it to whoever writes the agreed file): {identity.certificate}")
+    print(f"Fingerprint (compare it by telephone): {print_}")
+    return OK
+
+
+def _add_new(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "new",
+        "write the agreed file of a consortium",
+        "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
+        "    --hub-certificate hub.pem --party north=north.pem --party south=south.pem \\\n"
+        "    --member coordinator=coordinator.pem --feature lactate:0:40 --feature age:0:120",
+    )
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="the file to write; not overwritten"
+    )
+    parser.add_argument("--name", required=True, help="of the consortium")
+    parser.add_argument("--hub", required=True, metavar="HOST:PORT")
+    parser.add_argument("--hub-certificate", required=True, type=Path, metavar="CERT.pem")
+    parser.add_argument(
+        "--party", action="append", default=[], metavar="NAME=CERT.pem", help="a silo: it has data"
+    )
+    parser.add_argument(
+        "--member", action="append", default=[], metavar="NAME=CERT.pem", help="computes only"
+    )
+    parser.add_argument(
+        "--feature", action="append", default=[], metavar="NAME:LOWER:UPPER", help="repeatable"
+    )
+    parser.add_argument(
+        "--features", type=Path, metavar="FILE.csv", help="columns name, lower, upper, unit, note"
+    )
+    parser.add_argument(
+        "--committee",
+        metavar="A,B,C",
+        help="the three that compute (default: the members, then the first parties)",
+    )
+    parser.add_argument("--max-steps", type=int, default=MAX_STEPS)
+    parser.add_argument("--levels-per-exchange", type=int, default=LEVELS_PER_EXCHANGE)
+    parser.add_argument("--minimum-values", type=int, default=MINIMUM_VALUES)
+    parser.set_defaults(run=_run_new)
+
+
+def _run_new(options: argparse.Namespace) -> int:
+    silos = [_member(entry, "silo") for entry in options.party]
+    members = [_member(entry, "member") for entry in options.member]
+    default = [party.name for party in (*members, *silos)][:3]
+    committee = options.committee.split(",") if options.committee else default
+    features = [_feature(entry) for entry in options.feature]
+    if options.features is not None:
+        features += _features_of(options.features)
+    consortium = Consortium(
+        name=options.name,
+        hub=Hub(options.hub, _pem(options.hub_certificate)),
+        parties=(*silos, *members),
+        committee=tuple(name.strip() for name in committee),
+        features=tuple(features),
+        max_steps=options.max_steps,
+        levels_per_exchange=options.levels_per_exchange,
+        minimum_values=options.minimum_values,
+    )
+    try:
+        consortium.write(options.file)
+    except FileExistsError:
+        raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
+    print(f"Wrote {options.file}; give the same file to all. Its digest: {consortium.digest()}")
+    return OK
+
+
+def _member(entry: str, role: str) -> Member:
+    name, equals, path = entry.partition("=")
+    if not equals:
+        raise ValueError(f"{entry!r} must be NAME=CERT.pem, such as north=north.pem.")
+    pem = _pem(Path(path))
+    return Member(name, role, fingerprint(pem), pem)
+
+
+def _pem(path: Path) -> str:
+    try:
+        pem = path.read_text(encoding="ascii")
+        fingerprint(pem)
+    except ValueError as error:
+        reason = "this is no text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ValueError(f"{path}: {reason}.") from None
+    return pem
+
+
+def _feature(entry: str) -> Feature:
+    try:
+        name, lower, upper = entry.rsplit(":", 2)
+        return Feature(name, float(lower), float(upper))
+    except ValueError:
+        raise ValueError(f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40.") from None
+
+
+def _features_of(path: Path) -> list[Feature]:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        missing = {"name", "lower", "upper"} - set(rows.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path} has no column {sorted(missing)[0]!r}.")
+        return [_feature_of(row, path, rows.line_num) for row in rows]
+
+
+def _feature_of(row: dict[str, str], path: Path, line: int) -> Feature:
+    try:
+        lower, upper = float(row["lower"]), float(row["upper"])
+    except (TypeError, ValueError):
+        raise ValueError(f"{path}, line {line}: lower and upper must be numbers.") from None
+    return Feature(row["name"], lower, upper, row.get("unit") or "", row.get("note") or "")
+
+
+def _add_check(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "check",
+        "check an agreed file, and show what it says",
+        "securefedyj check consortium.toml",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(run=_run_check)
+
+
+def _run_check(options: argparse.Namespace) -> int:
+    consortium = Consortium.read(options.file)
+    if options.json:
+        print(json.dumps({"name": consortium.name, "digest": consortium.digest()}
+                         | {"agreement": consortium.agreement().to_json()}))  # fmt: skip
+        return OK
+    print(f"{options.file} is in order. All parties must see the same digest:")
+    print(f"  {consortium.digest()}")
+    print(f"Consortium {consortium.name!r}, hub at {consortium.hub.address}")
+    for party in consortium.parties:
+        roles = [party.role] + ["committee"] * (party.name in consortium.committee)
+        print(f"  {party.name:<24} {', '.join(roles):<18} {party.fingerprint}")
+    print(f"{len(consortium.features)} features, each with at least "
+          f"{consortium.minimum_values} values over all silos")  # fmt: skip
+    for feature in consortium.features:
+        print(f"  {feature.name:<32} {feature.lower:>12g} to {feature.upper:<12g} {feature.unit}")
+    return OK
+
+
+def _add_plan(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "plan",
+        "say what a run will cost, from the agreed file alone",
+        "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument("--rows", type=int, default=10_000, help="of each silo (%(default)s)")
+    parser.add_argument(
+        "--delay-ms", type=float, default=20.0, help="from party to party (%(default)s)"
+    )
+    parser.add_argument("--mbit", type=float, default=100.0, help="per second (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(run=_run_plan)
+
+
+def _run_plan(options: argparse.Namespace) -> int:
+    from securefedyj.forecast import forecast
+
+    if options.rows < 1 or not options.delay_ms >= 0 or not options.mbit > 0:
+        raise ValueError("--rows and --mbit must be positive, and --delay-ms not negative.")
+    consortium = Consortium.read(options.file)
+    outlook = forecast(
+        consortium,
+        rows=options.rows,
+        delay=options.delay_ms / 1e3,
+        bytes_per_second=options.mbit * 1e6 / 8,
+    )
+    if options.json:
+        levels = [one._asdict() for one in outlook.forecasts]
+        print(json.dumps({"levels": levels, "ring_bits": outlook.ring_bits,
+                          "recommended": outlook.recommended}))  # fmt: skip
+        return OK
+    print(
+        f"{len(consortium.features)} features, {len(consortium.parties)} parties, "
+        f"{options.rows} rows each; {options.delay_ms:g} ms, {options.mbit:g} Mbit/s"
+    )
+    print(f"{'levels':>8} {'rounds':>8} {'MB sent':>10} {'seconds':>9}")
+    for one in outlook.forecasts:
+        print(f"{one.levels:>8} {one.rounds:>8} {one.megabytes:>10.2f} {one.seconds:>9.1f}")
+    print(f"Rings of {', '.join(map(str, outlook.ring_bits))} bits. MB are those of the party that")
+    print(f"sends most. Recommended: levels_per_exchange = {outlook.recommended}; the file has "
+          f"{consortium.levels_per_exchange}.")  # fmt: skip
+    return OK
+
+
+def _add_hub(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "hub",
+        "relay between the parties; the hub can read nothing",
+        "securefedyj hub consortium.toml --certificate hub.pem --key hub.key --listen 0.0.0.0:7443",
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="agreed files")
+    parser.add_argument("--certificate", type=Path, required=True, help="the hub's, as in FILE")
+    parser.add_argument("--key", type=Path, required=True, help="of the certificate")
+    parser.add_argument(
+        "--listen",
+        default=f"0.0.0.0:{_PORT}",
+        metavar="HOST:PORT",
+        help="where to listen (default: %(default)s)",
+    )
+    parser.set_defaults(run=_run_hub)
+
+
+def _run_hub(options: argparse.Namespace) -> int:
+    from securefedyj.runtime.hub import serve
+
+    host, _, port = options.listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"--listen must be HOST:PORT, not {options.listen!r}.")
+    consortia = [Consortium.read(path) for path in options.files]
+    identity = _identity(options)
+    asyncio.run(serve(consortia, identity, host.strip("[]"), int(port)))
+    return OK
+
+
+def _identity(options: argparse.Namespace) -> Identity:
+    for path in (options.key, options.certificate):
+        open(path, "rb").close()  # an error that names the file, where TLS would not
+    return Identity(options.key, options.certificate)
+
+
+def _add_join(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "join",
+        "take part in a run: as a silo with --data, as a member without",
+        "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
+        "    --data rows.csv --output result",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument("--key", type=Path, required=True, help="of the certificate")
+    parser.add_argument("--certificate", type=Path, required=True, help="ours, as in FILE")
+    parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="for transcript.jsonl and parameters.json; to go on after an interruption, give the "
+        "same folder again",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, help="seconds of silence (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=600.0,
+        help="seconds to wait for parties to come, or to come back (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.set_defaults(run=_run_join)
+
+
+def _run_join(options: argparse.Namespace) -> int:
+    from securefedyj import tables
+    from securefedyj.runtime.network import Settings
+    from securefedyj.statistics import SiloStatistics
+
+    if not (options.timeout > 0 and options.wait > 0):
+        raise ValueError("--timeout and --wait must be positive.")
+    consortium = Consortium.read(options.file)
+    identity = _identity(options)
+    party = consortium.party_with(_pem(options.certificate))
+    agreement = consortium.agreement()
+    if (party.role == "silo") != (options.data is not None):
+        raise ValueError(
+            f"{party.name!r} is a {party.role}: it must join "
+            + ("with --data." if party.role == "silo" else "without --data.")
+        )
+    silo = None
+    if options.data is not None:
+        table = tables.read_table(options.data, agreement.features)
+        silo = SiloStatistics(table, agreement.domain, list(agreement.features))
+    options.output.mkdir(parents=True, exist_ok=True)
+    display = _Display()
+    written: dict[str, Path] = {}
+    settings = Settings(
+        consortium,
+        party.name,
+        identity,
+        options.output,
+        options.timeout,
+        options.wait,
+        display.say,
+        display.progress,
+        lambda transcript: written.update(_write_results(transcript, options.output)),
+    )
+    try:
+        asyncio.run(_until_signal(settings, silo))
+    finally:
+        display.end()
+    if options.json:
+        print(
+            json.dumps({"party": party.name, **{name: str(path) for name, path in written.items()}})
+        )
+    else:
+        print(f"Done. Wrote {' and '.join(str(path) for path in written.values())}")
+    return OK
+
+
+async def _until_signal(settings: Any, silo: Any) -> Transcript:
+    """Take part; at SIGINT or SIGTERM take leave of the others first."""
+    from securefedyj.runtime.network import participate
+
+    task = asyncio.ensure_future(participate(settings, silo))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _write_results(transcript: Transcript, folder: Path) -> dict[str, Path]:
+    """Write what everybody may know; each file appears complete or not at all."""
+    from securefedyj import parameters
+    from securefedyj.runtime.state import to_text
+
+    paths = {"transcript": folder / "transcript.jsonl", "parameters": folder / "parameters.json"}
+    write_atomically(paths["transcript"], to_text(transcript).encode())
+    parameters.save(transcript, paths["parameters"])
+    return paths
+
+
+class _Display:
+    """One line that is rewritten on a terminal; lines otherwise."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._open = False
+
+    def say(self, sentence: str) -> None:
+        self.end()
+        print(sentence, file=sys.stderr, flush=True)
+
+    def progress(self, now: Progress) -> None:
+        text = (
+            f"exchange {now.exchange} of at most {now.exchanges_at_most}, "
+            f"{now.features_open} features open, {now.rounds} rounds, "
+            f"{now.bytes_sent / 1e6:.1f} MB sent, at most {now.seconds_left:.0f} s left"
+        )
+        if self._terminal:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._open = True
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._open:
+            print(file=sys.stderr, flush=True)
+            self._open = False

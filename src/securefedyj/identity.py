@@ -1,0 +1,110 @@
+"""A party's identity: a key that never leaves it, and a certificate for everybody else.
+
+The certificate is self-signed. Nobody vouches for it but the agreed file, which holds it: parties
+compare fingerprints once, over the telephone, and need no authority.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+LONGEST_NAME = 64  # characters, the limit of a certificate's common name
+_VALID = datetime.timedelta(days=3653)
+# Clocks of other parties may be behind ours.
+_EARLIER = datetime.timedelta(days=1)
+
+
+class Identity(NamedTuple):
+    """Where a party's key and certificate are."""
+
+    key: Path
+    certificate: Path
+
+
+def check_name(name: str) -> None:
+    """Refuse a party's name that would not survive files, options and certificates."""
+    plain = all(c.isalnum() or c in " ._-" for c in name)
+    if not plain or not name[:1].isalnum() or name != name.strip() or len(name) > LONGEST_NAME:
+        raise ValueError(
+            f"{name!r} cannot be the name of a party: use up to {LONGEST_NAME} letters, digits, "
+            "spaces, dots, hyphens and underscores, with a letter or digit first."
+        )
+
+
+def keygen(name: str, folder: Path) -> Identity:
+    """Make NAME.key, readable by its owner alone, and NAME.pem beside it."""
+    check_name(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
+    for path in identity:
+        if path.exists():
+            raise FileExistsError(
+                f"{path} exists and is not overwritten: others may know this identity. Move it "
+                "away, or choose another --folder."
+            )
+    key = ec.generate_private_key(ec.SECP256R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    _write_new(identity.key, private, 0o600)
+    certificate = _self_signed(name, key).public_bytes(serialization.Encoding.PEM)
+    _write_new(identity.certificate, certificate, 0o644)
+    return identity
+
+
+def fingerprint(pem: str) -> str:
+    """SHA-256 of the certificate itself, as it stands in the agreed file."""
+    return fingerprint_of_der(to_der(pem))
+
+
+def fingerprint_of_der(der: bytes) -> str:
+    return f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def to_der(pem: str) -> bytes:
+    """The one certificate in a PEM text."""
+    try:
+        der = ssl.PEM_cert_to_DER_cert(pem.strip())
+        x509.load_der_x509_certificate(der)
+    except ValueError:
+        raise ValueError("this is no certificate in PEM form (BEGIN CERTIFICATE ...)") from None
+    return der
+
+
+def _self_signed(name: str, key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    )
+    if name.isascii() and " " not in name:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False
+        )
+    return builder.sign(key, hashes.SHA256())
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    """Create the file with its mode from the first moment; never touch an existing one."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with open(descriptor, "wb") as file:
+        file.write(data)

@@ -1,0 +1,118 @@
+"""Frames between a party and the hub, inside their TLS connection.
+
+    offset  size  field, unsigned and big-endian
+         0     4  length of all that follows
+         4     1  type, see `Type`
+         5     8  sequence number of this direction, from 0
+        13     4  connection: to the hub, the recipient's; from the hub, the sender's
+        17     1  length of the name
+        18        the name in UTF-8: to the hub, the recipient; from the hub, the sender
+                  the body
+
+TLS keeps bytes whole and in order already. The sequence numbers and limits are there for a faulty
+peer: whatever does not fit ends the connection with a sentence, and nothing is guessed.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from securefedyj.errors import ProtocolError
+
+MAX_BODY = 1 << 18  # bytes; longer streams travel in pieces
+
+_LENGTH = struct.Struct("!I")
+_HEADER = struct.Struct("!BQIB")
+_MAX_FRAME = _HEADER.size + 255 + MAX_BODY
+
+
+class Type(IntEnum):
+    """What a frame is about."""
+
+    HELLO = 1  # party: which consortium, which party; JSON
+    WELCOME = 2  # hub: accepted; the connection is the party's own number
+    REFUSED = 3  # hub: a sentence; the connection is over
+    PRESENT = 4  # hub: a peer is there, by that connection
+    LEFT = 5  # hub: a peer has left
+    DATA = 6  # a piece of the stream between two parties
+    PING = 7  # party: is the hub there?
+    PONG = 8  # hub: it is
+    CLOSING = 9  # hub: it is about to stop; a sentence
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame; the sequence number is the business of `Writer` and `Reader`."""
+
+    type: Type
+    name: str = ""
+    connection: int = 0
+    body: bytes = field(default=b"", repr=False)
+
+
+class Writer:
+    """Numbers the frames of one direction."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def encode(self, frame: Frame) -> bytes:
+        name = frame.name.encode()
+        if len(frame.body) > MAX_BODY:
+            raise ValueError(f"A frame holds {MAX_BODY} bytes at most, not {len(frame.body)}.")
+        header = _HEADER.pack(frame.type, self._next, frame.connection, len(name))
+        self._next += 1
+        length = _LENGTH.pack(len(header) + len(name) + len(frame.body))
+        return b"".join((length, header, name, frame.body))
+
+
+class Reader:
+    """Bytes in, frames out; raises ProtocolError where the bytes are not the next frame."""
+
+    def __init__(self, peer: str) -> None:
+        self._peer = peer
+        self._next = 0
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Take bytes as they come; yield the frames that are complete."""
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if not _HEADER.size <= length <= _MAX_FRAME:
+                raise ProtocolError(
+                    f"{self._peer} announced a frame of {length} bytes; "
+                    f"{_HEADER.size} to {_MAX_FRAME} are possible."
+                )
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                return
+            content = bytes(self._buffer[_LENGTH.size : end])
+            del self._buffer[:end]
+            yield self._decoded(content)
+
+    def end(self) -> None:
+        """The stream has ended: in the middle of a frame, that is an error."""
+        if self._buffer:
+            raise ProtocolError(f"The connection to {self._peer} ended in the middle of a frame.")
+
+    def _decoded(self, content: bytes) -> Frame:
+        kind, sequence, connection, length = _HEADER.unpack_from(content)
+        if sequence != self._next:
+            what = "came twice" if sequence < self._next else "is out of order"
+            raise ProtocolError(
+                f"Frame {sequence} from {self._peer} {what}: expected frame {self._next}."
+            )
+        self._next += 1
+        start = _HEADER.size + length
+        try:
+            name = content[_HEADER.size : start].decode()
+            frame_type = Type(kind)
+        except ValueError:
+            raise ProtocolError(
+                f"Frame {sequence} from {self._peer} has no known type and name (type {kind})."
+            ) from None
+        if len(content) < start or len(content) - start > MAX_BODY:
+            raise ProtocolError(f"Frame {sequence} from {self._peer} has a wrong length.")
+        return Frame(frame_type, name, connection, content[start:])

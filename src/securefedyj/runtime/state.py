@@ -1,0 +1,110 @@
+"""What a party keeps between restarts: what was revealed so far, which is public, and no more."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from securefedyj.agreement import Agreement
+from securefedyj.files import write_atomically
+from securefedyj.protocol import PAIRS_AT_ONCE
+from securefedyj.transcript import Counts, Moments, Step, Transcript, TranscriptError
+
+FILE = "state.jsonl"
+
+
+class StateError(ValueError):
+    """A state that a run cannot go on from."""
+
+
+class State:
+    """The transcript so far, in memory and in the output folder."""
+
+    def __init__(self, folder: Path, agreement: Agreement) -> None:
+        self.path = folder / FILE
+        self.transcript = Transcript(agreement)
+        if not self.path.exists():
+            return
+        try:
+            found = Transcript.read(self.path)
+        except (TranscriptError, UnicodeDecodeError) as error:
+            raise StateError(f"{self.path}: {error}. Choose another --output.") from None
+        if found.agreement.to_bytes() != agreement.to_bytes():
+            raise StateError(
+                f"{self.path} is from a run with another agreed file; choose another --output."
+            )
+        self.transcript = found
+
+    @property
+    def complete(self) -> bool:
+        return self.transcript.result is not None
+
+    def prefix(self, length: int) -> Transcript:
+        """A transcript to go on from, which may be changed."""
+        return Transcript(self.transcript.agreement, self.transcript.reveals[:length])
+
+    def save(self, transcript: Transcript) -> bool:
+        """Keep the transcript; return whether there is anything new in it.
+
+        What was revealed before a restart must be revealed again: anything else would mean that a
+        party came back with other rows, and two results tell more than one.
+        """
+        known, new = len(self.transcript.reveals), len(transcript.reveals)
+        common = min(known, new)
+        if digest(self.transcript, common) != digest(transcript, common):
+            raise StateError(
+                "What was revealed differs from what was revealed before the restart: some party "
+                "has come back with other rows. Agree on the rows, then let all parties begin "
+                "anew, with a new --output."
+            )
+        if new < known:
+            return False
+        self.transcript = Transcript(
+            transcript.agreement, list(transcript.reveals), transcript.result
+        )
+        write_atomically(self.path, to_text(self.transcript).encode())
+        return new > known
+
+
+def to_text(transcript: Transcript) -> str:
+    return "".join(json.dumps(line) + "\n" for line in transcript.to_lines())
+
+
+def digest(transcript: Transcript, length: int) -> str:
+    """SHA-256 over the first reveals, the same at all parties."""
+    lines = list(Transcript(transcript.agreement, transcript.reveals[:length]).to_lines())
+    return hashlib.sha256(json.dumps(lines).encode()).hexdigest()
+
+
+def exchanges_done(transcript: Transcript) -> int:
+    """How many exchanges the reveals stand for; the counts are the first."""
+    levels = transcript.agreement.levels_per_exchange
+    ends: set[tuple[str, int, int]] = set()
+    size = max(1, PAIRS_AT_ONCE // (2**levels - 1))
+    for reveal in transcript.reveals:
+        batch = int(reveal.features[0]) // size if len(reveal.features) else 0
+        if isinstance(reveal, Counts):
+            ends.add(("counts", 0, 0))
+        elif isinstance(reveal, Step):
+            ends.add(("step", batch, reveal.step // levels))
+        elif isinstance(reveal, Moments):
+            ends.add(("moments", batch, 0))
+    return len(ends)
+
+
+def features_open(transcript: Transcript) -> int:
+    """How many features have no result yet."""
+    open_ = transcript.counts() > 0 if transcript.reveals else np.ones(transcript.n_features)
+    for reveal in transcript.reveals:
+        if isinstance(reveal, Moments):
+            open_[reveal.features] = False
+    return int(np.count_nonzero(open_))
+
+
+def exchanges_at_most(agreement: Agreement) -> int:
+    """How many exchanges a run takes if no search ends early."""
+    levels = agreement.levels_per_exchange
+    size = max(1, PAIRS_AT_ONCE // (int(2**levels) - 1))
+    batches = -(-len(agreement.features) // size)
+    return 1 + batches * (-(-agreement.max_steps // levels) + 1)
