@@ -8,6 +8,7 @@ import csv
 import json
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,16 +193,25 @@ def _add_check(commands: Commands) -> None:
     parser = _command(
         commands,
         "check",
-        "check an agreed file, and show what it says",
-        "securefedyj check consortium.toml",
+        "check an agreed file, or a silo's table against it",
+        "securefedyj check consortium.toml --data patients.csv",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="TABLE",
+        help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
+        "else",
+    )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=_run_check)
 
 
 def _run_check(options: argparse.Namespace) -> int:
     consortium = Consortium.read(options.file)
+    if options.data is not None:
+        return _check_table(consortium, options)
     if options.json:
         print(json.dumps({"name": consortium.name, "digest": consortium.digest()}
                          | {"agreement": consortium.agreement().to_json()}))  # fmt: skip
@@ -217,6 +227,25 @@ def _run_check(options: argparse.Namespace) -> int:
     for feature in consortium.features:
         print(f"  {feature.name:<32} {feature.lower:>12g} to {feature.upper:<12g} {feature.unit}")
     return OK
+
+
+def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
+    """Findings about a silo's own table; the exit code is 1 if one of them would stop a run."""
+    from securefedyj import tables
+
+    domain = consortium.agreement().domain
+    names = [feature.name for feature in consortium.features]
+    findings = tables.check_table(options.data, names, domain.lower, domain.upper)
+    stops = any(finding.stops for finding in findings)
+    if options.json:
+        print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
+        return FAILED if stops else OK
+    for finding in findings:
+        about = "" if finding.feature is None else f"{finding.feature}: "
+        print(f"{'stops a run' if finding.stops else 'note'}: {about}{finding.text}")
+    if not findings:
+        print(f"{options.data} fits {options.file}: nothing to report.")
+    return FAILED if stops else OK
 
 
 def _add_plan(commands: Commands) -> None:
