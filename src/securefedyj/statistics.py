@@ -255,12 +255,13 @@ class _Totals:
         """The sums as wide integers; None if there were no values."""
         if not self.count.any():
             return None
-        return Sums(
-            *(
-                wide.from_digits(digits.T, _DIGIT, limbs)
-                for digits in (self.y, self.d, self.yy, self.yd)
-            )
-        )
+        # One conversion of all four, side by side: many small ones would cost more.
+        parts = (self.y, self.d, self.yy, self.yd)
+        pairs = len(self.count)
+        digits = np.zeros((max(part.shape[1] for part in parts), 4 * pairs), dtype=np.int64)
+        for k, part in enumerate(parts):
+            digits[: part.shape[1], k * pairs : (k + 1) * pairs] = part.T
+        return Sums(*np.split(wide.from_digits(digits, _DIGIT, limbs), 4, axis=1))
 
     def sums_with_constants(self, u: Array, plan: Plan, limbs: int) -> Sums | None:
         """The sums of y = c_y + r_y and d = c_d + r_d from those of the residuals."""
