@@ -194,13 +194,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("out/secure.json"))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rows", type=int, nargs="+", default=[200, 1_000, 10_000])
     parser.add_argument("--transcriptome", type=int, metavar="LEVELS", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.transcriptome:
         _measure_transcriptome(arguments.transcriptome)
         return
     data: dict[str, Any] = {"against_the_paper": []}
-    for rows in (200, 1_000, 10_000):
+    for rows in arguments.rows:
         print(f"measuring {FEATURES} features, {rows:,} rows a silo ...", flush=True)
         repeats = arguments.repeats if rows < 10_000 else 1
         data["against_the_paper"].append(against_the_paper(rows, repeats))
