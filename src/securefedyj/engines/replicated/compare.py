@@ -28,19 +28,19 @@ async def carry_out(
     but the lowest: its plane j belongs to stretch j + 1.
     """
     while (count := generate.shape[0]) > 1:
-        paired = count - count % 2
-        started, passed = await together(
-            product(
-                propagate.planes(slice(0, paired - 1, 2)), generate.planes(slice(0, paired, 2))
-            ),
-            product(
-                propagate.planes(slice(2, paired - 1, 2)),
-                propagate.planes(slice(1, paired - 1, 2)),
-            ),
+        pairs = count // 2
+        even, odd = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+        # Propagate of the higher stretch of each pair, then of those above the lowest pair again.
+        upper = propagate.planes(slice(0, 2 * pairs - 1, 2))
+        products = await product(
+            stack([upper, upper.planes(slice(1, None))]),
+            stack([generate.planes(even), propagate.planes(slice(1, 2 * pairs - 1, 2))]),
         )
-        joined = generate.planes(slice(1, paired, 2)) ^ started
-        generate = stack([joined, generate.planes(slice(paired, None))])
-        propagate = stack([passed, propagate.planes(slice(paired - 1, None))])
+        joined = generate.planes(odd) ^ products.planes(slice(0, pairs))
+        generate = stack([joined, generate.planes(slice(2 * pairs, None))])
+        propagate = stack(
+            [products.planes(slice(pairs, None)), propagate.planes(slice(2 * pairs - 1, None))]
+        )
     return generate
 
 
