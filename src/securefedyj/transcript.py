@@ -159,15 +159,12 @@ class Transcript:
                 np.add.at(signs, reveal.features, 1)
         return signs
 
-    def found(self) -> Array:
-        """lambda of each feature as far as it is known: 1 where it does not vary."""
-        return np.where(self.constant(), 1.0, self.search_state().value)
-
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         p = self.n_features
-        lmbda, constant = self.found(), self.constant()
-        beyond = at_bound(self.search_state(), self.agreement.domain.limits())
+        state, constant = self.search_state(), self.constant()
+        lmbda = np.where(constant, 1.0, state.value)
+        beyond = at_bound(state, self.agreement.domain.limits())
         n = self.counts()
         moments: dict[int, tuple[int, int]] = {}
         for reveal in self.reveals:
