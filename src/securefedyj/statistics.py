@@ -83,11 +83,11 @@ class SiloStatistics:
         self._first: Index = np.searchsorted(
             self._feature[self._order], np.arange(self.n_features + 1)
         )
-        self._phi = self._phi_digits()
+        self._phi = wide.from_digits(self._phi_digits(), 31, 2)
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
-        return wide.from_digits(self._phi[:, features], 31, limbs)
+        return wide.resize(self._phi[:, features], limbs)
 
     def _phi_digits(self) -> Integers:
         """S_phi of all features in two digits of 31 bits, which leaves room for 2^31 values."""
