@@ -117,20 +117,16 @@ class SiloStatistics:
                 for side in sides.values():
                     side.carry()
             sides[group.sign].add(group)
-        positive, negative = sides[+1].total(), sides[-1].total()
-        # On the negative side y = -Y.
-        sums = (
-            positive.y - negative.y,
-            positive.d + negative.d,
-            positive.yy + negative.yy,
-            positive.yd - negative.yd,
-        )
+        total = _Totals(len(feature), *_heights(plan))
+        for sign, side in sides.items():
+            side.add_to(total, sign)
         # One conversion of all four, side by side: many small ones would cost more.
-        digits = np.zeros((max(map(len, sums)), len(sums), len(feature)), dtype=np.int64)
-        for k, part in enumerate(sums):
+        parts = total.parts()
+        digits = np.zeros((max(map(len, parts)), len(parts), len(feature)), dtype=np.int64)
+        for k, part in enumerate(parts):
             digits[: len(part), k] = part
         joined = wide.from_digits(digits.reshape(len(digits), -1), _DIGIT, limbs)
-        return Sums(*np.split(joined, len(sums), axis=1))
+        return Sums(*np.split(joined, len(parts), axis=1))
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
@@ -213,8 +209,11 @@ class _Totals:
         ):
             total[low : low + len(part), slice(None) if everywhere else pair] += part
 
+    def parts(self) -> tuple[Integers, Integers, Integers, Integers]:
+        return self.y, self.d, self.yy, self.yd
+
     def carry(self) -> None:
-        for digits in (self.y, self.d, self.yy, self.yd):
+        for digits in self.parts():
             _carry(digits)
 
 
@@ -222,13 +221,8 @@ class _Side:
     """The sums of one side of each pair: of plain values, and of residuals beside a constant."""
 
     def __init__(self, u: Array, plan: Plan) -> None:
-        self._u, self._grid = u, plan.grid
-        # The constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side take grid + 3 bits.
-        self._heights = tuple(
-            int(_digits(np.maximum(np.maximum(a, b), plan.grid + 3)).max())
-            for a, b in list(zip(plan.positive, plan.negative, strict=True))[:2]
-        )
-        self._plain = _Totals(len(u), *self._heights)
+        self._u, self._plan = u, plan
+        self._plain: _Totals | None = None
         self._residual: _Totals | None = None
         self._count = np.zeros(len(u), np.int64)  # of the residuals
 
@@ -238,44 +232,55 @@ class _Side:
         columns = group.shelf.shape[1]
         scratch = np.empty((1 + ny + nd) * max(columns, _BLOCK))
         gram = np.empty((len(group.pair), 1 + ny, 1 + ny + nd))
-        near_gram = np.zeros_like(gram) if group.kind == _DECAYING else None
         for block in _pieces(len(group.pair), max(1, _BLOCK // columns)):
-            L, u = group.shelf[group.place[block]], group.u[block, None]
+            L, u, grid = group.shelf[group.place[block]], group.u[block, None], group.grid[block]
             y, d = _RESIDUALS[group.kind](L, u)
-            if near_gram is not None:
-                # The values near L = 0, if any, are the first ones, and are plain.
-                near = _count_near(L, u)
-                self._count[group.pair[block]] += columns - near
-                width = int(near.max())
-                chosen = np.arange(width) < near[:, None]
-                y[:, :width] *= ~chosen
-                d[:, :width] *= ~chosen
-                L = L[:, :width] * chosen
-                if L.any():
-                    near_gram[block] = _gram(
-                        *_near_one(L, u), group.grid[block], group.digits, scratch
+            if group.kind == _DECAYING:
+                pair = group.pair[block]
+                self._count[pair] += columns
+                # The values near L = 0 are the first ones of a row, and are plain.
+                rows = np.flatnonzero(np.abs(u[:, 0]) * L[:, 0] <= _SMALL)
+                if len(rows):
+                    near = _near(L[rows], u[rows])
+                    width = near.shape[1]
+                    self._count[pair[rows]] -= np.count_nonzero(near, axis=1)
+                    y[rows, :width] *= ~near
+                    d[rows, :width] *= ~near
+                    plain = _near_one(L[rows, :width] * near, u[rows])
+                    self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+                    self._plain.add(
+                        _gram(*plain, grid[rows], group.digits, scratch), pair[rows], group.digits
                     )
-            gram[block] = _gram(y, d, group.grid[block], group.digits, scratch)
-        if near_gram is None:
+            gram[block] = _gram(y, d, grid, group.digits, scratch)
+        if group.kind == _DECAYING:
+            self._residual = self._residual or _Totals(len(self._u), *_heights(self._plan))
+            self._residual.add(gram, group.pair, group.digits)
+        else:
+            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
             self._plain.add(gram, group.pair, group.digits)
-            return
-        self._plain.add(near_gram, group.pair, group.digits)
-        if self._residual is None:
-            self._residual = _Totals(len(self._u), *self._heights)
-        self._residual.add(gram, group.pair, group.digits)
 
     def carry(self) -> None:
-        self._plain.carry()
-        if self._residual is not None:
-            self._residual.carry()
+        for totals in (self._plain, self._residual):
+            if totals is not None:
+                totals.carry()
 
-    def total(self) -> _Totals:
-        """The sums of all y and d, those with a constant being c_y + r_y and c_d + r_d."""
-        total, r = self._plain, self._residual
-        if r is None:
-            return total
+    def add_to(self, total: _Totals, sign: int) -> None:
+        """Add all y and d; those with a constant are c_y + r_y and c_d + r_d."""
+        if self._residual is not None:
+            self._add_constants(self._residual)
+        for totals in (self._plain, self._residual):
+            if totals is not None:
+                # On the negative side y = -Y.
+                total.y += sign * totals.y
+                total.d += totals.d
+                total.yy += totals.yy
+                total.yd += sign * totals.yd
+
+    def _add_constants(self, r: _Totals) -> None:
         inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
-        c_y, c_d = (_on_grid(constant, self._grid) for constant in (inverse, inverse * inverse))
+        c_y, c_d = (
+            _on_grid(constant, self._plan.grid) for constant in (inverse, inverse * inverse)
+        )
         n_c_y = self._count * c_y
         _carry(r.y)
         twice = 2 * r.y
@@ -287,20 +292,25 @@ class _Side:
         _add_product(r.yd, c_y, r.d)
         _add_product(r.yd, c_d, r.y)
         r.y[: len(c_y)] += n_c_y
-        for part, residual in zip(
-            (total.y, total.d, total.yy, total.yd), (r.y, r.d, r.yy, r.yd), strict=True
-        ):
-            part += residual
-        return total
 
 
-def _count_near(L: Array, u: Array) -> Integers:
-    """How many values of each row have |u| L <= _SMALL; they are its first ones."""
+def _heights(plan: Plan) -> tuple[int, int]:
+    """How many digits y and d take, and the constants 1/|u| <= 2 and 1/u^2 <= 4."""
+    y_bits, d_bits = (
+        max(positive.max(), negative.max(), plan.grid.max() + 3)
+        for positive, negative in zip(plan.positive[:2], plan.negative[:2], strict=True)
+    )
+    ny, nd = _digits(np.array([y_bits, d_bits])).tolist()
+    return ny, nd
+
+
+def _near(L: Array, u: Array) -> NDArray[np.bool_]:
+    """Which of the first values of each row have |u| L <= _SMALL; none of the others has."""
     slope, width = np.abs(u), 8
     while width < L.shape[1] and np.any(slope[:, 0] * L[:, width - 1] <= _SMALL):
         width *= 8
-    counts: Integers = np.count_nonzero(slope * L[:, :width] <= _SMALL, axis=1)
-    return counts
+    chosen: NDArray[np.bool_] = slope * L[:, :width] <= _SMALL
+    return chosen
 
 
 def _gram(
