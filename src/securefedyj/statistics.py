@@ -13,7 +13,7 @@ order the product adds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.elementary import Array, log1p, phi12, reduce_exponent
+from securefedyj.elementary import LN2_HIGH, LN2_LOW, Array, log1p, phi12, reduce_exponent
 from securefedyj.limbs import Limbs
 from securefedyj.plan import Domain, Integers, Plan, decaying, near_one
 
@@ -37,6 +37,8 @@ _ROWS_BEFORE_CARRY = 4
 
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
 _SMALL = 2.0**-6
+# The exponent of 2^-1023 is that of zero: `reduce_exponent` makes 0 of e^-_GONE.
+_GONE = 1023 * (LN2_HIGH + LN2_LOW)
 
 
 class OutOfBounds(ValueError):
@@ -181,6 +183,51 @@ class _Group(NamedTuple):
     grid: Integers
     digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
 
+    def blocks(self) -> Iterator[tuple[Array, Array, Integers]]:
+        """L, u and the grid of some rows at a time."""
+        for block in _pieces(len(self.pair), max(1, _BLOCK // self.shelf.shape[1])):
+            yield self.shelf[self.place[block]], self.u[block, None], self.grid[block]
+
+    def gram(self, residuals: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
+        """Sums of the digits of y and d and of their products, for each row.
+
+        Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
+        """
+        ny, nd, _ = self.digits
+        gram = np.empty((len(self.pair), 1 + ny, 1 + ny + nd))
+        scratch = np.empty((1 + ny + nd) * max(self.shelf.shape[1], _BLOCK))
+        first = 0
+        for L, u, grid in self.blocks():
+            y, d = residuals(L, u)
+            shape = (1 + ny + nd, *L.shape)
+            parts = scratch[: math.prod(shape)].reshape(shape)
+            parts[0] = 1.0
+            _split(y, grid, parts[1 : 1 + ny])
+            _split(d, grid, parts[1 + ny :])
+            last = first + len(L)
+            np.matmul(
+                parts[: 1 + ny].transpose(1, 0, 2), parts.transpose(1, 2, 0), out=gram[first:last]
+            )
+            first = last
+        return gram
+
+    def near(self) -> _Group:
+        """The rows that have values near L = 0, and of them the first columns, where these are."""
+        slope = np.abs(self.u)
+        rows = np.flatnonzero(slope * self.shelf[self.place, 0] <= _SMALL)
+        place, slope, width = self.place[rows], slope[rows], 8
+        while width < self.shelf.shape[1] and np.any(
+            slope * self.shelf[place, width - 1] <= _SMALL
+        ):
+            width *= 8
+        return self._replace(
+            pair=self.pair[rows],
+            shelf=self.shelf[:, :width],
+            place=place,
+            u=self.u[rows],
+            grid=self.grid[rows],
+        )
+
 
 class _Totals:
     """Sums over rows of each pair, as digits of 22 bits: arrays (digits, pairs), lowest first."""
@@ -228,36 +275,21 @@ class _Side:
 
     def add(self, group: _Group) -> None:
         """Add a row to each of the group's pairs."""
-        ny, nd, _ = group.digits
-        columns = group.shelf.shape[1]
-        scratch = np.empty((1 + ny + nd) * max(columns, _BLOCK))
-        gram = np.empty((len(group.pair), 1 + ny, 1 + ny + nd))
-        for block in _pieces(len(group.pair), max(1, _BLOCK // columns)):
-            L, u, grid = group.shelf[group.place[block]], group.u[block, None], group.grid[block]
-            y, d = _RESIDUALS[group.kind](L, u)
-            if group.kind == _DECAYING:
-                pair = group.pair[block]
-                self._count[pair] += columns
-                # The values near L = 0 are the first ones of a row, and are plain.
-                rows = np.flatnonzero(np.abs(u[:, 0]) * L[:, 0] <= _SMALL)
-                if len(rows):
-                    near = _near(L[rows], u[rows])
-                    width = near.shape[1]
-                    self._count[pair[rows]] -= np.count_nonzero(near, axis=1)
-                    y[rows, :width] *= ~near
-                    d[rows, :width] *= ~near
-                    plain = _near_one(L[rows, :width] * near, u[rows])
-                    self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
-                    self._plain.add(
-                        _gram(*plain, grid[rows], group.digits, scratch), pair[rows], group.digits
-                    )
-            gram[block] = _gram(y, d, grid, group.digits, scratch)
-        if group.kind == _DECAYING:
-            self._residual = self._residual or _Totals(len(self._u), *_heights(self._plan))
-            self._residual.add(gram, group.pair, group.digits)
-        else:
+        gram = group.gram(_RESIDUALS[group.kind])
+        if group.kind != _DECAYING:
             self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
             self._plain.add(gram, group.pair, group.digits)
+            return
+        self._residual = self._residual or _Totals(len(self._u), *_heights(self._plan))
+        self._residual.add(gram, group.pair, group.digits)
+        self._count[group.pair] += group.shelf.shape[1]
+        near = group.near()
+        if len(near.pair):
+            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+            self._plain.add(near.gram(_decaying_near), near.pair, near.digits)
+            self._count[near.pair] -= np.concatenate(
+                [np.count_nonzero(_is_near(L, u), axis=1) for L, u, _ in near.blocks()]
+            )
 
     def carry(self) -> None:
         for totals in (self._plain, self._residual):
@@ -268,15 +300,17 @@ class _Side:
         """Add all y and d; those with a constant are c_y + r_y and c_d + r_d."""
         if self._residual is not None:
             self._add_constants(self._residual)
+        # On the negative side y = -Y.
+        add = np.add if sign > 0 else np.subtract
         for totals in (self._plain, self._residual):
             if totals is not None:
-                # On the negative side y = -Y.
-                total.y += sign * totals.y
+                add(total.y, totals.y, out=total.y)
                 total.d += totals.d
                 total.yy += totals.yy
-                total.yd += sign * totals.yd
+                add(total.yd, totals.yd, out=total.yd)
 
     def _add_constants(self, r: _Totals) -> None:
+        # Factors of products: digits of c have 22 bits, of n c 53, of r 35 and after a carry 32.
         inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
         c_y, c_d = (
             _on_grid(constant, self._plan.grid) for constant in (inverse, inverse * inverse)
@@ -304,38 +338,14 @@ def _heights(plan: Plan) -> tuple[int, int]:
     return ny, nd
 
 
-def _near(L: Array, u: Array) -> NDArray[np.bool_]:
-    """Which of the first values of each row have |u| L <= _SMALL; none of the others has."""
-    slope, width = np.abs(u), 8
-    while width < L.shape[1] and np.any(slope[:, 0] * L[:, width - 1] <= _SMALL):
-        width *= 8
-    chosen: NDArray[np.bool_] = slope * L[:, :width] <= _SMALL
-    return chosen
-
-
-def _gram(
-    y: Array, d: Array, grid: Integers, digits: tuple[int, int, int], scratch: Array
-) -> Array:
-    """Sums of the digits of y and d and of their products, for each row; uses up y and d.
-
-    Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
-    """
-    ny, nd, _ = digits
-    shape = (1 + ny + nd, *y.shape)
-    parts = scratch[: math.prod(shape)].reshape(shape)
-    parts[0] = 1.0
-    _split(y, grid, parts[1 : 1 + ny])
-    _split(d, grid, parts[1 + ny :])
-    products: Array = parts[: 1 + ny].transpose(1, 0, 2) @ parts.transpose(1, 2, 0)
-    return products
-
-
 def _carry(digits: Integers) -> None:
-    """Leave 22 bits in each digit but the highest."""
-    for low, high in pairwise(digits):
-        carry = low >> _DIGIT
-        high += carry
-        low -= carry << _DIGIT
+    """Move what is beyond 22 bits of a digit to the next one, which makes room in all of them.
+
+    Not as far as it goes: digits of 2^b may have 2^22 + 2^(b-22) afterwards.
+    """
+    carry = digits[:-1] >> _DIGIT
+    digits[:-1] -= carry << _DIGIT
+    digits[1:] += carry
 
 
 def _add_product(total: Integers, a: Integers, b: Integers) -> None:
@@ -383,7 +393,13 @@ def _general(L: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
-    """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits."""
+    """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits.
+
+    Nothing of values near L = 0, which cannot be told from each other by it; uses up L.
+    """
+    rows = np.flatnonzero(_is_near(L[:, :1], u))
+    if len(rows):
+        L[rows] = np.where(_is_near(L[rows], u[rows]), _GONE / np.abs(u[rows]), L[rows])
     power, r = reduce_exponent(u * L)
     phi1, _ = phi12(r)
     phi1 *= r
@@ -392,6 +408,16 @@ def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
     inverse = 1 / u
     phi1 *= inverse
     return phi1, phi1 * (L - inverse)
+
+
+def _decaying_near(L: Array, u: Array) -> tuple[Array, Array]:
+    """y and d themselves of the values near L = 0, and nothing of the others."""
+    return _near_one(L * _is_near(L, u), u)
+
+
+def _is_near(L: Array, u: Array) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(u) * L <= _SMALL
+    return near
 
 
 _NEAR_ONE, _GENERAL, _DECAYING = range(3)
