@@ -191,17 +191,21 @@ def _halves(a: Limbs) -> Limbs:
 def _schoolbook(products: Sequence[tuple[Sequence[tuple[int, Limbs | np.uint64]], Limbs]]) -> Limbs:
     """Return the sum of digit * 2^(32 i) * other over all rows (i, digit), modulo 2^(32 digits).
 
-    Carries are delayed: a column gathers at most two 32-bit halves for each row, which
-    fits 64 bits for any number of rows below 2^31. Only columns below the modulus are formed.
+    Carries are delayed: each column gathers the high halves of its products, and the products
+    themselves modulo 2^64. From these follows the sum of the low halves, which is below 2^64 for
+    any number of rows below 2^31. Only columns below the modulus are formed.
     """
-    columns = np.zeros_like(products[0][1])
+    columns, high = np.zeros_like(products[0][1]), np.zeros_like(products[0][1])
+    scratch = np.empty_like(columns)
     digits = len(columns)
-    scratch, part = np.empty_like(columns), np.empty_like(columns)
     for rows, other in products:
         for i, digit in rows:
-            wide = np.multiply(other[: digits - i], digit, out=scratch[i:])
-            columns[i:] += np.bitwise_and(wide, _LOW_HALF, out=part[i:])
-            columns[i + 1 :] += np.right_shift(wide[:-1], _HALF, out=part[i + 1 :])
+            product = np.multiply(other[: digits - i], digit, out=scratch[i:])
+            columns[i:] += product
+            product >>= _HALF
+            high[i:] += product
+    columns -= high << _HALF
+    columns[1:] += high[:-1]
     return _propagate(columns)
 
 
