@@ -33,7 +33,6 @@ _PAIRS = 4096  # pairs of a feature and a lambda at once
 # What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
 _ROWS_BEFORE_CARRY = 4
 
-
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
 _SMALL = 2.0**-6
 # The exponent of 2^-1023 is that of zero: `reduce_exponent` makes 0 of e^-_GONE.
@@ -137,14 +136,9 @@ class SiloStatistics:
             np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
         ]
         sign = self._sign[row]
-        u, L_max, grid = (
-            np.where(sign > 0, positive[pair], negative[pair])
-            for positive, negative in (
-                (lmbda, 2 - lmbda),
-                (self._domain.L_positive[feature], self._domain.L_negative[feature]),
-                (plan.grid, plan.grid),
-            )
-        )
+        domain = self._domain.take(feature[pair])
+        u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
+        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
             for a, b in zip(plan.positive, plan.negative, strict=True)
@@ -166,7 +160,7 @@ class SiloStatistics:
                 self._shelves[shelf],
                 self._place[row[members]],
                 u[members],
-                grid[members] - _DIGIT * skip,
+                plan.grid[pair[members]] - _DIGIT * skip,
                 (ny, nd, skip),
             )
 
@@ -237,7 +231,7 @@ class _Totals:
         self.y, self.d, self.yy, self.yd = (np.zeros((h, pairs), np.int64) for h in heights)
 
     def add(self, gram: Array, pair: Index, digits: tuple[int, int, int]) -> None:
-        """Add the sums of `_gram` of one row of each of these pairs."""
+        """Add the products of `_Group.gram`: one row of each of these pairs."""
         ny, nd, skip = digits
         products = np.ascontiguousarray(gram.astype(np.int64).transpose(1, 2, 0))
         yy = np.zeros((2 * ny - 1, len(pair)), np.int64)
