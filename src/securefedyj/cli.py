@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj import __version__
-from securefedyj.cli_network import add_commands
+from securefedyj.cli_network import add_commands, add_missing
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -174,7 +174,7 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "--output", type=Path, required=True, metavar="OUT", help="the new table, same format"
     )
     parser.add_argument("--inverse", action="store_true", help="undo the transformation")
-    _add_missing(parser)
+    add_missing(parser)
     parser.set_defaults(run=_run_transform)
 
 
@@ -234,7 +234,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FILE",
         help="the page (default: %(default)s)",
     )
-    _add_missing(parser)
+    add_missing(parser)
     parser.set_defaults(run=_run_report)
 
 
@@ -259,14 +259,3 @@ def _run_report(options: argparse.Namespace) -> int:
     report.write(options.output, transcript, values, cost, max(options.plots, 0))
     print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK
-
-
-def _add_missing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--missing",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
-        'null; for example --missing "?" or --missing=-999',
-    )

@@ -22,16 +22,18 @@ from securefedyj.consortium import (
     Member,
 )
 from securefedyj.files import write_atomically
-from securefedyj.identity import Identity, fingerprint, keygen
+from securefedyj.identity import Identity, check_private, fingerprint, keygen
 
 if TYPE_CHECKING:
-    from securefedyj.runtime.network import Progress
+    from securefedyj import report
+    from securefedyj.runtime.network import Cost, Progress
     from securefedyj.transcript import Transcript
+    from securefedyj.yeojohnson import Array
 
 Commands = Any  # argparse's own type for this is private
 
 OK, FAILED = 0, 1
-_PORT = 7443
+_DELAY_MS, _MBIT = 20.0, 100.0  # a line that plans assume
 
 
 def add_commands(commands: Commands) -> None:
@@ -52,6 +54,17 @@ def _command(commands: Commands, name: str, summary: str, example: str) -> argpa
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
+
+
+def add_missing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
+        'null; for example --missing "?" or --missing=-999',
+    )
 
 
 def _add_keygen(commands: Commands) -> None:
@@ -204,6 +217,7 @@ def _add_check(commands: Commands) -> None:
         help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
         "else",
     )
+    add_missing(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=_run_check)
 
@@ -235,7 +249,8 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
 
     domain = consortium.agreement().domain
     names = [feature.name for feature in consortium.features]
-    findings = tables.check_table(options.data, names, domain.lower, domain.upper)
+    missing = (*tables.MISSING, *options.missing)
+    findings = tables.check_table(options.data, names, domain.lower, domain.upper, missing)
     stops = any(finding.stops for finding in findings)
     if options.json:
         print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
@@ -258,9 +273,9 @@ def _add_plan(commands: Commands) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
     parser.add_argument("--rows", type=int, default=10_000, help="of each silo (%(default)s)")
     parser.add_argument(
-        "--delay-ms", type=float, default=20.0, help="from party to party (%(default)s)"
+        "--delay-ms", type=float, default=_DELAY_MS, help="from party to party (%(default)s)"
     )
-    parser.add_argument("--mbit", type=float, default=100.0, help="per second (%(default)s)")
+    parser.add_argument("--mbit", type=float, default=_MBIT, help="per second (%(default)s)")
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=_run_plan)
 
@@ -300,16 +315,15 @@ def _add_hub(commands: Commands) -> None:
         commands,
         "hub",
         "relay between the parties; the hub can read nothing",
-        "securefedyj hub consortium.toml --certificate hub.pem --key hub.key --listen 0.0.0.0:7443",
+        "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="agreed files")
     parser.add_argument("--certificate", type=Path, required=True, help="the hub's, as in FILE")
     parser.add_argument("--key", type=Path, required=True, help="of the certificate")
     parser.add_argument(
         "--listen",
-        default=f"0.0.0.0:{_PORT}",
         metavar="HOST:PORT",
-        help="where to listen (default: %(default)s)",
+        help="where to listen (default: on all interfaces, at the port of the hub in FILE)",
     )
     parser.set_defaults(run=_run_hub)
 
@@ -317,19 +331,27 @@ def _add_hub(commands: Commands) -> None:
 def _run_hub(options: argparse.Namespace) -> int:
     from securefedyj.runtime.hub import serve
 
-    host, _, port = options.listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"--listen must be HOST:PORT, not {options.listen!r}.")
     consortia = [Consortium.read(path) for path in options.files]
+    ports = sorted({consortium.hub.port for consortium in consortia})
+    if options.listen is None and len(ports) > 1:
+        raise ValueError(
+            f"The files name several ports of the hub ({', '.join(map(str, ports))}); choose one "
+            f"with --listen, such as --listen 0.0.0.0:{ports[0]}."
+        )
+    listen = options.listen or f"0.0.0.0:{ports[0]}"
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"--listen must be HOST:PORT, not {listen!r}.")
     identity = _identity(options)
     asyncio.run(serve(consortia, identity, host.strip("[]"), int(port)))
     return OK
 
 
 def _identity(options: argparse.Namespace) -> Identity:
-    for path in (options.key, options.certificate):
-        open(path, "rb").close()  # an error that names the file, where TLS would not
-    return Identity(options.key, options.certificate)
+    identity = Identity(options.key, options.certificate)
+    open(identity.certificate, "rb").close()  # an error that names the file, where TLS would not
+    check_private(identity.key)
+    return identity
 
 
 def _add_join(commands: Commands) -> None:
@@ -344,13 +366,14 @@ def _add_join(commands: Commands) -> None:
     parser.add_argument("--key", type=Path, required=True, help="of the certificate")
     parser.add_argument("--certificate", type=Path, required=True, help="ours, as in FILE")
     parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
+    add_missing(parser)
     parser.add_argument(
         "--output",
         type=Path,
         required=True,
         metavar="FOLDER",
-        help="for transcript.jsonl and parameters.json; to go on after an interruption, give the "
-        "same folder again",
+        help="for parameters.json, transcript.jsonl, report.html and cost.json; to go on after an "
+        "interruption, give the same folder again",
     )
     parser.add_argument(
         "--timeout", type=float, default=60.0, help="seconds of silence (default: %(default)g)"
@@ -367,8 +390,7 @@ def _add_join(commands: Commands) -> None:
 
 def _run_join(options: argparse.Namespace) -> int:
     from securefedyj import tables
-    from securefedyj.runtime.network import Settings
-    from securefedyj.statistics import SiloStatistics
+    from securefedyj.runtime.network import Settings, TimedStatistics
 
     if not (options.timeout > 0 and options.wait > 0):
         raise ValueError("--timeout and --wait must be positive.")
@@ -381,13 +403,18 @@ def _run_join(options: argparse.Namespace) -> int:
             f"{party.name!r} is a {party.role}: it must join "
             + ("with --data." if party.role == "silo" else "without --data.")
         )
-    silo = None
+    table = silo = None
     if options.data is not None:
-        table = tables.read_table(options.data, agreement.features)
-        silo = SiloStatistics(table, agreement.domain, list(agreement.features))
+        missing = (*tables.MISSING, *options.missing)
+        table = tables.read_table(options.data, agreement.features, missing)
+        silo = TimedStatistics(table, agreement.domain, list(agreement.features))
     options.output.mkdir(parents=True, exist_ok=True)
     display = _Display()
     written: dict[str, Path] = {}
+
+    def done(transcript: Transcript, cost: Cost | None) -> None:
+        written.update(_write_results(transcript, cost, party.name, options.output))
+
     settings = Settings(
         consortium,
         party.name,
@@ -397,19 +424,25 @@ def _run_join(options: argparse.Namespace) -> int:
         options.wait,
         display.say,
         display.progress,
-        lambda transcript: written.update(_write_results(transcript, options.output)),
+        done,
     )
     try:
-        asyncio.run(_until_signal(settings, silo))
+        transcript = asyncio.run(_until_signal(settings, silo))
     finally:
         display.end()
+    failed = _write_report(consortium, transcript, table, options.output)
+    if not failed:
+        written["report"] = options.output / "report.html"
     if options.json:
         print(
             json.dumps({"party": party.name, **{name: str(path) for name, path in written.items()}})
         )
     else:
-        print(f"Done. Wrote {' and '.join(str(path) for path in written.values())}")
-    return OK
+        names = ", ".join(path.name for path in written.values())
+        print(f"Done. In {options.output}: {names}")
+    if failed:
+        print(f"securefedyj: {failed}", file=sys.stderr)
+    return FAILED if failed else OK
 
 
 async def _until_signal(settings: Any, silo: Any) -> Transcript:
@@ -426,15 +459,57 @@ async def _until_signal(settings: Any, silo: Any) -> Transcript:
         raise KeyboardInterrupt from None
 
 
-def _write_results(transcript: Transcript, folder: Path) -> dict[str, Path]:
-    """Write what everybody may know; each file appears complete or not at all."""
+def _write_results(
+    transcript: Transcript, cost: Cost | None, party: str, folder: Path
+) -> dict[str, Path]:
+    """Write what everybody may know, and our cost; each file appears complete or not at all."""
     from securefedyj import parameters
     from securefedyj.runtime.state import to_text
 
-    paths = {"transcript": folder / "transcript.jsonl", "parameters": folder / "parameters.json"}
-    write_atomically(paths["transcript"], to_text(transcript).encode())
+    paths = {"parameters": folder / "parameters.json", "transcript": folder / "transcript.jsonl"}
     parameters.save(transcript, paths["parameters"])
+    write_atomically(paths["transcript"], to_text(transcript).encode())
+    if cost is not None:
+        paths["cost"] = folder / "cost.json"
+        content = {"party": party} | cost._asdict()
+        write_atomically(paths["cost"], (json.dumps(content, indent=2) + "\n").encode())
     return paths
+
+
+def _write_report(
+    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+) -> str:
+    """Write report.html; return why that failed, if it did: the result is more than its report."""
+    from securefedyj import report
+
+    try:
+        cost = {f"plan for {_DELAY_MS:g} ms, {_MBIT:g} Mbit/s": _planned(consortium, transcript)}
+        if (folder / "cost.json").exists():
+            cost["this run"] = report.read_cost(folder / "cost.json")
+        report.write(folder / "report.html", transcript, table, cost)
+    except Exception as error:
+        return (
+            f"The report could not be written ({error or type(error).__name__}); the result is in "
+            f"{folder}. Try again with `securefedyj report`."
+        )
+    return ""
+
+
+def _planned(consortium: Consortium, transcript: Transcript) -> report.Cost:
+    """What `plan` would have said, had it known the number of rows."""
+    from securefedyj import report
+    from securefedyj.forecast import forecast
+
+    silos = sum(party.role == "silo" for party in consortium.parties)
+    outlook = forecast(
+        consortium,
+        rows=max(1, int(transcript.counts().max()) // silos),
+        delay=_DELAY_MS / 1e3,
+        bytes_per_second=_MBIT * 1e6 / 8,
+        levels=[consortium.levels_per_exchange],
+    )
+    (plan,) = outlook.forecasts
+    return report.Cost(plan.rounds, {}, round(1e6 * plan.megabytes), plan.seconds)
 
 
 class _Display:

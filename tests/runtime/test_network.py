@@ -9,6 +9,7 @@ import secrets
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 from securefedyj import limbs as wide
 from securefedyj.protocol import TooFewValues
 from securefedyj.runtime import hub as hub_module
-from securefedyj.runtime import local, network
+from securefedyj.runtime import link, local, network, tls
 from securefedyj.runtime.frames import Frame, Type
 from securefedyj.runtime.network import JoinError
 from securefedyj.statistics import SiloStatistics
@@ -56,52 +57,87 @@ def test_too_few_values_is_told_to_everybody(tmp_path):
         assert isinstance(error, TooFewValues)
 
 
-def other_file(consortium: Any) -> Any:
-    return dataclasses.replace(consortium, max_steps=13)
+async def outcomes_of_two(folder: Path, **odd: Any) -> dict[str, Any]:
+    consortium = prepare(folder)
+    async with Loopback(folder, consortium, THREE) as net:
+        await net.start_hub()
+        net.start("ana")
+        if "max_steps" in odd:
+            odd = {"consortium": dataclasses.replace(consortium, **odd)}
+        net.start("bob", **odd)
+        return await net.outcomes(10)
 
 
-@pytest.mark.parametrize(
-    ("odd", "sentence"),
-    [
-        ({"consortium": other_file}, "has another agreed file"),
-        ({"clock": lambda: time.time() + 3600}, "The clock of party"),
-    ],
-    ids=["file", "clock"],
-)
-def test_parties_that_do_not_match_get_a_sentence(tmp_path, odd, sentence):
+def test_clocks_that_are_apart_get_a_sentence(tmp_path):
+    for error in run(outcomes_of_two(tmp_path, clock=lambda: time.time() + 3600)).values():
+        assert isinstance(error, JoinError)
+        assert "The clock of party" in str(error)
+
+
+def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkeypatch):
+    """Whatever the hub says about it."""
+    monkeypatch.setattr(hub_module, "_check_same", lambda consortium, said: None)
+
+    for error in run(outcomes_of_two(tmp_path, max_steps=13)).values():
+        assert isinstance(error, JoinError)
+        assert "has another agreed file" in str(error)
+
+
+@pytest.mark.parametrize("what", ["file", "version"])
+def test_who_does_not_fit_the_hub_is_told(tmp_path, monkeypatch, what):
+    sentence = {"file": "is not the hub's: its digest begins", "version": "protocol version 999"}
+
     async def scenario() -> dict[str, Any]:
         consortium = prepare(tmp_path)
         async with Loopback(tmp_path, consortium, THREE) as net:
             await net.start_hub()
-            net.start("ana")
-            options = dict(odd)
-            if "consortium" in options:
-                options["consortium"] = options["consortium"](consortium)
-            net.start("bob", **options)
-            return await net.outcomes(10)
+            with monkeypatch.context() as patch:
+                odd = dataclasses.replace(consortium, max_steps=13 if what == "file" else 12)
+                patch.setattr(link, "VERSION", 999 if what == "version" else link.VERSION)
+                net.start("bob", consortium=odd)
+                async with asyncio.timeout(10):
+                    await asyncio.wait({net.tasks["bob"]})
+            error = net.tasks["bob"].exception()
+            assert isinstance(error, JoinError)
+            assert sentence[what] in str(error)
+            for name in THREE:
+                net.start(name)
+            return await net.outcomes()
 
-    for error in run(scenario()).values():
-        assert isinstance(error, JoinError)
-        assert sentence in str(error)
+    for transcript in run(scenario()).values():
+        assert_same_bits(transcript)
 
 
-def test_a_hub_that_does_not_know_us_is_soon_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(network, "MOST_UNWELCOME", 3)
+async def outcomes_of_strangers(folder: Path) -> dict[str, Any]:
+    """A hub that does not know ana, and that bob does not know."""
+    ours, theirs = prepare(folder / "ours"), prepare(folder / "theirs")
+    moved = dataclasses.replace(ours.hub, address=theirs.hub.address)
+    async with Loopback(folder / "theirs", theirs, THREE) as net:
+        await net.start_hub()
+        net.folder = folder / "ours"
+        net.start("ana", consortium=dataclasses.replace(ours, hub=theirs.hub))
+        net.start("bob", consortium=dataclasses.replace(ours, hub=moved))
+        return {**await net.outcomes(10), "said": net.said}
 
-    async def scenario() -> dict[str, Any]:
-        ours, theirs = prepare(tmp_path / "ours"), prepare(tmp_path / "theirs")
-        moved = dataclasses.replace(ours, hub=theirs.hub)
-        async with Loopback(tmp_path / "theirs", theirs, THREE) as net:
-            await net.start_hub()
-            net.folder = tmp_path / "ours"
-            net.start("ana", consortium=moved)
-            net.start("bob", consortium=dataclasses.replace(
-                ours, hub=dataclasses.replace(ours.hub, address=theirs.hub.address)))  # fmt: skip
-            return await net.outcomes(5)
 
-    outcomes = run(scenario())
-    assert "may not know our certificate" in str(outcomes["ana"])
+def test_who_is_unknown_is_told_at_once(tmp_path):
+    outcomes = run(outcomes_of_strangers(tmp_path))
+    assert isinstance(outcomes["ana"], JoinError)
+    assert "The hub refuses our certificate (tlsv1 alert unknown ca)" in str(outcomes["ana"])
     assert "is not the hub of the agreed file" in str(outcomes["bob"])
+    assert outcomes["said"]["ana"] == []
+
+
+def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, monkeypatch):
+    """As where the reason is lost on the way."""
+    monkeypatch.setattr(network, "MOST_UNWELCOME", 3)
+    monkeypatch.setattr(tls, "last_words", lambda error: b"")
+    outcomes = run(outcomes_of_strangers(tmp_path))
+    assert "may not know our certificate" in str(outcomes["ana"])
+
+
+def test_words_of_the_hub_cannot_control_the_terminal():
+    assert network._sentence(b"bad\x1b[2J\nnews") == "bad?[2J?news"
 
 
 def test_another_version_gets_a_sentence(tmp_path):
