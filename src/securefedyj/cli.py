@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     _add_paper(commands)
     add_commands(commands)
+    _add_example(commands)
     return parser
 
 
@@ -73,6 +74,29 @@ def _run_demo(options: argparse.Namespace) -> int:
     from securefedyj import demo  # scikit-learn's datasets take a while to import
 
     demo.run(options.output)
+    return OK
+
+
+def _add_example(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "write tables of example silos, to try a consortium with"
+    parser = commands.add_parser("example", help=summary, description=summary.capitalize() + ".")
+    parser.add_argument("--silos", type=int, default=3, help="2 to 4 (default: %(default)s)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="for NAME/patients.csv of each silo, and features.csv (default: here)",
+    )
+    parser.set_defaults(run=_run_example)
+
+
+def _run_example(options: argparse.Namespace) -> int:
+    from securefedyj import example
+
+    for path, rows in example.write(options.output, options.silos):
+        print(f"{path}: {rows} rows")
+    print(f"{options.output / 'features.csv'}: names and bounds of the columns")
     return OK
 
 

@@ -91,7 +91,7 @@ def _run_keygen(options: argparse.Namespace) -> int:
         return OK
     print(f"Key (keep it here, show it to nobody): {identity.key}")
     print(f"Certificate (send it to whoever writes the agreed file): {identity.certificate}")
-    print(f"Fingerprint (compare it by telephone): {print_}")
+    print(f"Fingerprint (compare it by telephone):\n  {print_}")
     return OK
 
 
@@ -155,7 +155,7 @@ def _run_new(options: argparse.Namespace) -> int:
         consortium.write(options.file)
     except FileExistsError:
         raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
-    print(f"Wrote {options.file}; give the same file to all. Its digest: {consortium.digest()}")
+    print(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
     return OK
 
 
@@ -235,11 +235,12 @@ def _run_check(options: argparse.Namespace) -> int:
     print(f"Consortium {consortium.name!r}, hub at {consortium.hub.address}")
     for party in consortium.parties:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
-        print(f"  {party.name:<24} {', '.join(roles):<18} {party.fingerprint}")
+        print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
     print(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
     for feature in consortium.features:
-        print(f"  {feature.name:<32} {feature.lower:>12g} to {feature.upper:<12g} {feature.unit}")
+        bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
+        print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
     return OK
 
 
