@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj import __version__
-from securefedyj.cli_network import add_commands, add_missing
+from securefedyj.cli_network import add_commands, add_missing, command
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -48,12 +48,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_example(commands)
+    add_commands(commands)
     _add_transform(commands)
     _add_report(commands)
     _add_audit(commands)
     _add_paper(commands)
-    add_commands(commands)
-    _add_example(commands)
     return parser
 
 
@@ -79,7 +79,7 @@ def _run_demo(options: argparse.Namespace) -> int:
 
 def _add_example(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     summary = "write tables of example silos, to try a consortium with"
-    parser = commands.add_parser("example", help=summary, description=summary.capitalize() + ".")
+    parser = command(commands, "example", summary, "securefedyj example --output first")
     parser.add_argument("--silos", type=int, default=3, help="2 to 4 (default: %(default)s)")
     parser.add_argument(
         "--output",
@@ -101,12 +101,13 @@ def _run_example(options: argparse.Namespace) -> int:
 
 
 def _add_audit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "check that a run revealed nothing that does not follow from its result"
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "audit",
-        help=summary,
-        description=summary.capitalize() + ", and say what was revealed to whom. "
-        "The exit code is 0 if the transcript passes and 1 if it does not.",
+        "check that a run revealed nothing that does not follow from its result",
+        "securefedyj audit result/transcript.jsonl",
+        "Say what was revealed to whom. The exit code is 0 if the transcript passes and 1 if it "
+        "does not.",
     )
     parser.add_argument(
         "transcript", type=Path, metavar="FILE", help="a transcript.jsonl that a run has written"
@@ -181,12 +182,13 @@ def _experiments(module: str) -> Any:
 
 
 def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "apply the transformation of a run to a table"
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "transform",
-        help=summary,
-        description=summary.capitalize() + ". The features are found by their names; "
-        "all other columns, and missing values, stay as they are.",
+        "apply the transformation of a run to a table",
+        "securefedyj transform result/parameters.json rows.csv --output gaussian.csv",
+        "The features are found by their names; all other columns, and missing values, stay as "
+        "they are.",
     )
     parser.add_argument(
         "parameters", type=Path, metavar="PARAMETERS", help="a parameters.json of a run"
@@ -231,12 +233,14 @@ def _run_transform(options: argparse.Namespace) -> int:
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "write a page about a run: its result, what it revealed, and plots of your own data"
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "report",
-        help=summary,
-        description=summary.capitalize() + ". With --data the page shows your own rows and "
-        "should stay in your organization; nothing is sent.",
+        "write a page about a run: its result, what it revealed, and plots of your own data",
+        "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
+        "    --cost result/cost.json --output report.html",
+        "With --data the page shows your own rows and should stay in your organization; nothing is "
+        "sent.",
     )
     parser.add_argument(
         "transcript", type=Path, metavar="TRANSCRIPT", help="a transcript.jsonl of a run"

@@ -8,6 +8,7 @@ import csv
 import json
 import signal
 import sys
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,11 +46,13 @@ def add_commands(commands: Commands) -> None:
     _add_join(commands)
 
 
-def _command(commands: Commands, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+def command(
+    commands: Commands, name: str, summary: str, example: str, more: str = ""
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {more}", 78),
         epilog="example:\n  " + example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -68,7 +71,7 @@ def add_missing(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_keygen(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "keygen",
         "make a key and a certificate for a party, or for the hub",
@@ -96,40 +99,78 @@ def _run_keygen(options: argparse.Namespace) -> int:
 
 
 def _add_new(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "new",
         "write the agreed file of a consortium",
         "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
         "    --hub-certificate hub.pem --party north=north.pem --party south=south.pem \\\n"
-        "    --member coordinator=coordinator.pem --feature lactate:0:40 --feature age:0:120",
+        "    --member coordinator=coordinator.pem \\\n"
+        "    --feature lactate:0:40 --feature age:0:120",
     )
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="the file to write; not overwritten"
     )
     parser.add_argument("--name", required=True, help="of the consortium")
-    parser.add_argument("--hub", required=True, metavar="HOST:PORT")
-    parser.add_argument("--hub-certificate", required=True, type=Path, metavar="CERT.pem")
     parser.add_argument(
-        "--party", action="append", default=[], metavar="NAME=CERT.pem", help="a silo: it has data"
+        "--hub", required=True, metavar="HOST:PORT", help="where parties will reach the hub"
     )
     parser.add_argument(
-        "--member", action="append", default=[], metavar="NAME=CERT.pem", help="computes only"
+        "--hub-certificate", required=True, type=Path, metavar="CERT.pem", help="of the hub"
     )
     parser.add_argument(
-        "--feature", action="append", default=[], metavar="NAME:LOWER:UPPER", help="repeatable"
+        "--party",
+        action="append",
+        default=[],
+        metavar="NAME=CERT.pem",
+        help="a silo: it has data; once for each",
     )
     parser.add_argument(
-        "--features", type=Path, metavar="FILE.csv", help="columns name, lower, upper, unit, note"
+        "--member",
+        action="append",
+        default=[],
+        metavar="NAME=CERT.pem",
+        help="a party that computes only, such as a coordinator",
+    )
+    parser.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME:LOWER:UPPER",
+        help="a column and the bounds of its values; once for each",
+    )
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FILE.csv",
+        help="the same as a table with the columns name, lower, upper, and if you like unit, note",
     )
     parser.add_argument(
         "--committee",
         metavar="A,B,C",
         help="the three that compute (default: the members, then the first parties)",
     )
-    parser.add_argument("--max-steps", type=int, default=MAX_STEPS)
-    parser.add_argument("--levels-per-exchange", type=int, default=LEVELS_PER_EXCHANGE)
-    parser.add_argument("--minimum-values", type=int, default=MINIMUM_VALUES)
+    parser.add_argument(
+        "--max-steps",
+        type=int,
+        default=MAX_STEPS,
+        metavar="N",
+        help="of the search for lambda (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--levels-per-exchange",
+        type=int,
+        default=LEVELS_PER_EXCHANGE,
+        metavar="N",
+        help="steps that are prepared at once; `plan` recommends a number (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--minimum-values",
+        type=int,
+        default=MINIMUM_VALUES,
+        metavar="N",
+        help="with fewer values of a feature over all silos, a run stops (default: %(default)s)",
+    )
     parser.set_defaults(run=_run_new)
 
 
@@ -203,7 +244,7 @@ def _feature_of(row: dict[str, str], path: Path, line: int) -> Feature:
 
 
 def _add_check(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "check",
         "check an agreed file, or a silo's table against it",
@@ -265,18 +306,30 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
 
 
 def _add_plan(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "plan",
         "say what a run will cost, from the agreed file alone",
         "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
-    parser.add_argument("--rows", type=int, default=10_000, help="of each silo (%(default)s)")
     parser.add_argument(
-        "--delay-ms", type=float, default=_DELAY_MS, help="from party to party (%(default)s)"
+        "--rows", type=int, default=10_000, metavar="N", help="of each silo (default: %(default)s)"
     )
-    parser.add_argument("--mbit", type=float, default=_MBIT, help="per second (%(default)s)")
+    parser.add_argument(
+        "--delay-ms",
+        type=float,
+        default=_DELAY_MS,
+        metavar="MS",
+        help="milliseconds from party to party (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--mbit",
+        type=float,
+        default=_MBIT,
+        metavar="N",
+        help="Mbit per second of a party's line (default: %(default)g)",
+    )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=_run_plan)
 
@@ -312,15 +365,19 @@ def _run_plan(options: argparse.Namespace) -> int:
 
 
 def _add_hub(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "hub",
         "relay between the parties; the hub can read nothing",
         "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="agreed files")
-    parser.add_argument("--certificate", type=Path, required=True, help="the hub's, as in FILE")
-    parser.add_argument("--key", type=Path, required=True, help="of the certificate")
+    parser.add_argument(
+        "--certificate", type=Path, required=True, metavar="CERT.pem", help="the hub's, as in FILE"
+    )
+    parser.add_argument(
+        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
+    )
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -356,7 +413,7 @@ def _identity(options: argparse.Namespace) -> Identity:
 
 
 def _add_join(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "join",
         "take part in a run: as a silo with --data, as a member without",
@@ -364,8 +421,12 @@ def _add_join(commands: Commands) -> None:
         "    --data rows.csv --output result",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
-    parser.add_argument("--key", type=Path, required=True, help="of the certificate")
-    parser.add_argument("--certificate", type=Path, required=True, help="ours, as in FILE")
+    parser.add_argument(
+        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
+    )
+    parser.add_argument(
+        "--certificate", type=Path, required=True, metavar="CERT.pem", help="ours, as in FILE"
+    )
     parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
     add_missing(parser)
     parser.add_argument(
@@ -377,13 +438,18 @@ def _add_join(commands: Commands) -> None:
         "interruption, give the same folder again",
     )
     parser.add_argument(
-        "--timeout", type=float, default=60.0, help="seconds of silence (default: %(default)g)"
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="of silence, after which a party counts as lost (default: %(default)g)",
     )
     parser.add_argument(
         "--wait",
         type=float,
         default=600.0,
-        help="seconds to wait for parties to come, or to come back (default: %(default)g)",
+        metavar="SECONDS",
+        help="to wait for parties to come, or to come back (default: %(default)g)",
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=_run_join)
