@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import csv
 import json
+import shutil
 import signal
 import sys
 import textwrap
@@ -495,6 +496,7 @@ def _run_join(options: argparse.Namespace) -> int:
     )
     try:
         transcript = asyncio.run(_until_signal(settings, silo))
+        display.say("The result is here. Writing the report.")
     finally:
         display.end()
     failed = _write_report(consortium, transcript, table, options.output)
@@ -591,12 +593,14 @@ class _Display:
         print(sentence, file=sys.stderr, flush=True)
 
     def progress(self, now: Progress) -> None:
+        left = now.seconds_left
         text = (
-            f"exchange {now.exchange} of at most {now.exchanges_at_most}, "
-            f"{now.features_open} features open, {now.rounds} rounds, "
-            f"{now.bytes_sent / 1e6:.1f} MB sent, at most {now.seconds_left:.0f} s left"
+            f"exchange {now.exchange}/{now.exchanges_at_most}, {now.features_open} features open, "
+            f"{now.rounds} rounds, {now.bytes_sent / 1e6:.1f} MB sent, up to "
+            + (f"{left:.0f} s left" if left < 120 else f"{left / 60:.0f} min left")
         )
         if self._terminal:
+            text = text[: shutil.get_terminal_size().columns - 1]
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
             self._open = True
         else:

@@ -89,7 +89,7 @@ def render(
         raise ValueError("the transcript has no result: the run did not come to its end")
     audit = transcript.audit()
     sections = [
-        _heading(transcript, audit, values),
+        _heading(transcript, audit, values, bool(cost)),
         _worth_a_look(transcript, transcript.result),
         _feature_table(transcript, transcript.result),
         _feature_plots(transcript, transcript.result, values, plots),
@@ -160,7 +160,7 @@ def _read_object(path: Path | str) -> dict[str, Any]:
 # Sections
 
 
-def _heading(transcript: Transcript, audit: Audit, values: Array | None) -> str:
+def _heading(transcript: Transcript, audit: Audit, values: Array | None, with_cost: bool) -> str:
     agreement, result = transcript.agreement, transcript.result
     assert result is not None
     tiles = {
@@ -175,7 +175,7 @@ def _heading(transcript: Transcript, audit: Audit, values: Array | None) -> str:
         "<h1>One Yeo-Johnson transformation per feature, fitted together</h1>",
         f'<p class="quiet">Report of a run of securefedyj {__version__}, made from its '
         "transcript.</p>",
-        *_notices(transcript, audit, values),
+        *_notices(transcript, audit, values, with_cost),
         "<p>The parties below hold rows of the same table and may not show them to each other. "
         "Together they fitted one transformation for each feature, which makes its distribution "
         "as close to a normal one as this family of transformations can, as if all rows were in "
@@ -196,7 +196,9 @@ def _heading(transcript: Transcript, audit: Audit, values: Array | None) -> str:
     return "\n".join(parts)
 
 
-def _notices(transcript: Transcript, audit: Audit, values: Array | None) -> Iterator[str]:
+def _notices(
+    transcript: Transcript, audit: Audit, values: Array | None, with_cost: bool
+) -> Iterator[str]:
     if values is not None:
         yield _notice(
             "warn",
@@ -208,8 +210,8 @@ def _notices(transcript: Transcript, audit: Audit, values: Array | None) -> Iter
     else:
         yield _notice(
             "good",
-            "Every party knows what is on this page.",
-            "It was made from the transcript alone, without anybody's rows.",
+            "Every party knows what is on this page" + (", except the cost." * with_cost or "."),
+            "It was made from the transcript, without anybody's rows.",
         )
     if transcript.agreement.engine == "clear":
         yield _notice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import re
 import secrets
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import securefedyj
 from securefedyj import limbs as wide
 from securefedyj.protocol import TooFewValues
 from securefedyj.runtime import hub as hub_module
@@ -465,6 +467,36 @@ def test_processes_may_be_killed_and_started_again(tmp_path):
     texts = {(tmp_path / name / "transcript.jsonl").read_text() for name in FIVE}
     assert len(texts) == 1
     assert_same_bits(Transcript.read(tmp_path / "ana" / "transcript.jsonl"), max_steps=40)
+
+
+def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_path):
+    prepare(tmp_path, FIVE)
+    (tmp_path / "bob" / "report.html").mkdir(parents=True)  # nothing can be written there
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        for name in FIVE:
+            processes.start_party(name)
+        codes = codes_and_logs(processes, 60)
+        assert codes == {**dict.fromkeys(FIVE, 0), "bob": 1}
+        last = processes.log("bob").splitlines()[-1]
+    assert last.startswith("securefedyj: The report could not be written (cannot write ")
+    assert "`securefedyj report`" in last
+    for name in FIVE:
+        names = {path.name for path in (tmp_path / name).iterdir()}
+        assert names == {
+            "state.jsonl", "transcript.jsonl", "parameters.json", "cost.json", "report.html",
+        }  # fmt: skip
+        assert securefedyj.load(tmp_path / name / "parameters.json").n_features_in_ == 2
+    cost = json.loads((tmp_path / "eva" / "cost.json").read_text())
+    assert cost["party"] == "eva"
+    assert min(cost[key] for key in ("rounds", "bytes_sent", "bytes_received")) > 0
+    assert min(cost[f"seconds_{part}"] for part in ("local", "secure", "waiting")) > 0
+    silo, member = ((tmp_path / n / "report.html").read_text() for n in ("eva", "coordinator"))
+    for page in (silo, member):
+        assert "<th>plan for 20 ms, 100 Mbit/s</th><th>this run</th>" in page
+    assert f"<td>{cost['rounds']}</td>" in silo
+    assert "This page shows your own data." in silo
+    assert "Every party knows what is on this page, except the cost." in member
 
 
 def test_errors_of_join_are_one_sentence(tmp_path):

@@ -174,9 +174,10 @@ class Hub:
         try:
             self._listener = socket.create_server((host, port), family=family, backlog=64)
         except OSError as error:
+            reason = tls.described(error).partition(" (while")[0]
             raise OSError(
-                f"The hub cannot listen on {host}:{port} ({tls.described(error)}): choose another "
-                "address with --listen, or end what uses this one."
+                f"The hub cannot listen on {host}:{port} ({reason}): choose another address with "
+                "--listen, or end what uses this one."
             ) from None
         self._listener.setblocking(False)
         found = int(self._listener.getsockname()[1])
