@@ -497,9 +497,16 @@ def _run_join(options: argparse.Namespace) -> int:
     try:
         transcript = asyncio.run(_until_signal(settings, silo))
         display.say("The result is here. Writing the report.")
+        failed = _write_report(consortium, transcript, table, options.output)
+    except KeyboardInterrupt:
+        display.say(
+            f"Stopped. The result is in {options.output}; there is no new report."
+            if written
+            else "Stopped; the others are told, and wait. The same command goes on from here."
+        )
+        raise
     finally:
         display.end()
-    failed = _write_report(consortium, transcript, table, options.output)
     if not failed:
         written["report"] = options.output / "report.html"
     if options.json:

@@ -530,11 +530,11 @@ class _Participant:
         done = saved.exchanges_done(transcript)
         most = saved.exchanges_at_most(self._agreement)
         seconds = time.monotonic() - session.began
-        each = seconds / max(done - session.first_exchange, 1)
         open_ = saved.features_open(transcript)
+        left = seconds / max(done - session.first_exchange, 1) * (most - done) if open_ else 0.0
         sent = sum(session.party.bytes_sent.values())
         self._settings.progress(
-            Progress(done, most, open_, session.party.rounds, sent, seconds, each * (most - done))
+            Progress(done, most, open_, session.party.rounds, sent, seconds, left)
         )
 
     async def _take_message(self, peer: _Peer, message: Message) -> None:
