@@ -36,8 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, ValueError, Refused) as error:
-        print(f"securefedyj: {error}", file=sys.stderr)
+        print(f"securefedyj: {_sentence(error)}", file=sys.stderr)
         return FAILED
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, without the numbers that systems have for it."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -457,7 +457,6 @@ def _add_join(commands: Commands) -> None:
 
 
 def _run_join(options: argparse.Namespace) -> int:
-    from securefedyj import tables
     from securefedyj.runtime.network import Settings, TimedStatistics
 
     if not (options.timeout > 0 and options.wait > 0):
@@ -465,16 +464,9 @@ def _run_join(options: argparse.Namespace) -> int:
     consortium = Consortium.read(options.file)
     identity = _identity(options)
     party = consortium.party_with(_pem(options.certificate))
-    agreement = consortium.agreement()
-    if (party.role == "silo") != (options.data is not None):
-        raise ValueError(
-            f"{party.name!r} is a {party.role}: it must join "
-            + ("with --data." if party.role == "silo" else "without --data.")
-        )
-    table = silo = None
-    if options.data is not None:
-        missing = (*tables.MISSING, *options.missing)
-        table = tables.read_table(options.data, agreement.features, missing)
+    table, silo = _own_table(party, consortium, options), None
+    if table is not None:
+        agreement = consortium.agreement()
         silo = TimedStatistics(table, agreement.domain, list(agreement.features))
     options.output.mkdir(parents=True, exist_ok=True)
     display = _Display()
@@ -510,15 +502,28 @@ def _run_join(options: argparse.Namespace) -> int:
     if not failed:
         written["report"] = options.output / "report.html"
     if options.json:
-        print(
-            json.dumps({"party": party.name, **{name: str(path) for name, path in written.items()}})
-        )
+        paths = {name: str(path) for name, path in written.items()}
+        print(json.dumps({"party": party.name, **paths}))
     else:
-        names = ", ".join(path.name for path in written.values())
-        print(f"Done. In {options.output}: {names}")
+        print(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
     if failed:
         print(f"securefedyj: {failed}", file=sys.stderr)
     return FAILED if failed else OK
+
+
+def _own_table(party: Member, consortium: Consortium, options: argparse.Namespace) -> Array | None:
+    """The rows of a silo; a member has none."""
+    from securefedyj import tables
+
+    if (party.role == "silo") != (options.data is not None):
+        raise ValueError(
+            f"{party.name!r} is a {party.role}: it must join "
+            + ("with --data." if party.role == "silo" else "without --data.")
+        )
+    if options.data is None:
+        return None
+    names = [feature.name for feature in consortium.features]
+    return tables.read_table(options.data, names, (*tables.MISSING, *options.missing))
 
 
 async def _until_signal(settings: Any, silo: Any) -> Transcript:
