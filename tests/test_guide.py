@@ -219,3 +219,13 @@ def test_first_consortium_works_as_typed(tmp_path):
     for guide, really in zip(expected, shown, strict=True):
         said = f"In terminal {guide.terminal}:\n$ {guide.command}\n" + "\n".join(really.shown)
         assert matches(stable(guide), stable(really)), said
+
+
+def test_a_line_that_changes_is_noticed():
+    assert matches(["a", "...", "d"], ["a", "b", "c", "d"])
+    assert matches(["a", "..."], ["a"])
+    assert not matches(["a", "d"], ["a", "b", "d"])
+    assert not matches(["a", "..."], ["b"])
+    left = [Typed("t", "c", [f"exchange {n}/9, 3 features open, up to {n} s left"]) for n in (1, 2)]
+    assert stable(left[0]) == stable(left[1])
+    assert stable(left[0]) != stable(Typed("t", "c", ["exchange 1/9, 3 features shut"]))
