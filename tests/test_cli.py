@@ -17,6 +17,8 @@ from sklearn.datasets import load_breast_cancer
 import securefedyj
 from securefedyj import demo
 from securefedyj.cli import main
+from securefedyj.cli_network import _Display
+from securefedyj.runtime.network import Progress
 from securefedyj.tables import read_table
 
 
@@ -182,3 +184,17 @@ def test_example_silos_hold_the_rows_of_the_data(tmp_path, capsys):
     np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(expected, axis=0))
     assert main(["example", "--silos", "1", "--output", str(tmp_path)]) == 1
     assert one_sentence(capsys.readouterr().err)
+
+
+def test_progress_fits_the_terminal_and_nothing_is_said_twice_in_a_row(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    display = _Display()
+    display._terminal = True
+    for _ in range(3):
+        display.say("Trying again.")
+    display.progress(Progress(123, 456, 1000, 4321, 10**9, 1e4, 1e4))
+    display.say("Trying again.")
+    first, shown, last, _ = capsys.readouterr().err.split("\n")
+    assert first == last == "Trying again."
+    assert shown.startswith("\r\x1b[Kexchange 123/456, 1000 features open, 4321 rounds, 1000.0")
+    assert len(shown.removeprefix("\r\x1b[K")) == 59

@@ -599,12 +599,16 @@ class _Display:
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._open = False
+        self._last = ""
 
     def say(self, sentence: str) -> None:
-        self.end()
-        print(sentence, file=sys.stderr, flush=True)
+        if sentence != self._last:  # such as that the hub cannot be reached, again and again
+            self.end()
+            print(sentence, file=sys.stderr, flush=True)
+        self._last = sentence
 
     def progress(self, now: Progress) -> None:
+        self._last = ""
         left = now.seconds_left
         text = (
             f"exchange {now.exchange}/{now.exchanges_at_most}, {now.features_open} features open, "

@@ -660,7 +660,8 @@ class _Participant:
                 self._settings.say(f"The result is here; {late} did not confirm to have it, too.")
                 return True
             raise JoinError(self._gave_up(missing, wait))
-        if missing and missing != self._missed and now - self._waiting_since > _TICK:
+        news = missing and missing != self._missed and self._link is not None
+        if news and now - self._waiting_since > _TICK:
             here = "" if self._outcome is None else "The result is here. "
             self._settings.say(f"{here}Waiting for {missing}, up to {wait:g} seconds.")
             self._missed = missing
