@@ -284,18 +284,6 @@ def test_rows_that_change_between_restarts_are_noticed(tmp_path):
     assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
 
 
-def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
-    """So that who has joined with a wrong file can use the same command with the right one."""
-    agreement = prepare(tmp_path).agreement()
-    other = dataclasses.replace(agreement, max_steps=13)
-    (tmp_path / FILE).write_text(to_text(Transcript(other)))
-    assert State(tmp_path, agreement).transcript.agreement.max_steps == 12
-    revealed = Counts(np.arange(2), np.array([60, 60]))
-    (tmp_path / FILE).write_text(to_text(Transcript(other, [revealed])))
-    with pytest.raises(StateError, match="from a run with another agreed file"):
-        State(tmp_path, agreement)
-
-
 def tampered(body: bytes, how: str) -> list[bytes]:
     if how == "flip":
         place = secrets.randbelow(len(body))
@@ -433,6 +421,18 @@ def test_nothing_but_public_data_is_on_disk(tmp_path):
     transcript = next(iter(outcomes.values()))
     assert all(file == written[0] for file in written[:5])
     assert_same_bits(transcript)
+
+
+def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
+    """So that who has joined with a wrong file can use the same command with the right one."""
+    agreement = prepare(tmp_path).agreement()
+    other = dataclasses.replace(agreement, max_steps=13)
+    (tmp_path / FILE).write_text(to_text(Transcript(other)))
+    assert State(tmp_path, agreement).transcript.agreement.max_steps == 12
+    revealed = Counts(np.arange(2), np.array([60, 60]))
+    (tmp_path / FILE).write_text(to_text(Transcript(other, [revealed])))
+    with pytest.raises(StateError, match="from a run with another agreed file"):
+        State(tmp_path, agreement)
 
 
 def codes_and_logs(processes: local.Processes, timeout: float) -> dict[str, int]:

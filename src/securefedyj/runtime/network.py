@@ -184,6 +184,12 @@ class _Session:
     first_exchange: int = 0
 
 
+def _sentence(body: bytes) -> str:
+    """Words of the hub for the user's terminal: one line, and nothing that controls it."""
+    text = body.decode(errors="replace")[:1000]
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 async def participate(settings: Settings, silo: SiloStatistics | None) -> Transcript:
     """Take part until the result is there; every party returns the same transcript.
 
@@ -221,6 +227,7 @@ class _Participant:
             )
             for name in names
         }
+        self._cost = Cost(0, 0, 0, 0.0, 0.0, 0.0)
         self._link: Link | None = None
         self._session: _Session | None = None
         self._mine: dict[str, Any] | None = None
@@ -232,7 +239,6 @@ class _Participant:
         self._looked = 0.0  # when silence and patience were last looked at
         self._faults = self._attempts = self._unwelcome = 0
         self._progressed = False
-        self._cost = Cost(0, 0, 0, 0.0, 0.0, 0.0)
 
     async def run(self) -> Transcript:
         if self._state.complete:
@@ -552,11 +558,10 @@ class _Participant:
 
     async def _compute(self, step: Callable[..., list[Message]], *arguments: Message) -> None:
         """Let the party compute, in a thread so that signs of life go on; send what it says."""
-        session = self._session
+        session, start = self._session, time.monotonic()
         if session is None or session.party is None or session.party.done:
             return
         party = session.party
-        start = time.monotonic()
         outgoing = await asyncio.to_thread(step, *arguments)
         self._idle_since = time.monotonic()
         session.computing += self._idle_since - start
@@ -682,12 +687,6 @@ class _Participant:
             what = "No session could be brought to progress"
         kept = f" after exchange {done}; the same command goes on from there" if done else ""
         return f"{what} within {wait:g} seconds: stopped{kept}."
-
-
-def _sentence(body: bytes) -> str:
-    """Words of the hub for the user's terminal: one line, and nothing that controls it."""
-    text = body.decode(errors="replace")[:1000]
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _session_of(readies: list[dict[str, Any]]) -> tuple[bytes, int]:

@@ -30,12 +30,13 @@ class State:
             found = Transcript.read(self.path)
         except (TranscriptError, UnicodeDecodeError) as error:
             raise StateError(f"{self.path}: {error}. Choose another --output.") from None
-        if found.agreement.to_bytes() == agreement.to_bytes():
-            self.transcript = found
-        elif found.reveals:
+        if found.agreement.to_bytes() != agreement.to_bytes():
+            if not found.reveals:
+                return
             raise StateError(
                 f"{self.path} is from a run with another agreed file; choose another --output."
             )
+        self.transcript = found
 
     @property
     def complete(self) -> bool:
