@@ -193,9 +193,10 @@ def stable(step: Typed) -> list[str]:
             continue
         line = re.sub(r"[0-9a-f]{64}", "HEX", line)
         if re.search(
-            r"exchange \d|Recommended|^\^?C?\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$", line
+            r"exchange \d|Recommended|Rings of |^\^?C?\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
+            line,
         ):
-            line = re.sub(r"[\d.]+", "0", re.sub(r"(?<=sent, up to ).* left", "", line))
+            line = re.sub(r"[\d.]+(, [\d.]+)*", "0", re.sub(r"(?<=sent, up to ).* left", "", line))
             line = re.sub(" +", " ", line)
         lines.append(line)
     return sorted(lines) if step.command.startswith("securefedyj hub ") else lines
