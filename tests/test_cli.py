@@ -12,10 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 import securefedyj
 from securefedyj import demo
 from securefedyj.cli import main
+from securefedyj.cli_network import _Display
+from securefedyj.runtime.network import Progress
+from securefedyj.tables import read_table
 
 
 class Shown(NamedTuple):
@@ -50,6 +54,18 @@ def test_version_is_that_of_the_package(capsys):
 def test_help_lists_the_commands(capsys):
     assert exit_code_of("--help") == 0
     assert "demo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["example", "keygen", "new", "check", "plan", "hub", "join", "transform", "report", "audit"],
+)
+def test_help_has_an_example_and_fits_80_columns(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert exit_code_of(command, "--help") == 0
+    text = capsys.readouterr().out
+    assert f"example:\n  securefedyj {command} " in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_help_of_the_demo_names_its_default_folder(capsys):
@@ -157,3 +173,28 @@ def test_interrupt_ends_with_130_and_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr(demo, "run", interrupted)
     assert main(["demo"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_example_silos_hold_the_rows_of_the_data(tmp_path, capsys):
+    assert main(["example", "--silos", "4", "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count(" rows\n") == 4
+    tables = [read_table(path) for path in tmp_path.glob("*/patients.csv")]
+    rows = np.concatenate(tables)
+    expected = load_breast_cancer().data
+    np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(expected, axis=0))
+    assert main(["example", "--silos", "1", "--output", str(tmp_path)]) == 1
+    assert one_sentence(capsys.readouterr().err)
+
+
+def test_progress_fits_the_terminal_and_nothing_is_said_twice_in_a_row(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    display = _Display()
+    display._terminal = True
+    for _ in range(3):
+        display.say("Trying again.")
+    display.progress(Progress(123, 456, 1000, 4321, 10**9, 1e4, 1e4))
+    display.say("Trying again.")
+    first, shown, last, _ = capsys.readouterr().err.split("\n")
+    assert first == last == "Trying again."
+    assert shown.startswith("\r\x1b[Kexchange 123/456, 1000 features open, 4321 rounds, 1000.0")
+    assert len(shown.removeprefix("\r\x1b[K")) == 59

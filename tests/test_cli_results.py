@@ -130,4 +130,5 @@ def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
     errors = capsys.readouterr().err
     assert errors.count("\n") == 3
     assert "it is a folder" in errors
+    assert f"securefedyj: {folder / 'none.jsonl'}: No such file or directory\n" in errors
     assert list(tmp_path.iterdir()) == []

@@ -5,11 +5,14 @@ import os
 import ssl
 import stat
 
+import numpy as np
 import pytest
 from cryptography import x509
 
 from securefedyj.cli import main
+from securefedyj.consortium import Feature
 from securefedyj.identity import fingerprint, keygen
+from securefedyj.runtime import local
 
 
 def test_key_is_readable_by_its_owner_alone_whatever_the_umask(tmp_path):
@@ -48,3 +51,19 @@ def test_names_that_would_not_survive_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match="cannot be the name of a party"):
         keygen(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_key_that_others_can_read_is_refused(tmp_path, capsys):
+    hub = local.prepare(tmp_path, dict.fromkeys("abc", np.ones((40, 1))), [Feature("x", 0, 2)]).hub
+    for name, command in (
+        ("a", ["join", "--data", str(tmp_path / "a.csv"), "--output", str(tmp_path / "out")]),
+        ("hub", ["hub", "--listen", hub.address]),
+    ):
+        key = tmp_path / f"{name}.key"
+        key.chmod(0o640)
+        command[1:1] = [str(tmp_path / "consortium.toml"), "--key", str(key)]
+        assert main([*command, "--certificate", str(tmp_path / f"{name}.pem")]) == 1
+        error = capsys.readouterr().err
+        assert f"(mode 0640). Type: chmod 600 {key}." in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()

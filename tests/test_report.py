@@ -173,7 +173,12 @@ def test_cost_stands_beside_the_plan(page, tmp_path):
     sent = {"a": {"b": 1, "c": 2}, "b": {"a": 7}}
     run = {"rounds": 3, "bytes_sent": sent, "seconds_local": 1.0, "seconds_secure": 2.0}
     path.write_text(json.dumps(run))
-    assert report.read_cost(path) == report.Cost(3, {"a": 3, "b": 7}, 7, 3.0)
+    parts = {"sums of own rows": 1.0, "secure computation": 2.0}
+    assert report.read_cost(path) == report.Cost(3, {"a": 3, "b": 7}, 7, 3.0, {}, parts)
+    run = {"party": "a", "bytes_sent": 5, "bytes_received": 6, "seconds_waiting": 4}
+    path.write_text(json.dumps(run))
+    parts = {"waiting for others": 4.0}
+    assert report.read_cost(path) == report.Cost(None, {"a": 5}, None, 4.0, {"a": 6}, parts)
     path.write_text(json.dumps({"bytes_sent": 5}))
     assert report.read_cost(path) == report.Cost(None, {"this party": 5}, None, None)
     path.write_text('{"levels": [{"levels": 4, "rounds": 9, "megabytes": 0.5, "seconds": 2}]}')

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj import __version__
-from securefedyj.cli_network import add_commands
+from securefedyj.cli_network import add_commands, add_missing, command
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -36,8 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, ValueError, Refused) as error:
-        print(f"securefedyj: {error}", file=sys.stderr)
+        print(f"securefedyj: {_sentence(error)}", file=sys.stderr)
         return FAILED
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, without the numbers that systems have for it."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,11 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    _add_example(commands)
+    add_commands(commands)
     _add_transform(commands)
     _add_report(commands)
     _add_audit(commands)
     _add_paper(commands)
-    add_commands(commands)
     return parser
 
 
@@ -76,13 +84,37 @@ def _run_demo(options: argparse.Namespace) -> int:
     return OK
 
 
+def _add_example(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    summary = "write tables of example silos, to try a consortium with"
+    parser = command(commands, "example", summary, "securefedyj example --output first")
+    parser.add_argument("--silos", type=int, default=3, help="2 to 4 (default: %(default)s)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="for NAME/patients.csv of each silo, and features.csv (default: here)",
+    )
+    parser.set_defaults(run=_run_example)
+
+
+def _run_example(options: argparse.Namespace) -> int:
+    from securefedyj import example
+
+    for path, rows in example.write(options.output, options.silos):
+        print(f"{path}: {rows} rows")
+    print(f"{options.output / 'features.csv'}: names and bounds of the columns")
+    return OK
+
+
 def _add_audit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "check that a run revealed nothing that does not follow from its result"
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "audit",
-        help=summary,
-        description=summary.capitalize() + ", and say what was revealed to whom. "
-        "The exit code is 0 if the transcript passes and 1 if it does not.",
+        "check that a run revealed nothing that does not follow from its result",
+        "securefedyj audit result/transcript.jsonl",
+        "Say what was revealed to whom. The exit code is 0 if the transcript passes and 1 if it "
+        "does not.",
     )
     parser.add_argument(
         "transcript", type=Path, metavar="FILE", help="a transcript.jsonl that a run has written"
@@ -157,12 +189,13 @@ def _experiments(module: str) -> Any:
 
 
 def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "apply the transformation of a run to a table"
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "transform",
-        help=summary,
-        description=summary.capitalize() + ". The features are found by their names; "
-        "all other columns, and missing values, stay as they are.",
+        "apply the transformation of a run to a table",
+        "securefedyj transform result/parameters.json rows.csv --output gaussian.csv",
+        "The features are found by their names; all other columns, and missing values, stay as "
+        "they are.",
     )
     parser.add_argument(
         "parameters", type=Path, metavar="PARAMETERS", help="a parameters.json of a run"
@@ -174,7 +207,7 @@ def _add_transform(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "--output", type=Path, required=True, metavar="OUT", help="the new table, same format"
     )
     parser.add_argument("--inverse", action="store_true", help="undo the transformation")
-    _add_missing(parser)
+    add_missing(parser)
     parser.set_defaults(run=_run_transform)
 
 
@@ -207,12 +240,14 @@ def _run_transform(options: argparse.Namespace) -> int:
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "write a page about a run: its result, what it revealed, and plots of your own data"
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "report",
-        help=summary,
-        description=summary.capitalize() + ". With --data the page shows your own rows and "
-        "should stay in your organization; nothing is sent.",
+        "write a page about a run: its result, what it revealed, and plots of your own data",
+        "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
+        "    --cost result/cost.json --output report.html",
+        "With --data the page shows your own rows and should stay in your organization; nothing is "
+        "sent.",
     )
     parser.add_argument(
         "transcript", type=Path, metavar="TRANSCRIPT", help="a transcript.jsonl of a run"
@@ -234,7 +269,7 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FILE",
         help="the page (default: %(default)s)",
     )
-    _add_missing(parser)
+    add_missing(parser)
     parser.set_defaults(run=_run_report)
 
 
@@ -259,14 +294,3 @@ def _run_report(options: argparse.Namespace) -> int:
     report.write(options.output, transcript, values, cost, max(options.plots, 0))
     print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK
-
-
-def _add_missing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--missing",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
-        'null; for example --missing "?" or --missing=-999',
-    )

@@ -6,8 +6,10 @@ import argparse
 import asyncio
 import csv
 import json
+import shutil
 import signal
 import sys
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,16 +24,18 @@ from securefedyj.consortium import (
     Member,
 )
 from securefedyj.files import write_atomically
-from securefedyj.identity import Identity, fingerprint, keygen
+from securefedyj.identity import Identity, check_private, fingerprint, keygen
 
 if TYPE_CHECKING:
-    from securefedyj.runtime.network import Progress
+    from securefedyj import report
+    from securefedyj.runtime.network import Cost, Progress
     from securefedyj.transcript import Transcript
+    from securefedyj.yeojohnson import Array
 
 Commands = Any  # argparse's own type for this is private
 
 OK, FAILED = 0, 1
-_PORT = 7443
+_DELAY_MS, _MBIT = 20.0, 100.0  # a line that plans assume
 
 
 def add_commands(commands: Commands) -> None:
@@ -43,19 +47,32 @@ def add_commands(commands: Commands) -> None:
     _add_join(commands)
 
 
-def _command(commands: Commands, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+def command(
+    commands: Commands, name: str, summary: str, example: str, more: str = ""
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {more}", 78),
         epilog="example:\n  " + example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
 
 
+def add_missing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
+        'null; for example --missing "?" or --missing=-999',
+    )
+
+
 def _add_keygen(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "keygen",
         "make a key and a certificate for a party, or for the hub",
@@ -78,45 +95,83 @@ def _run_keygen(options: argparse.Namespace) -> int:
         return OK
     print(f"Key (keep it here, show it to nobody): {identity.key}")
     print(f"Certificate (send it to whoever writes the agreed file): {identity.certificate}")
-    print(f"Fingerprint (compare it by telephone): {print_}")
+    print(f"Fingerprint (compare it by telephone):\n  {print_}")
     return OK
 
 
 def _add_new(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "new",
         "write the agreed file of a consortium",
         "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
         "    --hub-certificate hub.pem --party north=north.pem --party south=south.pem \\\n"
-        "    --member coordinator=coordinator.pem --feature lactate:0:40 --feature age:0:120",
+        "    --member coordinator=coordinator.pem \\\n"
+        "    --feature lactate:0:40 --feature age:0:120",
     )
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="the file to write; not overwritten"
     )
     parser.add_argument("--name", required=True, help="of the consortium")
-    parser.add_argument("--hub", required=True, metavar="HOST:PORT")
-    parser.add_argument("--hub-certificate", required=True, type=Path, metavar="CERT.pem")
     parser.add_argument(
-        "--party", action="append", default=[], metavar="NAME=CERT.pem", help="a silo: it has data"
+        "--hub", required=True, metavar="HOST:PORT", help="where parties will reach the hub"
     )
     parser.add_argument(
-        "--member", action="append", default=[], metavar="NAME=CERT.pem", help="computes only"
+        "--hub-certificate", required=True, type=Path, metavar="CERT.pem", help="of the hub"
     )
     parser.add_argument(
-        "--feature", action="append", default=[], metavar="NAME:LOWER:UPPER", help="repeatable"
+        "--party",
+        action="append",
+        default=[],
+        metavar="NAME=CERT.pem",
+        help="a silo: it has data; once for each",
     )
     parser.add_argument(
-        "--features", type=Path, metavar="FILE.csv", help="columns name, lower, upper, unit, note"
+        "--member",
+        action="append",
+        default=[],
+        metavar="NAME=CERT.pem",
+        help="a party that computes only, such as a coordinator",
+    )
+    parser.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME:LOWER:UPPER",
+        help="a column and the bounds of its values; once for each",
+    )
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FILE.csv",
+        help="the same as a table with the columns name, lower, upper, and if you like unit, note",
     )
     parser.add_argument(
         "--committee",
         metavar="A,B,C",
         help="the three that compute (default: the members, then the first parties)",
     )
-    parser.add_argument("--max-steps", type=int, default=MAX_STEPS)
-    parser.add_argument("--levels-per-exchange", type=int, default=LEVELS_PER_EXCHANGE)
-    parser.add_argument("--minimum-values", type=int, default=MINIMUM_VALUES)
+    parser.add_argument(
+        "--max-steps",
+        type=int,
+        default=MAX_STEPS,
+        metavar="N",
+        help="of the search for lambda (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--levels-per-exchange",
+        type=int,
+        default=LEVELS_PER_EXCHANGE,
+        metavar="N",
+        help="steps that are prepared at once; `plan` recommends a number (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--minimum-values",
+        type=int,
+        default=MINIMUM_VALUES,
+        metavar="N",
+        help="with fewer values of a feature over all silos, a run stops (default: %(default)s)",
+    )
     parser.set_defaults(run=_run_new)
 
 
@@ -142,7 +197,7 @@ def _run_new(options: argparse.Namespace) -> int:
         consortium.write(options.file)
     except FileExistsError:
         raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
-    print(f"Wrote {options.file}; give the same file to all. Its digest: {consortium.digest()}")
+    print(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
     return OK
 
 
@@ -190,7 +245,7 @@ def _feature_of(row: dict[str, str], path: Path, line: int) -> Feature:
 
 
 def _add_check(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "check",
         "check an agreed file, or a silo's table against it",
@@ -204,6 +259,7 @@ def _add_check(commands: Commands) -> None:
         help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
         "else",
     )
+    add_missing(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=_run_check)
 
@@ -221,11 +277,12 @@ def _run_check(options: argparse.Namespace) -> int:
     print(f"Consortium {consortium.name!r}, hub at {consortium.hub.address}")
     for party in consortium.parties:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
-        print(f"  {party.name:<24} {', '.join(roles):<18} {party.fingerprint}")
+        print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
     print(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
     for feature in consortium.features:
-        print(f"  {feature.name:<32} {feature.lower:>12g} to {feature.upper:<12g} {feature.unit}")
+        bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
+        print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
     return OK
 
 
@@ -235,7 +292,8 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
 
     domain = consortium.agreement().domain
     names = [feature.name for feature in consortium.features]
-    findings = tables.check_table(options.data, names, domain.lower, domain.upper)
+    missing = (*tables.MISSING, *options.missing)
+    findings = tables.check_table(options.data, names, domain.lower, domain.upper, missing)
     stops = any(finding.stops for finding in findings)
     if options.json:
         print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
@@ -249,18 +307,30 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
 
 
 def _add_plan(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "plan",
         "say what a run will cost, from the agreed file alone",
         "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
-    parser.add_argument("--rows", type=int, default=10_000, help="of each silo (%(default)s)")
     parser.add_argument(
-        "--delay-ms", type=float, default=20.0, help="from party to party (%(default)s)"
+        "--rows", type=int, default=10_000, metavar="N", help="of each silo (default: %(default)s)"
     )
-    parser.add_argument("--mbit", type=float, default=100.0, help="per second (%(default)s)")
+    parser.add_argument(
+        "--delay-ms",
+        type=float,
+        default=_DELAY_MS,
+        metavar="MS",
+        help="milliseconds from party to party (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--mbit",
+        type=float,
+        default=_MBIT,
+        metavar="N",
+        help="Mbit per second of a party's line (default: %(default)g)",
+    )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=_run_plan)
 
@@ -296,20 +366,23 @@ def _run_plan(options: argparse.Namespace) -> int:
 
 
 def _add_hub(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "hub",
         "relay between the parties; the hub can read nothing",
-        "securefedyj hub consortium.toml --certificate hub.pem --key hub.key --listen 0.0.0.0:7443",
+        "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="agreed files")
-    parser.add_argument("--certificate", type=Path, required=True, help="the hub's, as in FILE")
-    parser.add_argument("--key", type=Path, required=True, help="of the certificate")
+    parser.add_argument(
+        "--certificate", type=Path, required=True, metavar="CERT.pem", help="the hub's, as in FILE"
+    )
+    parser.add_argument(
+        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
+    )
     parser.add_argument(
         "--listen",
-        default=f"0.0.0.0:{_PORT}",
         metavar="HOST:PORT",
-        help="where to listen (default: %(default)s)",
+        help="where to listen (default: on all interfaces, at the port of the hub in FILE)",
     )
     parser.set_defaults(run=_run_hub)
 
@@ -317,23 +390,31 @@ def _add_hub(commands: Commands) -> None:
 def _run_hub(options: argparse.Namespace) -> int:
     from securefedyj.runtime.hub import serve
 
-    host, _, port = options.listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"--listen must be HOST:PORT, not {options.listen!r}.")
     consortia = [Consortium.read(path) for path in options.files]
+    ports = sorted({consortium.hub.port for consortium in consortia})
+    if options.listen is None and len(ports) > 1:
+        raise ValueError(
+            f"The files name several ports of the hub ({', '.join(map(str, ports))}); choose one "
+            f"with --listen, such as --listen 0.0.0.0:{ports[0]}."
+        )
+    listen = options.listen or f"0.0.0.0:{ports[0]}"
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"--listen must be HOST:PORT, not {listen!r}.")
     identity = _identity(options)
     asyncio.run(serve(consortia, identity, host.strip("[]"), int(port)))
     return OK
 
 
 def _identity(options: argparse.Namespace) -> Identity:
-    for path in (options.key, options.certificate):
-        open(path, "rb").close()  # an error that names the file, where TLS would not
-    return Identity(options.key, options.certificate)
+    identity = Identity(options.key, options.certificate)
+    open(identity.certificate, "rb").close()  # an error that names the file, where TLS would not
+    check_private(identity.key)
+    return identity
 
 
 def _add_join(commands: Commands) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "join",
         "take part in a run: as a silo with --data, as a member without",
@@ -341,53 +422,59 @@ def _add_join(commands: Commands) -> None:
         "    --data rows.csv --output result",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
-    parser.add_argument("--key", type=Path, required=True, help="of the certificate")
-    parser.add_argument("--certificate", type=Path, required=True, help="ours, as in FILE")
+    parser.add_argument(
+        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
+    )
+    parser.add_argument(
+        "--certificate", type=Path, required=True, metavar="CERT.pem", help="ours, as in FILE"
+    )
     parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
+    add_missing(parser)
     parser.add_argument(
         "--output",
         type=Path,
         required=True,
         metavar="FOLDER",
-        help="for transcript.jsonl and parameters.json; to go on after an interruption, give the "
-        "same folder again",
+        help="for parameters.json, transcript.jsonl, report.html and cost.json; to go on after an "
+        "interruption, give the same folder again",
     )
     parser.add_argument(
-        "--timeout", type=float, default=60.0, help="seconds of silence (default: %(default)g)"
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="of silence, after which a party counts as lost (default: %(default)g)",
     )
     parser.add_argument(
         "--wait",
         type=float,
         default=600.0,
-        help="seconds to wait for parties to come, or to come back (default: %(default)g)",
+        metavar="SECONDS",
+        help="to wait for parties to come, or to come back (default: %(default)g)",
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=_run_join)
 
 
 def _run_join(options: argparse.Namespace) -> int:
-    from securefedyj import tables
-    from securefedyj.runtime.network import Settings
-    from securefedyj.statistics import SiloStatistics
+    from securefedyj.runtime.network import Settings, TimedStatistics
 
     if not (options.timeout > 0 and options.wait > 0):
         raise ValueError("--timeout and --wait must be positive.")
     consortium = Consortium.read(options.file)
     identity = _identity(options)
     party = consortium.party_with(_pem(options.certificate))
-    agreement = consortium.agreement()
-    if (party.role == "silo") != (options.data is not None):
-        raise ValueError(
-            f"{party.name!r} is a {party.role}: it must join "
-            + ("with --data." if party.role == "silo" else "without --data.")
-        )
-    silo = None
-    if options.data is not None:
-        table = tables.read_table(options.data, agreement.features)
-        silo = SiloStatistics(table, agreement.domain, list(agreement.features))
+    table, silo = _own_table(party, consortium, options), None
+    if table is not None:
+        agreement = consortium.agreement()
+        silo = TimedStatistics(table, agreement.domain, list(agreement.features))
     options.output.mkdir(parents=True, exist_ok=True)
     display = _Display()
     written: dict[str, Path] = {}
+
+    def done(transcript: Transcript, cost: Cost | None) -> None:
+        written.update(_write_results(transcript, cost, party.name, options.output))
+
     settings = Settings(
         consortium,
         party.name,
@@ -397,19 +484,46 @@ def _run_join(options: argparse.Namespace) -> int:
         options.wait,
         display.say,
         display.progress,
-        lambda transcript: written.update(_write_results(transcript, options.output)),
+        done,
     )
     try:
-        asyncio.run(_until_signal(settings, silo))
+        transcript = asyncio.run(_until_signal(settings, silo))
+        display.say("The result is here. Writing the report.")
+        failed = _write_report(consortium, transcript, table, options.output)
+    except KeyboardInterrupt:
+        display.say(
+            f"Stopped. The result is in {options.output}; there is no new report."
+            if written
+            else "Stopped; the others are told, and wait. The same command goes on from here."
+        )
+        raise
     finally:
         display.end()
+    if not failed:
+        written["report"] = options.output / "report.html"
     if options.json:
-        print(
-            json.dumps({"party": party.name, **{name: str(path) for name, path in written.items()}})
-        )
+        paths = {name: str(path) for name, path in written.items()}
+        print(json.dumps({"party": party.name, **paths}))
     else:
-        print(f"Done. Wrote {' and '.join(str(path) for path in written.values())}")
-    return OK
+        print(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
+    if failed:
+        print(f"securefedyj: {failed}", file=sys.stderr)
+    return FAILED if failed else OK
+
+
+def _own_table(party: Member, consortium: Consortium, options: argparse.Namespace) -> Array | None:
+    """The rows of a silo; a member has none."""
+    from securefedyj import tables
+
+    if (party.role == "silo") != (options.data is not None):
+        raise ValueError(
+            f"{party.name!r} is a {party.role}: it must join "
+            + ("with --data." if party.role == "silo" else "without --data.")
+        )
+    if options.data is None:
+        return None
+    names = [feature.name for feature in consortium.features]
+    return tables.read_table(options.data, names, (*tables.MISSING, *options.missing))
 
 
 async def _until_signal(settings: Any, silo: Any) -> Transcript:
@@ -426,15 +540,57 @@ async def _until_signal(settings: Any, silo: Any) -> Transcript:
         raise KeyboardInterrupt from None
 
 
-def _write_results(transcript: Transcript, folder: Path) -> dict[str, Path]:
-    """Write what everybody may know; each file appears complete or not at all."""
+def _write_results(
+    transcript: Transcript, cost: Cost | None, party: str, folder: Path
+) -> dict[str, Path]:
+    """Write what everybody may know, and our cost; each file appears complete or not at all."""
     from securefedyj import parameters
     from securefedyj.runtime.state import to_text
 
-    paths = {"transcript": folder / "transcript.jsonl", "parameters": folder / "parameters.json"}
-    write_atomically(paths["transcript"], to_text(transcript).encode())
+    paths = {"parameters": folder / "parameters.json", "transcript": folder / "transcript.jsonl"}
     parameters.save(transcript, paths["parameters"])
+    write_atomically(paths["transcript"], to_text(transcript).encode())
+    if cost is not None:
+        paths["cost"] = folder / "cost.json"
+        content = {"party": party} | cost._asdict()
+        write_atomically(paths["cost"], (json.dumps(content, indent=2) + "\n").encode())
     return paths
+
+
+def _write_report(
+    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+) -> str:
+    """Write report.html; return why that failed, if it did: the result is more than its report."""
+    from securefedyj import report
+
+    try:
+        cost = {f"plan for {_DELAY_MS:g} ms, {_MBIT:g} Mbit/s": _planned(consortium, transcript)}
+        if (folder / "cost.json").exists():
+            cost["this run"] = report.read_cost(folder / "cost.json")
+        report.write(folder / "report.html", transcript, table, cost)
+    except Exception as error:
+        return (
+            f"The report could not be written ({error or type(error).__name__}); the result is in "
+            f"{folder}. Try again with `securefedyj report`."
+        )
+    return ""
+
+
+def _planned(consortium: Consortium, transcript: Transcript) -> report.Cost:
+    """What `plan` would have said, had it known the number of rows."""
+    from securefedyj import report
+    from securefedyj.forecast import forecast
+
+    silos = sum(party.role == "silo" for party in consortium.parties)
+    outlook = forecast(
+        consortium,
+        rows=max(1, int(transcript.counts().max()) // silos),
+        delay=_DELAY_MS / 1e3,
+        bytes_per_second=_MBIT * 1e6 / 8,
+        levels=[consortium.levels_per_exchange],
+    )
+    (plan,) = outlook.forecasts
+    return report.Cost(plan.rounds, {}, round(1e6 * plan.megabytes), plan.seconds)
 
 
 class _Display:
@@ -443,18 +599,24 @@ class _Display:
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._open = False
+        self._last = ""
 
     def say(self, sentence: str) -> None:
-        self.end()
-        print(sentence, file=sys.stderr, flush=True)
+        if sentence != self._last:  # such as that the hub cannot be reached, again and again
+            self.end()
+            print(sentence, file=sys.stderr, flush=True)
+        self._last = sentence
 
     def progress(self, now: Progress) -> None:
+        self._last = ""
+        left = now.seconds_left
         text = (
-            f"exchange {now.exchange} of at most {now.exchanges_at_most}, "
-            f"{now.features_open} features open, {now.rounds} rounds, "
-            f"{now.bytes_sent / 1e6:.1f} MB sent, at most {now.seconds_left:.0f} s left"
+            f"exchange {now.exchange}/{now.exchanges_at_most}, {now.features_open} features open, "
+            f"{now.rounds} rounds, {now.bytes_sent / 1e6:.1f} MB sent, up to "
+            + (f"{left:.0f} s left" if left < 120 else f"{left / 60:.0f} min left")
         )
         if self._terminal:
+            text = text[: shutil.get_terminal_size().columns - 1]
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
             self._open = True
         else:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
+import shlex
 import ssl
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,6 +64,18 @@ def keygen(name: str, folder: Path) -> Identity:
     certificate = _self_signed(name, key).public_bytes(serialization.Encoding.PEM)
     _write_new(identity.certificate, certificate, 0o644)
     return identity
+
+
+def check_private(key: Path) -> None:
+    """Refuse a key that others on this machine can read, as ssh does."""
+    with open(key, "rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    if mode & 0o077 and os.name == "posix":
+        raise PermissionError(
+            f"{key} is a private key, and others on this machine can read it (mode {mode:04o}). "
+            f"Type: chmod 600 {shlex.quote(str(key))}. If somebody may have copied it, make a new "
+            "one with `securefedyj keygen`."
+        )
 
 
 def fingerprint(pem: str) -> str:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,16 @@ class Cost:
     most_sent: int | None
     """By the party that sends most."""
     seconds: float | None
+    bytes_received: dict[str, int] = field(default_factory=dict)
+    seconds_of: dict[str, float] = field(default_factory=dict)
+    """The parts of the time, as far as they are known."""
+
+
+_PARTS = {
+    "seconds_local": "sums of own rows",
+    "seconds_secure": "secure computation",
+    "seconds_waiting": "waiting for others",
+}
 
 
 def write(
@@ -79,7 +89,7 @@ def render(
         raise ValueError("the transcript has no result: the run did not come to its end")
     audit = transcript.audit()
     sections = [
-        _heading(transcript, audit, values),
+        _heading(transcript, audit, values, bool(cost)),
         _worth_a_look(transcript, transcript.result),
         _feature_table(transcript, transcript.result),
         _feature_plots(transcript, transcript.result, values, plots),
@@ -91,25 +101,37 @@ def render(
 
 
 def read_cost(path: Path | str) -> Cost:
-    """The cost of a run, from JSON with the fields of `simulation.Cost`.
+    """The cost of a run, from JSON with the fields of `simulation.Cost` or `network.Cost`.
 
-    Bytes may be given by party and peer, by party, or as one number, the reader's own.
+    Bytes may be given by party and peer, by party, or as one number: that of `party`.
     """
     data = _read_object(path)
+    own = str(data.get("party", "this party"))
     try:
-        sent = data["bytes_sent"]
-        by_party = {
-            str(party): int(sum(to.values()) if isinstance(to, dict) else to)
-            for party, to in (sent if isinstance(sent, dict) else {"this party": sent}).items()
-        }
+        sent = _by_party(data["bytes_sent"], own)
+        received = _by_party(data.get("bytes_received", {}), own)
         seconds = [float(data[key]) for key in data if key.startswith("seconds")]
-        most = max(by_party.values()) if len(by_party) > 1 else None
-        return Cost(data.get("rounds"), by_party, most, sum(seconds) if seconds else None)
+        return Cost(
+            data.get("rounds"),
+            sent,
+            max(sent.values()) if len(sent) > 1 else None,
+            sum(seconds) if seconds else None,
+            received,
+            {words: float(data[key]) for key, words in _PARTS.items() if key in data},
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(
             f"{path}: this is no cost of a run; it must be an object with the fields rounds, "
             "bytes_sent, and seconds or seconds_local and seconds_secure"
         ) from None
+
+
+def _by_party(count: Any, own: str) -> dict[str, int]:
+    counts = count if isinstance(count, dict) else {own: count}
+    return {
+        str(party): int(sum(part.values()) if isinstance(part, dict) else part)
+        for party, part in counts.items()
+    }
 
 
 def read_plan(path: Path | str, levels_per_exchange: int) -> Cost:
@@ -138,7 +160,7 @@ def _read_object(path: Path | str) -> dict[str, Any]:
 # Sections
 
 
-def _heading(transcript: Transcript, audit: Audit, values: Array | None) -> str:
+def _heading(transcript: Transcript, audit: Audit, values: Array | None, with_cost: bool) -> str:
     agreement, result = transcript.agreement, transcript.result
     assert result is not None
     tiles = {
@@ -153,7 +175,7 @@ def _heading(transcript: Transcript, audit: Audit, values: Array | None) -> str:
         "<h1>One Yeo-Johnson transformation per feature, fitted together</h1>",
         f'<p class="quiet">Report of a run of securefedyj {__version__}, made from its '
         "transcript.</p>",
-        *_notices(transcript, audit, values),
+        *_notices(transcript, audit, values, with_cost),
         "<p>The parties below hold rows of the same table and may not show them to each other. "
         "Together they fitted one transformation for each feature, which makes its distribution "
         "as close to a normal one as this family of transformations can, as if all rows were in "
@@ -174,7 +196,9 @@ def _heading(transcript: Transcript, audit: Audit, values: Array | None) -> str:
     return "\n".join(parts)
 
 
-def _notices(transcript: Transcript, audit: Audit, values: Array | None) -> Iterator[str]:
+def _notices(
+    transcript: Transcript, audit: Audit, values: Array | None, with_cost: bool
+) -> Iterator[str]:
     if values is not None:
         yield _notice(
             "warn",
@@ -186,8 +210,8 @@ def _notices(transcript: Transcript, audit: Audit, values: Array | None) -> Iter
     else:
         yield _notice(
             "good",
-            "Every party knows what is on this page.",
-            "It was made from the transcript alone, without anybody's rows.",
+            "Every party knows what is on this page" + (", except the cost." * with_cost or "."),
+            "It was made from the transcript, without anybody's rows.",
         )
     if transcript.agreement.engine == "clear":
         yield _notice(
@@ -433,15 +457,25 @@ the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></
 def _cost_table(cost: dict[str, Cost] | None) -> str:
     if not cost:
         return ""
-    parties = list(dict.fromkeys(party for part in cost.values() for party in part.bytes_sent))
+    senders = dict.fromkeys(party for part in cost.values() for party in part.bytes_sent)
+    receivers = dict.fromkeys(party for part in cost.values() for party in part.bytes_received)
+    parts = dict.fromkeys(words for part in cost.values() for words in part.seconds_of)
     rows = [
         ("rounds of messages", [_count(c.rounds) for c in cost.values()]),
         ("sent by the party that sends most", [_size(c.most_sent) for c in cost.values()]),
         *(
             (f"sent by {party}", [_size(c.bytes_sent.get(party)) for c in cost.values()])
-            for party in parties
+            for party in senders
         ),
-        ("time", ["–" if c.seconds is None else f"{c.seconds:,.1f} s" for c in cost.values()]),
+        *(
+            (f"received by {party}", [_size(c.bytes_received.get(party)) for c in cost.values()])
+            for party in receivers
+        ),
+        ("time", [_seconds(c.seconds) for c in cost.values()]),
+        *(
+            (f"time: {words}", [_seconds(c.seconds_of.get(words)) for c in cost.values()])
+            for words in parts
+        ),
     ]
     body = "".join(
         f"<tr><td>{_text(name)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
@@ -566,6 +600,10 @@ def _range(values: NDArray[Any]) -> str:
 
 def _count(count: int | None) -> str:
     return "–" if count is None else f"{int(count):,}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:,.1f} s"
 
 
 def _size(count: int | None) -> str:

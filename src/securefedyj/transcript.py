@@ -327,12 +327,13 @@ OPENED = (
 _ENGINE_WORDS = {
     "clear": ["This engine keeps NOTHING secret: every party saw the sums of every silo."],
     "replicated": [
-        "No value, no sum and no count of a single silo was revealed: they were shared among",
-        "the three members of the committee, of whom no one alone can put them together.",
+        "No value, no sum and no count of a single silo was revealed: they were shared",
+        "among the three members of the committee, of whom no one alone can put them",
+        "together.",
     ],
     "mpyc": [
-        "No value, no sum and no count of a single silo was revealed: they were shared among",
-        "all parties, of whom no minority can put them together.",
+        "No value, no sum and no count of a single silo was revealed: they were shared",
+        "among all parties, of whom no minority can put them together.",
     ],
 }
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from securefedyj.cli import main
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, keygen
 from securefedyj.runtime import hub as hub_module
@@ -192,6 +195,23 @@ def test_one_hub_serves_several_consortia(tmp_path):
     with pytest.raises(ValueError, match="no party would accept this hub"):
         hub_module.Hub([consortium], Identity(one / "hub.key", one / "hub.pem"))
     assert not two.exists()
+
+
+def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys):
+    consortium = prepare(tmp_path)
+    host = dataclasses.replace(consortium.hub, address=f"hub.example:{consortium.hub.port}")
+    moved = dataclasses.replace(consortium, hub=host)
+    moved.write(tmp_path / "moved.toml")
+    other = dataclasses.replace(host, address="hub.example:1")
+    dataclasses.replace(consortium, name="b", hub=other).write(tmp_path / "other.toml")
+    identity = ["--certificate", str(tmp_path / "hub.pem"), "--key", str(tmp_path / "hub.key")]
+    with socket.create_server(("0.0.0.0", consortium.hub.port)):
+        assert main(["hub", str(tmp_path / "moved.toml"), *identity]) == 1
+    error = capsys.readouterr().err
+    assert f"cannot listen on 0.0.0.0:{consortium.hub.port} (Address already in use)" in error
+    files = [str(tmp_path / f"{name}.toml") for name in ("moved", "other")]
+    assert main(["hub", *files, *identity]) == 1
+    assert "several ports of the hub (1, " in capsys.readouterr().err
 
 
 def test_reader_names_what_is_wrong():

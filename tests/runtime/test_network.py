@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import re
 import secrets
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import securefedyj
 from securefedyj import limbs as wide
 from securefedyj.protocol import TooFewValues
 from securefedyj.runtime import hub as hub_module
-from securefedyj.runtime import local, network
+from securefedyj.runtime import link, local, network, tls
 from securefedyj.runtime.frames import Frame, Type
 from securefedyj.runtime.network import JoinError
+from securefedyj.runtime.state import FILE, State, StateError, to_text
 from securefedyj.statistics import SiloStatistics
-from securefedyj.transcript import Transcript
+from securefedyj.transcript import Counts, Transcript
 from tests.runtime.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 
 
@@ -56,52 +60,80 @@ def test_too_few_values_is_told_to_everybody(tmp_path):
         assert isinstance(error, TooFewValues)
 
 
-def other_file(consortium: Any) -> Any:
-    return dataclasses.replace(consortium, max_steps=13)
+async def outcomes_of_two(folder: Path, **odd: Any) -> dict[str, Any]:
+    consortium = prepare(folder)
+    async with Loopback(folder, consortium, THREE) as net:
+        await net.start_hub()
+        net.start("ana")
+        if "max_steps" in odd:
+            odd = {"consortium": dataclasses.replace(consortium, **odd)}
+        net.start("bob", **odd)
+        return await net.outcomes(10)
 
 
-@pytest.mark.parametrize(
-    ("odd", "sentence"),
-    [
-        ({"consortium": other_file}, "has another agreed file"),
-        ({"clock": lambda: time.time() + 3600}, "The clock of party"),
-    ],
-    ids=["file", "clock"],
-)
-def test_parties_that_do_not_match_get_a_sentence(tmp_path, odd, sentence):
-    async def scenario() -> dict[str, Any]:
+def test_clocks_that_are_apart_get_a_sentence(tmp_path):
+    for error in run(outcomes_of_two(tmp_path, clock=lambda: time.time() + 3600)).values():
+        assert isinstance(error, JoinError)
+        assert "The clock of party" in str(error)
+
+
+def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkeypatch):
+    """Whatever the hub says about it."""
+    monkeypatch.setattr(hub_module, "_check_same", lambda consortium, said: None)
+
+    for error in run(outcomes_of_two(tmp_path, max_steps=13)).values():
+        assert isinstance(error, JoinError)
+        assert "has another agreed file" in str(error)
+
+
+@pytest.mark.parametrize("what", ["file", "version"])
+def test_who_does_not_fit_the_hub_is_told(tmp_path, monkeypatch, what):
+    monkeypatch.setattr(link, "VERSION", 999 if what == "version" else link.VERSION)
+
+    async def scenario() -> BaseException | None:
         consortium = prepare(tmp_path)
+        odd = dataclasses.replace(consortium, max_steps=13 if what == "file" else 12)
         async with Loopback(tmp_path, consortium, THREE) as net:
             await net.start_hub()
-            net.start("ana")
-            options = dict(odd)
-            if "consortium" in options:
-                options["consortium"] = options["consortium"](consortium)
-            net.start("bob", **options)
-            return await net.outcomes(10)
+            net.start("bob", consortium=odd)
+            return await first_error(net)
 
-    for error in run(scenario()).values():
-        assert isinstance(error, JoinError)
-        assert sentence in str(error)
+    error = run(scenario())
+    assert isinstance(error, JoinError)
+    sentence = {"file": "is not the hub's: its digest begins", "version": "protocol version 999"}
+    assert sentence[what] in str(error)
 
 
-def test_a_hub_that_does_not_know_us_is_soon_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(network, "MOST_UNWELCOME", 3)
+async def outcomes_of_strangers(folder: Path) -> dict[str, Any]:
+    """A hub that does not know ana, and that bob does not know."""
+    ours, theirs = prepare(folder / "ours"), prepare(folder / "theirs")
+    moved = dataclasses.replace(ours.hub, address=theirs.hub.address)
+    async with Loopback(folder / "theirs", theirs, THREE) as net:
+        await net.start_hub()
+        net.folder = folder / "ours"
+        net.start("ana", consortium=dataclasses.replace(ours, hub=theirs.hub))
+        net.start("bob", consortium=dataclasses.replace(ours, hub=moved))
+        return {**await net.outcomes(10), "said": net.said}
 
-    async def scenario() -> dict[str, Any]:
-        ours, theirs = prepare(tmp_path / "ours"), prepare(tmp_path / "theirs")
-        moved = dataclasses.replace(ours, hub=theirs.hub)
-        async with Loopback(tmp_path / "theirs", theirs, THREE) as net:
-            await net.start_hub()
-            net.folder = tmp_path / "ours"
-            net.start("ana", consortium=moved)
-            net.start("bob", consortium=dataclasses.replace(
-                ours, hub=dataclasses.replace(ours.hub, address=theirs.hub.address)))  # fmt: skip
-            return await net.outcomes(5)
 
-    outcomes = run(scenario())
-    assert "may not know our certificate" in str(outcomes["ana"])
+def test_who_is_unknown_is_told_at_once(tmp_path):
+    outcomes = run(outcomes_of_strangers(tmp_path))
+    assert isinstance(outcomes["ana"], JoinError)
+    assert "The hub refuses our certificate (tlsv1 alert unknown ca)" in str(outcomes["ana"])
     assert "is not the hub of the agreed file" in str(outcomes["bob"])
+    assert outcomes["said"]["ana"] == []
+
+
+def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, monkeypatch):
+    """As where the reason is lost on the way."""
+    monkeypatch.setattr(network, "MOST_UNWELCOME", 3)
+    monkeypatch.setattr(tls, "last_words", lambda error: b"")
+    outcomes = run(outcomes_of_strangers(tmp_path))
+    assert "may not know our certificate" in str(outcomes["ana"])
+
+
+def test_words_of_the_hub_cannot_control_the_terminal():
+    assert network._sentence(b"bad\x1b[2J\nnews") == "bad?[2J?news"
 
 
 def test_another_version_gets_a_sentence(tmp_path):
@@ -391,6 +423,18 @@ def test_nothing_but_public_data_is_on_disk(tmp_path):
     assert_same_bits(transcript)
 
 
+def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
+    """So that who has joined with a wrong file can use the same command with the right one."""
+    agreement = prepare(tmp_path).agreement()
+    other = dataclasses.replace(agreement, max_steps=13)
+    (tmp_path / FILE).write_text(to_text(Transcript(other)))
+    assert State(tmp_path, agreement).transcript.agreement.max_steps == 12
+    revealed = Counts(np.arange(2), np.array([60, 60]))
+    (tmp_path / FILE).write_text(to_text(Transcript(other, [revealed])))
+    with pytest.raises(StateError, match="from a run with another agreed file"):
+        State(tmp_path, agreement)
+
+
 def codes_and_logs(processes: local.Processes, timeout: float) -> dict[str, int]:
     codes = processes.wait(timeout)
     for name in processes.running:
@@ -429,6 +473,36 @@ def test_processes_may_be_killed_and_started_again(tmp_path):
     texts = {(tmp_path / name / "transcript.jsonl").read_text() for name in FIVE}
     assert len(texts) == 1
     assert_same_bits(Transcript.read(tmp_path / "ana" / "transcript.jsonl"), max_steps=40)
+
+
+def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_path):
+    prepare(tmp_path, FIVE)
+    (tmp_path / "bob" / "report.html").mkdir(parents=True)  # nothing can be written there
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        for name in FIVE:
+            processes.start_party(name)
+        codes = codes_and_logs(processes, 60)
+        assert codes == {**dict.fromkeys(FIVE, 0), "bob": 1}
+        last = processes.log("bob").splitlines()[-1]
+    assert last.startswith("securefedyj: The report could not be written (cannot write ")
+    assert "`securefedyj report`" in last
+    for name in FIVE:
+        names = {path.name for path in (tmp_path / name).iterdir()}
+        assert names == {
+            "state.jsonl", "transcript.jsonl", "parameters.json", "cost.json", "report.html",
+        }  # fmt: skip
+        assert securefedyj.load(tmp_path / name / "parameters.json").n_features_in_ == 2
+    cost = json.loads((tmp_path / "eva" / "cost.json").read_text())
+    assert cost["party"] == "eva"
+    assert min(cost[key] for key in ("rounds", "bytes_sent", "bytes_received")) > 0
+    assert min(cost[f"seconds_{part}"] for part in ("local", "secure", "waiting")) > 0
+    silo, member = ((tmp_path / n / "report.html").read_text() for n in ("eva", "coordinator"))
+    for page in (silo, member):
+        assert "<th>plan for 20 ms, 100 Mbit/s</th><th>this run</th>" in page
+    assert f"<td>{cost['rounds']}</td>" in silo
+    assert "This page shows your own data." in silo
+    assert "Every party knows what is on this page, except the cost." in member
 
 
 def test_errors_of_join_are_one_sentence(tmp_path):

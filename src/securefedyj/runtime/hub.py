@@ -21,11 +21,12 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from securefedyj.consortium import Consortium
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, fingerprint, fingerprint_of_der
+from securefedyj.messages import VERSION
 from securefedyj.runtime import tls
 from securefedyj.runtime.frames import Frame, Reader, Type, Writer
 
@@ -160,7 +161,7 @@ class Hub:
                     f"{consortium.name!r}: no party would accept this hub."
                 )
         trusted = {party.certificate for one in consortia for party in one.parties}
-        self._tls = tls.context(identity, trusted, server_side=True)
+        self._tls = tls.context(identity, trusted, server_side=True, kind=tls.TellingContext)
         self._log = log
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -170,7 +171,14 @@ class Hub:
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port, which the system chooses if 0 was asked for."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=64)
+        try:
+            self._listener = socket.create_server((host, port), family=family, backlog=64)
+        except OSError as error:
+            reason = tls.described(error).partition(" (while")[0]
+            raise OSError(
+                f"The hub cannot listen on {host}:{port} ({reason}): choose another address with "
+                "--listen, or end what uses this one."
+            ) from None
         self._listener.setblocking(False)
         found = int(self._listener.getsockname()[1])
         self._listening = asyncio.create_task(self._listen(self._listener))
@@ -233,9 +241,15 @@ class Hub:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol, line, ssl=self._tls, ssl_handshake_timeout=GRACE
-        )
+        with line.dup() as spare:  # asyncio closes its own at once when TLS refuses
+            try:
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, line, ssl=self._tls, ssl_handshake_timeout=GRACE
+                )
+            except ssl.SSLError as error:
+                with contextlib.suppress(OSError):
+                    spare.send(tls.last_words(error))
+                raise
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     async def _serve(
@@ -284,13 +298,17 @@ class Hub:
             raise _Refused("The first frame does not say which party this is.") from None
         room = self._rooms.get(wanted)
         if hello.type != Type.HELLO or room is None:
-            raise _Refused(f"The hub does not serve a consortium named {wanted[:80]!r}.")
+            raise _Refused(
+                f"The hub does not serve a consortium named {wanted[:80]!r}; ask its operator to "
+                "start it with our consortium.toml."
+            )
         known = {party.name: party.fingerprint for party in room.consortium.parties}
         if known.get(name) != shown:
             raise _Refused(
                 f"The certificate ({shown}) is not the one of party {name[:80]!r} in the hub's "
-                f"file of {wanted!r}."
+                f"file of {wanted!r}; it needs the same consortium.toml, and a restart."
             )
+        _check_same(room.consortium, said)
         return room, name
 
     async def _enter(self, room: _Room, name: str) -> _Connection:
@@ -337,6 +355,22 @@ class Hub:
             connection.sent.count(frame)
             writer.write(numbered.encode(frame))
             await writer.drain()
+
+
+def _check_same(consortium: Consortium, said: dict[str, Any]) -> None:
+    """Say early what the peers would find out; they do not rely on the hub for it."""
+    version, digest = said.get("version", VERSION), str(said.get("digest", consortium.digest()))
+    if version != VERSION:
+        raise _Refused(
+            f"This party speaks protocol version {version!r}, the hub speaks version {VERSION}; "
+            "install the same release everywhere."
+        )
+    if digest != consortium.digest():
+        raise _Refused(
+            f"This party's consortium.toml is not the hub's: its digest begins {digest[:16]!r}, "
+            f"the hub's {consortium.digest()[:16]!r}. Use the same file everywhere (`securefedyj "
+            "check` shows the digest), and restart the hub if its file was the old one."
+        )
 
 
 async def _incoming(reader: asyncio.StreamReader, who: str) -> AsyncIterator[Frame]:

@@ -10,6 +10,7 @@ from collections import deque
 from securefedyj.consortium import Consortium
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, fingerprint
+from securefedyj.messages import VERSION
 from securefedyj.runtime import tls
 from securefedyj.runtime.frames import MAX_BODY, Frame, Reader, Type, Writer
 
@@ -86,6 +87,14 @@ class Link:
             reason = "it closed the connection"
         except (OSError, ProtocolError) as error:
             reason = tls.described(error)
+            if tls.is_refusal(error):
+                await self._inbox.put(
+                    Unwelcome(
+                        f"The hub refuses our certificate ({reason}). It has another "
+                        "consortium.toml, or has not been restarted with the present one: compare "
+                        "both files by `securefedyj check`, the hub's log says more."
+                    )
+                )
         await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))
 
     async def _send(self) -> None:
@@ -123,6 +132,7 @@ async def connect(consortium: Consortium, name: str, identity: Identity, timeout
         writer.close()
         raise Unwelcome(str(error)) from None
     link = Link(reader, writer)
-    hello = json.dumps({"consortium": consortium.name, "party": name}).encode()
-    link.send(Frame(Type.HELLO, body=hello))
+    hello = {"consortium": consortium.name, "party": name, "version": VERSION}
+    hello["digest"] = consortium.digest()
+    link.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
     return link

@@ -49,6 +49,7 @@ from securefedyj.identity import Identity
 from securefedyj.messages import SESSION_BYTES, VERSION, Message
 from securefedyj.messages import Kind as Step
 from securefedyj.party import Party
+from securefedyj.plan import Plan
 from securefedyj.protocol import TooFewValues, secure_fed_yj
 from securefedyj.runtime import link as hub_link
 from securefedyj.runtime import state as saved
@@ -56,8 +57,9 @@ from securefedyj.runtime import tls
 from securefedyj.runtime.frames import Frame, Type
 from securefedyj.runtime.link import Link, LinkLost, Unwelcome
 from securefedyj.runtime.state import State
-from securefedyj.statistics import SiloStatistics
+from securefedyj.statistics import Index, SiloStatistics, Sums
 from securefedyj.transcript import Transcript
+from securefedyj.yeojohnson import Array
 
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
 ALIVE_EVERY = 5.0  # seconds
@@ -97,12 +99,42 @@ class Progress(NamedTuple):
     """At most, by the exchanges so far."""
 
 
+class Cost(NamedTuple):
+    """What a run took at this party; work before a restart of its process is not in it.
+
+    Time counts while all parties are there: from the start of a session to its end.
+    """
+
+    rounds: int
+    bytes_sent: int
+    bytes_received: int
+    seconds_local: float
+    """For the sums of our own rows."""
+    seconds_secure: float
+    """For everything else that we compute."""
+    seconds_waiting: float
+    """For messages of the others."""
+
+
+class TimedStatistics(SiloStatistics):
+    """Statistics that say how long their sums take."""
+
+    seconds = 0.0
+
+    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+        start = time.perf_counter()
+        sums = super().sums(feature, lmbda, plan, limbs)
+        self.seconds += time.perf_counter() - start
+        return sums
+
+
 @dataclass(frozen=True)
 class Settings:
     """One party's side of a run.
 
     `say` gets one sentence for the user at a time, `progress` the state after each exchange,
-    `done` the result as soon as it is there, which is before the others have confirmed it.
+    `done` the result as soon as it is there, which is before the others have confirmed it; the
+    cost is None if the result was there from the start.
     """
 
     consortium: Consortium
@@ -113,7 +145,7 @@ class Settings:
     wait: float = 600.0
     say: Callable[[str], None] = lambda sentence: None
     progress: Callable[[Progress], None] = lambda progress: None
-    done: Callable[[Transcript], None] = lambda transcript: None
+    done: Callable[[Transcript, Cost | None], None] = lambda transcript, cost: None
     clock: Callable[[], float] = time.time
 
 
@@ -147,7 +179,15 @@ class _Session:
     held: list[Message] = field(default_factory=list)  # of peers that have begun before us
     party: Party[Transcript] | None = None
     began: float = 0.0
+    computing: float = 0.0  # seconds
+    received: int = 0  # bytes
     first_exchange: int = 0
+
+
+def _sentence(body: bytes) -> str:
+    """Words of the hub for the user's terminal: one line, and nothing that controls it."""
+    text = body.decode(errors="replace")[:1000]
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 async def participate(settings: Settings, silo: SiloStatistics | None) -> Transcript:
@@ -187,6 +227,7 @@ class _Participant:
             )
             for name in names
         }
+        self._cost = Cost(0, 0, 0, 0.0, 0.0, 0.0)
         self._link: Link | None = None
         self._session: _Session | None = None
         self._mine: dict[str, Any] | None = None
@@ -202,7 +243,7 @@ class _Participant:
     async def run(self) -> Transcript:
         if self._state.complete:
             self._outcome = self._state.transcript
-            self._settings.done(self._outcome)
+            self._settings.done(self._outcome, None)
         while True:
             try:
                 if self._check_patience():
@@ -262,7 +303,7 @@ class _Participant:
         await self._handle(welcome)
 
     def _count_unwelcome(self, error: LinkLost) -> None:
-        """TLS refuses without a reason that would reach us: the hub's log has it."""
+        """Who is refused by TLS may find the line cut before the reason arrives."""
         self._unwelcome += 1
         if self._unwelcome >= MOST_UNWELCOME:
             raise JoinError(
@@ -300,9 +341,9 @@ class _Participant:
 
     async def _handle(self, frame: Frame) -> None:
         if frame.type == Type.REFUSED:
-            raise JoinError(f"The hub refuses us: {frame.body.decode(errors='replace')}")
+            raise JoinError(f"The hub refuses us: {_sentence(frame.body)}")
         if frame.type == Type.CLOSING:
-            self._settings.say(frame.body.decode(errors="replace"))
+            self._settings.say(_sentence(frame.body))
         peer = self._peers.get(frame.name)
         if peer is None:
             return
@@ -495,11 +536,11 @@ class _Participant:
         done = saved.exchanges_done(transcript)
         most = saved.exchanges_at_most(self._agreement)
         seconds = time.monotonic() - session.began
-        each = seconds / max(done - session.first_exchange, 1)
         open_ = saved.features_open(transcript)
+        left = seconds / max(done - session.first_exchange, 1) * (most - done) if open_ else 0.0
         sent = sum(session.party.bytes_sent.values())
         self._settings.progress(
-            Progress(done, most, open_, session.party.rounds, sent, seconds, each * (most - done))
+            Progress(done, most, open_, session.party.rounds, sent, seconds, left)
         )
 
     async def _take_message(self, peer: _Peer, message: Message) -> None:
@@ -509,6 +550,7 @@ class _Participant:
         session = self._session
         if session is None or message.session != session.id:
             return
+        session.received += message.size
         if session.party is None:
             session.held.append(message)
         else:
@@ -516,12 +558,13 @@ class _Participant:
 
     async def _compute(self, step: Callable[..., list[Message]], *arguments: Message) -> None:
         """Let the party compute, in a thread so that signs of life go on; send what it says."""
-        session = self._session
+        session, start = self._session, time.monotonic()
         if session is None or session.party is None or session.party.done:
             return
         party = session.party
         outgoing = await asyncio.to_thread(step, *arguments)
         self._idle_since = time.monotonic()
+        session.computing += self._idle_since - start
         if self._progressed:
             self._progressed, self._waiting_since = False, None
             self._faults = self._attempts = 0
@@ -538,6 +581,7 @@ class _Participant:
                 self._post(peer, Kind.MESSAGE, message.to_bytes())
 
     def _ended(self, party: Party[Transcript]) -> None:
+        self._count()
         self._session = self._mine = None
         if isinstance(party.error, PartyStopped):
             return  # who has left, and is awaited, becomes clear by itself
@@ -551,14 +595,32 @@ class _Participant:
         else:
             self._state.save(party.result)
             self._outcome = party.result
-            self._settings.done(self._outcome)
+            self._settings.done(self._outcome, self._cost)
         for peer in self._peers.values():
             peer.ready = None
             if peer.greeted:
                 self._post(peer, Kind.DONE)
 
+    def _count(self) -> None:
+        """Add the present session, which is about to end, to the cost."""
+        session, before = self._session, self._cost
+        if session is None or session.party is None:
+            return
+        local = getattr(self._silo, "seconds", 0.0)
+        computing = before.seconds_local + before.seconds_secure + session.computing
+        waiting = time.monotonic() - session.began - session.computing
+        self._cost = Cost(
+            before.rounds + session.party.rounds,
+            before.bytes_sent + sum(session.party.bytes_sent.values()),
+            before.bytes_received + session.received,
+            local,
+            computing - local,
+            before.seconds_waiting + waiting,
+        )
+
     def _abort(self, reason: str) -> None:
         """End the session for everybody, if there is one."""
+        self._count()
         session, self._session = self._session, None
         if session is not None and session.party is not None and not session.party.done:
             self._send_messages(session.party.stop(JoinError(reason)))
@@ -603,7 +665,8 @@ class _Participant:
                 self._settings.say(f"The result is here; {late} did not confirm to have it, too.")
                 return True
             raise JoinError(self._gave_up(missing, wait))
-        if missing and missing != self._missed and now - self._waiting_since > _TICK:
+        news = missing and missing != self._missed and self._link is not None
+        if news and now - self._waiting_since > _TICK:
             here = "" if self._outcome is None else "The result is here. "
             self._settings.say(f"{here}Waiting for {missing}, up to {wait:g} seconds.")
             self._missed = missing

@@ -31,6 +31,8 @@ class State:
         except (TranscriptError, UnicodeDecodeError) as error:
             raise StateError(f"{self.path}: {error}. Choose another --output.") from None
         if found.agreement.to_bytes() != agreement.to_bytes():
+            if not found.reveals:
+                return
             raise StateError(
                 f"{self.path} is from a run with another agreed file; choose another --output."
             )

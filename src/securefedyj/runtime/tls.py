@@ -8,7 +8,7 @@ authorities, and no host names to check.
 import ssl
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, fingerprint_of_der
@@ -19,9 +19,15 @@ _RECORD = struct.Struct("!BI")
 _READ = 1 << 16
 
 
-def context(identity: Identity, trusted: Iterable[str], *, server_side: bool) -> ssl.SSLContext:
+def context(
+    identity: Identity,
+    trusted: Iterable[str],
+    *,
+    server_side: bool,
+    kind: type[ssl.SSLContext] = ssl.SSLContext,
+) -> ssl.SSLContext:
     """Settings of one side that accepts the given certificates (PEM) only."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    made = kind(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # the certificate itself is pinned, which is more
     made.verify_mode = ssl.CERT_REQUIRED
@@ -37,6 +43,44 @@ def context(identity: Identity, trusted: Iterable[str], *, server_side: bool) ->
             "two files that `securefedyj keygen` made together."
         ) from None
     return made
+
+
+class _TellingSession(ssl.SSLObject):
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except ssl.SSLWantReadError:
+            raise
+        except ssl.SSLError as error:
+            error.last_words = self.outgoing.read()  # type: ignore[attr-defined]
+            raise
+
+
+class TellingContext(ssl.SSLContext):
+    """For asyncio, which drops what TLS tells a side that it refuses: the error has it."""
+
+    sslobject_class = _TellingSession
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
+    ) -> ssl.SSLObject:
+        session = super().wrap_bio(incoming, outgoing, *arguments, **options)
+        assert isinstance(session, _TellingSession)
+        session.outgoing = outgoing
+        return session
+
+
+def last_words(error: ssl.SSLError) -> bytes:
+    """What tells the other side why we refuse it."""
+    return bytes(getattr(error, "last_words", b""))
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the other side of TLS says that it does not accept our certificate."""
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
 
 
 def check_fingerprint(der: bytes | None, expected: str, who: str) -> None:
