@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,28 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
     net = with_hub(tmp_path, scenario)
     assert "sealed" not in "\n".join(net.lines)
     assert any(line.startswith("left") and "'bytes_received': " in line for line in net.lines)
+
+
+def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
+    """Nagle's algorithm would hold it back until an earlier one is acknowledged: 40 ms a round."""
+    options = []
+    serve = hub_module.Hub._serve
+
+    async def spy(hub: Any, reader: Any, writer: Any, address: str) -> None:
+        line = writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await serve(hub, reader, writer, address)
+
+    async def scenario(net: Loopback) -> None:
+        client = await joined(net, "ana")
+        assert (await client.receive()).type == Type.WELCOME
+        line = client.writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(hub_module.Hub, "_serve", spy)
+    with_hub(tmp_path, scenario)
+    assert len(options) == 2
+    assert all(options)
 
 
 def test_who_joins_twice_ends_the_first(tmp_path):

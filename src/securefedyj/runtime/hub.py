@@ -230,6 +230,8 @@ class Hub:
         self, line: socket.socket
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """TLS with a certificate of a party, or an error."""
+        # asyncio sets this for sockets that it has made itself; a frame must not wait for others.
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
