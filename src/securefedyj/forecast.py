@@ -42,6 +42,8 @@ class Forecast(NamedTuple):
     megabytes: float
     """Sent by the party that sends most."""
     seconds: float
+    computing: float
+    """Seconds of these that each party computes; the rest is the network."""
 
 
 class Outlook(NamedTuple):
@@ -83,8 +85,9 @@ def forecast(
         run = _dry_run(_part(agreement, chosen), consortium, rows)
         local = run.sums * share * rows * rate
         megabytes = run.bytes * share / 1e6
-        seconds = run.rounds * delay + megabytes * 1e6 / bytes_per_second
-        found.append(Forecast(m, run.rounds, megabytes, seconds + run.seconds * share + local))
+        computing = run.seconds * share + local
+        seconds = run.rounds * delay + megabytes * 1e6 / bytes_per_second + computing
+        found.append(Forecast(m, run.rounds, megabytes, seconds, computing))
         widths |= run.widths
     return Outlook(tuple(found), tuple(sorted(widths)))
 
