@@ -42,20 +42,21 @@ def from_ints(values: Iterable[int], limbs: int) -> Limbs:
 
 def from_digits(digits: NDArray[np.int64], bits: int, limbs: int) -> Limbs:
     """Return the sums of digit_j * 2^(bits j), lowest digit first; digits are signed and large."""
-    result = zeros(limbs, digits.shape[1])
+    # Above these limbs there is nothing but the sign.
+    needed = min(limbs, bits * len(digits) // BITS + 2)
+    result = zeros(needed, digits.shape[1])
     carry = np.zeros(digits.shape[1], dtype=np.int64)
     mask = np.int64((1 << bits) - 1)
-    end = BITS * limbs
-    for position in range(0, end, bits):
+    for position in range(0, BITS * needed, bits):
         j = position // bits
         value = digits[j] + carry if j < len(digits) else carry
         carry = value >> bits  # arithmetic: floor division also of negative values
         low = (value & mask).view(np.uint64)
         limb, offset = divmod(position, BITS)
         result[limb] |= low << np.uint64(offset)
-        if offset + bits > BITS and limb + 1 < limbs:
+        if offset + bits > BITS and limb + 1 < needed:
             result[limb + 1] |= low >> np.uint64(BITS - offset)
-    return result
+    return resize(result, limbs)
 
 
 def to_ints(a: Limbs) -> list[int]:

@@ -12,7 +12,9 @@ order the product adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +30,9 @@ Index = NDArray[np.intp]
 _DIGIT = 22
 _ROW = 2048  # values in a row
 _BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
+_PAIRS = 4096  # pairs of a feature and a lambda at once
+# What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
+_ROWS_BEFORE_CARRY = 4
 
 
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
@@ -45,13 +50,6 @@ class Sums(NamedTuple):
     d: Limbs
     yy: Limbs
     yd: Limbs
-
-
-class _Shelf(NamedTuple):
-    """Rows of L = log(1+|x|), each of one feature and one sign, padded to the same length."""
-
-    L: Array
-    held: Integers
 
 
 class SiloStatistics:
@@ -72,11 +70,12 @@ class SiloStatistics:
         self._domain = domain
         self.n_features = X.shape[1]
         self.count: Integers = len(X) - np.count_nonzero(np.isnan(X), axis=0)
-        rows = sorted(_rows_by_sign(X), key=lambda row: len(row[2]))
-        self._feature: Index = np.array([row[0] for row in rows], dtype=np.intp)
-        self._sign: Integers = np.array([row[1] for row in rows], dtype=np.int64)
-        self._shelves = list(_shelve([row[2] for row in rows]))
-        heights = [len(shelf.L) for shelf in self._shelves]
+        rows = sorted(_rows_by_sign(X), key=lambda row: len(row.L))
+        self._feature: Index = np.array([row.feature for row in rows], dtype=np.intp)
+        self._sign: Integers = np.array([row.sign for row in rows], dtype=np.int64)
+        self._number: Integers = np.array([row.number for row in rows], dtype=np.int64)
+        self._shelves = list(_shelve([row.L for row in rows]))
+        heights = [len(shelf) for shelf in self._shelves]
         self._shelf: Index = np.repeat(np.arange(len(heights)), heights)
         self._place: Index = np.concatenate([np.arange(h) for h in [*heights, 0]])
         # The rows of feature j are order[first[j]:first[j + 1]].
@@ -96,200 +95,248 @@ class SiloStatistics:
         scale = np.exp2(self._domain.phi_grid().astype(np.float64))
         for number, shelf in enumerate(self._shelves):
             rows = self._shelf == number
-            integers = np.rint(shelf.L * scale[self._feature[rows], None]).astype(np.int64)
+            integers = np.rint(shelf * scale[self._feature[rows], None]).astype(np.int64)
             halves = np.stack([integers & (2**31 - 1), integers >> 31]).sum(axis=2)
             np.add.at(digits.T, self._feature[rows], (self._sign[rows] * halves).T)
         return digits
 
     def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-        plain, shifted = ({sign: _Totals(len(feature), plan) for sign in (+1, -1)} for _ in "ab")
-        for task in self._tasks(feature, lmbda, plan):
-            (shifted if task.far else plain)[task.sign].add(task)
-        positive, negative = (
-            _sum(plain[sign].sums(limbs), shifted[sign].sums_with_constants(u, plan, limbs))
-            for sign, u in ((+1, lmbda), (-1, 2 - lmbda))
-        )
-        if negative is None:
-            return positive or Sums(*(wide.zeros(limbs, len(feature)) for _ in Sums._fields))
-        if positive is None:
-            positive = Sums(*(wide.zeros(limbs, len(feature)) for _ in Sums._fields))
-        # On the negative side y = -Y.
-        return Sums(
-            wide.subtract(positive.y, negative.y),
-            wide.add(positive.d, negative.d),
-            wide.add(positive.yy, negative.yy),
-            wide.subtract(positive.yd, negative.yd),
-        )
+        pieces = [
+            self._sums(feature[some], lmbda[some], plan.take(some), limbs)
+            for some in _pieces(len(feature), _PAIRS)
+        ]
+        return Sums(*(np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)))
 
-    def _tasks(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Task]:
-        """Blocks of rows, each with its pair, that one kind of arithmetic serves."""
+    def _sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+        sides = {+1: _Side(lmbda, plan), -1: _Side(2 - lmbda, plan)}
+        carried = 0
+        for group in self._groups(feature, lmbda, plan):
+            if group.number >= carried + _ROWS_BEFORE_CARRY:
+                carried = group.number
+                for side in sides.values():
+                    side.carry()
+            sides[group.sign].add(group)
+        positive, negative = sides[+1].total(), sides[-1].total()
+        # On the negative side y = -Y.
+        sums = (
+            positive.y - negative.y,
+            positive.d + negative.d,
+            positive.yy + negative.yy,
+            positive.yd - negative.yd,
+        )
+        # One conversion of all four, side by side: many small ones would cost more.
+        digits = np.zeros((max(map(len, sums)), len(sums), len(feature)), dtype=np.int64)
+        for k, part in enumerate(sums):
+            digits[: len(part), k] = part
+        joined = wide.from_digits(digits.reshape(len(digits), -1), _DIGIT, limbs)
+        return Sums(*np.split(joined, len(sums), axis=1))
+
+    def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
+        """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
         held = self._first[feature + 1] - self._first[feature]
         pair = np.repeat(np.arange(len(feature)), held)
         row = self._order[
             np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
         ]
         sign = self._sign[row]
-        domain = self._domain.take(feature[pair])
-        u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
-        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
-        kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
-        kind[decaying(L_max, u)] = _DECAYING
+        u, L_max, grid = (
+            np.where(sign > 0, positive[pair], negative[pair])
+            for positive, negative in (
+                (lmbda, 2 - lmbda),
+                (self._domain.L_positive[feature], self._domain.L_negative[feature]),
+                (plan.grid, plan.grid),
+            )
+        )
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
             for a, b in zip(plan.positive, plan.negative, strict=True)
         )
+        kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
+        kind[decaying(L_max, u)] = _DECAYING
         skipped = spare // _DIGIT
         # A side without room has but zeros, which take a digit, too.
         y_digits, d_digits = (np.maximum(_digits(b) - skipped, 1) for b in (y_bits, d_bits))
-        keys = np.stack([kind, sign, self._shelf[row], y_digits, d_digits, skipped])
-        for (kind_, sign_, number, ny, nd, skip), members in _grouped(keys):
-            # On a decaying side y is w/u beside a constant, or for small L not beside one.
-            regimes = (_NEAR_ONE, _DECAYING) if kind_ == _DECAYING else (kind_,)
-            shelf = self._shelves[number]
-            step = max(1, _BLOCK // shelf.L.shape[1])
-            for first in range(0, len(members), step):
-                task = members[first : first + step]
-                place = self._place[row[task]]
-                for regime in regimes:
-                    yield _Task(
-                        sign_,
-                        _RESIDUALS[regime],
-                        kind_ == _DECAYING,
-                        regime == _DECAYING,
-                        pair[task],
-                        shelf.L[place],
-                        shelf.held[place],
-                        u[task],
-                        plan.grid[pair[task]] - _DIGIT * skip,
-                        (ny, nd, skip),
-                    )
+        keys = np.stack(
+            [y_digits, d_digits, skipped, kind, sign, self._shelf[row], self._number[row]]
+        )
+        for (ny, nd, skip, kind_, sign_, shelf, number), members in _grouped(keys):
+            yield _Group(
+                number,
+                sign_,
+                kind_,
+                pair[members],
+                self._shelves[shelf],
+                self._place[row[members]],
+                u[members],
+                grid[members] - _DIGIT * skip,
+                (ny, nd, skip),
+            )
 
 
-class _Task(NamedTuple):
+class _Group(NamedTuple):
+    number: int  # of the rows within their feature and sign
     sign: int
-    residuals: Callable[[Array, Array], tuple[Array, Array]]
-    mixed: bool  # whether only some of the values count: those near L = 0, or
-    far: bool  # those far from it, which have a constant
+    kind: int
     pair: Index
-    L: Array
-    held: Integers
+    shelf: Array
+    place: Index  # of the rows on the shelf
     u: Array
     grid: Integers
     digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
 
-    def chosen(self) -> NDArray[np.bool_] | None:
-        """Which values of the rows count; None if all do."""
-        columns = self.L.shape[1]
-        mask = None
-        if np.any(self.held < columns):
-            mask = np.arange(columns) < self.held[:, None]
-        if self.mixed:
-            apart = (np.abs(self.u[:, None]) * self.L <= _SMALL) != self.far
-            mask = apart if mask is None else mask & apart
-        return mask
-
-    def gram(self, mask: NDArray[np.bool_] | None, scratch: Array) -> Integers:
-        """Sums of the digits of r_y and r_d and of their products, for each row.
-
-        Index 0 stands for the number one, then come the digits of r_y, then those of r_d,
-        lowest first.
-        """
-        rows, columns = self.L.shape
-        L = self.L if mask is None else np.where(mask, self.L, 0.0)
-        y, d = self.residuals(L, self.u[:, None])
-        if mask is not None:
-            y *= mask
-            d *= mask
-        ny, nd, _ = self.digits
-        shape = (rows, 1 + ny + nd, columns)
-        parts = scratch[: shape[0] * shape[1] * shape[2]].reshape(shape)
-        parts[:, 0] = 1.0
-        _split(y, self.grid, parts[:, 1 : 1 + ny])
-        _split(d, self.grid, parts[:, 1 + ny :])
-        products: Array = parts[:, : 1 + ny] @ parts.transpose(0, 2, 1)
-        return products.astype(np.int64)
-
 
 class _Totals:
-    """Sums over the rows of one side of each pair, as digits of 22 bits, lowest first."""
+    """Sums over rows of each pair, as digits of 22 bits: arrays (digits, pairs), lowest first."""
 
-    def __init__(self, pairs: int, plan: Plan) -> None:
-        ny, nd = (
-            int(_digits(np.maximum(a, b)).max())
+    def __init__(self, pairs: int, ny: int, nd: int) -> None:
+        # Two digits more than one product takes make room for the sum of 2^31.
+        heights = (ny + 2, nd + 2, 2 * ny + 2, ny + nd + 2)
+        self.y, self.d, self.yy, self.yd = (np.zeros((h, pairs), np.int64) for h in heights)
+
+    def add(self, gram: Array, pair: Index, digits: tuple[int, int, int]) -> None:
+        """Add the sums of `_gram` of one row of each of these pairs."""
+        ny, nd, skip = digits
+        products = np.ascontiguousarray(gram.astype(np.int64).transpose(1, 2, 0))
+        yy = np.zeros((2 * ny - 1, len(pair)), np.int64)
+        yd = np.zeros((ny + nd - 1, len(pair)), np.int64)
+        for a in range(ny):
+            yy[a : a + ny] += products[1 + a, 1 : 1 + ny]
+            yd[a : a + nd] += products[1 + a, 1 + ny :]
+        y, d = products[0, 1 : 1 + ny], products[0, 1 + ny :]
+        everywhere = len(pair) == self.y.shape[1]
+        for total, low, part in (
+            (self.y, skip, y),
+            (self.d, skip, d),
+            (self.yy, 2 * skip, yy),
+            (self.yd, 2 * skip, yd),
+        ):
+            total[low : low + len(part), slice(None) if everywhere else pair] += part
+
+    def carry(self) -> None:
+        for digits in (self.y, self.d, self.yy, self.yd):
+            _carry(digits)
+
+
+class _Side:
+    """The sums of one side of each pair: of plain values, and of residuals beside a constant."""
+
+    def __init__(self, u: Array, plan: Plan) -> None:
+        self._u, self._grid = u, plan.grid
+        # The constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side take grid + 3 bits.
+        self._heights = tuple(
+            int(_digits(np.maximum(np.maximum(a, b), plan.grid + 3)).max())
             for a, b in list(zip(plan.positive, plan.negative, strict=True))[:2]
         )
-        widths = (ny, nd, 2 * ny, ny + nd)
-        self.y, self.d, self.yy, self.yd = (np.zeros((pairs, w), np.int64) for w in widths)
-        self.count = np.zeros(pairs, np.int64)
-        self._additions = 0
-        self._scratch = np.empty(_BLOCK * (1 + ny + nd))
+        self._plain = _Totals(len(u), *self._heights)
+        self._residual: _Totals | None = None
+        self._count = np.zeros(len(u), np.int64)  # of the residuals
 
-    def add(self, task: _Task) -> None:
-        mask = task.chosen()
-        held = task.held if mask is None else np.count_nonzero(mask, axis=1)
-        if not held.any():
+    def add(self, group: _Group) -> None:
+        """Add a row to each of the group's pairs."""
+        ny, nd, _ = group.digits
+        columns = group.shelf.shape[1]
+        scratch = np.empty((1 + ny + nd) * max(columns, _BLOCK))
+        gram = np.empty((len(group.pair), 1 + ny, 1 + ny + nd))
+        near_gram = np.zeros_like(gram) if group.kind == _DECAYING else None
+        for block in _pieces(len(group.pair), max(1, _BLOCK // columns)):
+            L, u = group.shelf[group.place[block]], group.u[block, None]
+            y, d = _RESIDUALS[group.kind](L, u)
+            if near_gram is not None:
+                # The values near L = 0, if any, are the first ones, and are plain.
+                near = _count_near(L, u)
+                self._count[group.pair[block]] += columns - near
+                width = int(near.max())
+                chosen = np.arange(width) < near[:, None]
+                y[:, :width] *= ~chosen
+                d[:, :width] *= ~chosen
+                L = L[:, :width] * chosen
+                if L.any():
+                    near_gram[block] = _gram(
+                        *_near_one(L, u), group.grid[block], group.digits, scratch
+                    )
+            gram[block] = _gram(y, d, group.grid[block], group.digits, scratch)
+        if near_gram is None:
+            self._plain.add(gram, group.pair, group.digits)
             return
-        (ny, nd, skip), gram = task.digits, task.gram(mask, self._scratch)
-        np.add.at(self.count, task.pair, held)
-        np.add.at(self.y[:, skip : skip + ny], task.pair, gram[:, 0, 1 : 1 + ny])
-        np.add.at(self.d[:, skip : skip + nd], task.pair, gram[:, 0, 1 + ny :])
-        for a in range(ny):
-            low = 2 * skip + a
-            np.add.at(self.yy[:, low : low + ny], task.pair, gram[:, 1 + a, 1 : 1 + ny])
-            np.add.at(self.yd[:, low : low + nd], task.pair, gram[:, 1 + a, 1 + ny :])
-        # What one row adds to a digit is below 2^58: carry before an int64 could overflow.
-        self._additions += int(np.bincount(task.pair).max())
-        if self._additions >= 16:
-            self._carry()
+        self._plain.add(near_gram, group.pair, group.digits)
+        if self._residual is None:
+            self._residual = _Totals(len(self._u), *self._heights)
+        self._residual.add(gram, group.pair, group.digits)
 
-    def _carry(self) -> None:
-        self._additions = 0
-        for digits in (self.y, self.d, self.yy, self.yd):
-            for j in range(digits.shape[1] - 1):
-                carry = digits[:, j] >> _DIGIT
-                digits[:, j] -= carry << _DIGIT
-                digits[:, j + 1] += carry
+    def carry(self) -> None:
+        self._plain.carry()
+        if self._residual is not None:
+            self._residual.carry()
 
-    def sums(self, limbs: int) -> Sums | None:
-        """The sums as wide integers; None if there were no values."""
-        if not self.count.any():
-            return None
-        # One conversion of all four, side by side: many small ones would cost more.
-        parts = (self.y, self.d, self.yy, self.yd)
-        pairs = len(self.count)
-        digits = np.zeros((max(part.shape[1] for part in parts), 4 * pairs), dtype=np.int64)
-        for k, part in enumerate(parts):
-            digits[: part.shape[1], k * pairs : (k + 1) * pairs] = part.T
-        return Sums(*np.split(wide.from_digits(digits, _DIGIT, limbs), 4, axis=1))
-
-    def sums_with_constants(self, u: Array, plan: Plan, limbs: int) -> Sums | None:
-        """The sums of y = c_y + r_y and d = c_d + r_d from those of the residuals."""
-        r = self.sums(limbs)
+    def total(self) -> _Totals:
+        """The sums of all y and d, those with a constant being c_y + r_y and c_d + r_d."""
+        total, r = self._plain, self._residual
         if r is None:
-            return None
-        where = np.flatnonzero(self.count)
-        inverse = 1 / np.abs(u[where])
-        c_y, c_d = (
-            _on_grid(constant, plan.grid[where], limbs) for constant in (inverse, inverse * inverse)
-        )
-        n = wide.from_digits(self.count[None, where], 62, limbs)
-        r_y, r_d, r_yy, r_yd = (part[:, where] for part in r)
-        n_y, n_d = wide.multiply(n, c_y), wide.multiply(n, c_d)
-        both = wide.add(r_y, r_y)
-        r.y[:, where] = wide.add(r_y, n_y)
-        r.d[:, where] = wide.add(r_d, n_d)
-        r.yy[:, where] = wide.add(r_yy, wide.multiply(c_y, wide.add(both, n_y)))
-        r.yd[:, where] = wide.add(
-            r_yd, wide.add(wide.multiply(c_y, wide.add(r_d, n_d)), wide.multiply(c_d, r_y))
-        )
-        return r
+            return total
+        inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
+        c_y, c_d = (_on_grid(constant, self._grid) for constant in (inverse, inverse * inverse))
+        n_c_y = self._count * c_y
+        _carry(r.y)
+        twice = 2 * r.y
+        twice[: len(c_y)] += n_c_y
+        _carry(twice)
+        r.d[: len(c_d)] += self._count * c_d
+        _carry(r.d)
+        _add_product(r.yy, c_y, twice)
+        _add_product(r.yd, c_y, r.d)
+        _add_product(r.yd, c_d, r.y)
+        r.y[: len(c_y)] += n_c_y
+        for part, residual in zip(
+            (total.y, total.d, total.yy, total.yd), (r.y, r.d, r.yy, r.yd), strict=True
+        ):
+            part += residual
+        return total
 
 
-def _sum(a: Sums | None, b: Sums | None) -> Sums | None:
-    if a is None or b is None:
-        return a or b
-    return Sums(*map(wide.add, a, b))
+def _count_near(L: Array, u: Array) -> Integers:
+    """How many values of each row have |u| L <= _SMALL; they are its first ones."""
+    slope, width = np.abs(u), 8
+    while width < L.shape[1] and np.any(slope[:, 0] * L[:, width - 1] <= _SMALL):
+        width *= 8
+    counts: Integers = np.count_nonzero(slope * L[:, :width] <= _SMALL, axis=1)
+    return counts
+
+
+def _gram(
+    y: Array, d: Array, grid: Integers, digits: tuple[int, int, int], scratch: Array
+) -> Array:
+    """Sums of the digits of y and d and of their products, for each row; uses up y and d.
+
+    Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
+    """
+    ny, nd, _ = digits
+    shape = (1 + ny + nd, *y.shape)
+    parts = scratch[: math.prod(shape)].reshape(shape)
+    parts[0] = 1.0
+    _split(y, grid, parts[1 : 1 + ny])
+    _split(d, grid, parts[1 + ny :])
+    products: Array = parts[: 1 + ny].transpose(1, 0, 2) @ parts.transpose(1, 2, 0)
+    return products
+
+
+def _carry(digits: Integers) -> None:
+    """Leave 22 bits in each digit but the highest."""
+    for low, high in pairwise(digits):
+        carry = low >> _DIGIT
+        high += carry
+        low -= carry << _DIGIT
+
+
+def _add_product(total: Integers, a: Integers, b: Integers) -> None:
+    for j, digit in enumerate(a):
+        total[j : j + len(b)] += digit * b
+
+
+def _pieces(length: int, size: int) -> Iterator[slice]:
+    """Slices of at most that size that make up the whole, which may be empty."""
+    for first in range(0, max(length, 1), size):
+        yield slice(first, first + size)
 
 
 def _near_one(L: Array, u: Array) -> tuple[Array, Array]:
@@ -351,20 +398,19 @@ def _split(values: Array, grid: Integers, digits: Array) -> None:
 
     Every step is exact: the difference to the nearest integer, and products by powers of two.
     """
-    count = digits.shape[1]
-    values *= np.exp2((grid - _DIGIT * (count - 1)).astype(np.float64))[:, None]
-    for j in reversed(range(count)):
-        np.rint(values, out=digits[:, j])
-        if j:
-            values -= digits[:, j]
-            values *= 2.0**_DIGIT
+    values *= np.exp2((grid - _DIGIT * (len(digits) - 1)).astype(np.float64))[:, None]
+    for digit in digits[:0:-1]:
+        np.rint(values, out=digit)
+        values -= digit
+        values *= 2.0**_DIGIT
+    np.rint(values, out=digits[0])
 
 
-def _on_grid(constants: Array, grid: Integers, limbs: int) -> Limbs:
-    count = int(_digits(grid + 3).max())
-    digits = np.empty((len(constants), count, 1))
+def _on_grid(constants: Array, grid: Integers) -> Integers:
+    """The digits of constants * 2^grid, rounded to an integer."""
+    digits = np.empty((int(_digits(grid + 3).max()), len(constants), 1))
     _split(constants[:, None].copy(), grid, digits)
-    return wide.from_digits(digits[:, :, 0].T.astype(np.int64), _DIGIT, limbs)
+    return digits[:, :, 0].astype(np.int64)
 
 
 def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
@@ -376,20 +422,32 @@ def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
             yield keys[:, members[0]].tolist(), members
 
 
-def _rows_by_sign(X: Array) -> Iterator[tuple[int, int, Array]]:
-    """Rows (feature, sign, L) of at most 2048 values of one feature and sign."""
+class _Row(NamedTuple):
+    """At most 2048 values of one feature and sign."""
+
+    feature: int
+    sign: int
+    number: int  # of this row among those of its feature and sign
+    L: Array  # log(1+|x|), ascending
+
+
+def _rows_by_sign(X: Array) -> Iterator[_Row]:
     columns = max(1, _BLOCK // max(len(X), 1))
     for left in range(0, X.shape[1], columns):
         values = np.ascontiguousarray(X[:, left : left + columns].T)
         for j, (x, L) in enumerate(zip(values, log1p(np.abs(values)), strict=True), start=left):
             for sign, chosen in ((+1, x >= 0), (-1, x < 0)):
-                side = L[chosen]
-                for first in range(0, len(side), _ROW):
-                    yield j, sign, side[first : first + _ROW]
+                side = np.sort(L[chosen])
+                for number, first in enumerate(range(0, len(side), _ROW)):
+                    yield _Row(j, sign, number, side[first : first + _ROW])
 
 
-def _shelve(rows: list[Array]) -> Iterator[_Shelf]:
-    """Rows that come sorted by length, padded to the same length in groups of similar length."""
+def _shelve(rows: list[Array]) -> Iterator[Array]:
+    """Rows that come sorted by length, filled up with zeros in groups of similar length.
+
+    Zeros go to the front, where a row is smallest: they count as values with x = 0, whose y, d
+    and phi are 0.
+    """
     first = 0
     while first < len(rows):
         limit = len(rows[first]) * 9 // 8
@@ -397,10 +455,10 @@ def _shelve(rows: list[Array]) -> Iterator[_Shelf]:
         while last < len(rows) and len(rows[last]) <= limit:
             last += 1
         members = rows[first:last]
-        L = np.zeros((len(members), len(members[-1])))
-        for place, row in zip(L, members, strict=True):
-            place[: len(row)] = row
-        yield _Shelf(L, np.array([len(row) for row in members]))
+        shelf = np.zeros((len(members), len(members[-1])))
+        for place, row in zip(shelf, members, strict=True):
+            place[len(place) - len(row) :] = row
+        yield shelf
         first = last
 
 

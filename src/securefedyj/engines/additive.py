@@ -164,7 +164,8 @@ class AdditiveBits(SharedBits):
     def planes(self, index: slice | NDArray[np.integer[Any]]) -> "AdditiveBits":
         """Return some of the first axis, without unpacking."""
         picked = {i: x[index] for i, x in self.components.items()}
-        count = np.arange(self._shape[0])[index].size
+        whole = range(self._shape[0])
+        count = len(whole[index]) if isinstance(index, slice) else len(index)
         return AdditiveBits(picked, shape=(count, *self._shape[1:]))
 
     def with_planes(self, index: NDArray[np.integer[Any]], new: "AdditiveBits") -> "AdditiveBits":

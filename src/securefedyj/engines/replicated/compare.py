@@ -19,29 +19,30 @@ from securefedyj.rounds import together
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
 
 
-async def carry_out(
-    generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> AdditiveBits:
+async def carry_out(carries: AdditiveBits, product: Product) -> AdditiveBits:
     """Return the one plane of carries out of the highest stretch, in ceil(log2(count)) rounds.
 
-    Only this one is wanted, so each level halves the number of stretches. Propagate comes for all
-    but the lowest: its plane j belongs to stretch j + 1.
+    Only this one is wanted, so each level halves the number of stretches. The planes are those of
+    generate for all stretches, then those of propagate for all but the lowest.
     """
-    while (count := generate.shape[0]) > 1:
-        paired = count - count % 2
-        started, passed = await together(
-            product(
-                propagate.planes(slice(0, paired - 1, 2)), generate.planes(slice(0, paired, 2))
-            ),
-            product(
-                propagate.planes(slice(2, paired - 1, 2)),
-                propagate.planes(slice(1, paired - 1, 2)),
-            ),
-        )
-        joined = generate.planes(slice(1, paired, 2)) ^ started
-        generate = stack([joined, generate.planes(slice(paired, None))])
-        propagate = stack([passed, propagate.planes(slice(paired - 1, None))])
-    return generate
+    while (count := (carries.shape[0] + 1) // 2) > 1:
+        pairs, rest = divmod(count, 2)
+        # Propagate of the higher stretch of a pair times generate of the lower one; and, but for
+        # the lowest pair, times propagate of the lower one.
+        passing = slice(count, count + 2 * pairs - 1, 2)
+        higher, lower = carries.planes(passing), carries.planes(slice(0, 2 * pairs, 2))
+        if pairs > 1:
+            higher = stack([higher, higher.planes(slice(1, None))])
+            lower = stack([lower, carries.planes(slice(count + 1, count + 2 * pairs - 1, 2))])
+        products = await product(higher, lower)
+        started = carries.planes(slice(1, 2 * pairs, 2)) ^ products.planes(slice(0, pairs))
+        passed = products.planes(slice(pairs, None))
+        if rest:
+            generate, propagate = slice(count - 1, count), slice(2 * count - 2, None)
+            carries = stack([started, carries.planes(generate), passed, carries.planes(propagate)])
+        else:
+            carries = stack([started, passed])
+    return carries
 
 
 async def all_bits(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:
