@@ -33,7 +33,6 @@ from sklearn.datasets import load_breast_cancer
 from benchmarks.line import HUB, Lines, NotPermitted, check_permitted
 from securefedyj import SecureFedYJ
 from securefedyj.consortium import Consortium, Feature
-from securefedyj.forecast import forecast
 from securefedyj.identity import Identity
 from securefedyj.runtime import local, network
 from securefedyj.statistics import SiloStatistics
@@ -232,27 +231,38 @@ def measure(features: int, levels: Sequence[int], shared: float) -> list[dict[st
     """Run all levels over the lines, next to what the plan says."""
     data = example(features)
     expected = in_process(data)
-    rows = max(len(table) for table in data.tables.values())
     results = []
     with tempfile.TemporaryDirectory(prefix="lines-") as name:
-        consortium = local.prepare(Path(name) / "plan", data.tables, data.features, port=PORT)
-        outlook = forecast(
-            consortium, rows=rows, delay=DELAY, bytes_per_second=BYTES_PER_SECOND, levels=levels
-        )
+        outlook = planned(Path(name) / "plan", data)
         with Lines(Path(name), DELAY / 2, BYTES_PER_SECOND) as lines:
-            for plan in outlook.forecasts:
-                folder = Path(name) / str(plan.levels)
-                result = run(data, plan.levels, expected, folder, lines.within, HUB)
-                result["planned_seconds"] = plan.seconds
-                result["planned_here"] = plan.seconds + plan.computing * (shared - 1)
+            for plan in outlook["levels"]:
+                if plan["levels"] not in levels:
+                    continue
+                folder = Path(name) / str(plan["levels"])
+                result = run(data, plan["levels"], expected, folder, lines.within, HUB)
+                result["planned_seconds"] = plan["seconds"]
+                result["planned_here"] = plan["seconds"] + plan["computing"] * (shared - 1)
                 result["paper_seconds"] = 726 * DELAY + features * 0.008
                 results.append(result)
                 print(described(result), flush=True)
     fastest = min(results, key=lambda result: result["seconds"])["levels"]
     for result in results:
-        result["fastest"], result["recommended"] = fastest, outlook.recommended
-    print(f"fastest here: {fastest} levels; plan recommends: {outlook.recommended}", flush=True)
+        result["fastest"], result["recommended"] = fastest, outlook["recommended"]
+    print(f"fastest here: {fastest} levels; plan recommends: {outlook['recommended']}", flush=True)
     return results
+
+
+def planned(folder: Path, data: Example) -> dict[str, Any]:
+    """What `securefedyj plan` says about this network."""
+    local.prepare(folder, data.tables, data.features, port=PORT)
+    command = [str(Path(sys.executable).with_name("securefedyj")), "plan",
+               str(folder / "consortium.toml"), "--json", "--delay-ms", str(1e3 * DELAY),
+               "--rows", str(max(len(table) for table in data.tables.values())),
+               "--mbit", str(BYTES_PER_SECOND * 8 / 1e6)]  # fmt: skip
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=True)
+    outlook: dict[str, Any] = json.loads(done.stdout)
+    return outlook
 
 
 def described(result: dict[str, Any]) -> str:
@@ -282,6 +292,15 @@ def table(data: dict[str, Any]) -> str:
             f"| {one['paper_seconds']:.1f} |"
         )
     return "\n".join(lines)
+
+
+def caption(data: dict[str, Any]) -> str:
+    line = data["line"]
+    return (
+        f"The line has {line['delay_ms']:.1f} ms from a party to the hub and "
+        f"{line['mbit_per_second']:.0f} Mbit/s, measured by TCP. Parties share {data['cores']} "
+        f"cores, where three processes take {data['shared']:.2f} times as long as one."
+    )
 
 
 def main() -> None:

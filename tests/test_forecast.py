@@ -6,7 +6,7 @@ import pytest
 
 from securefedyj import forecast as module
 from securefedyj.consortium import Consortium, Feature
-from securefedyj.forecast import forecast
+from securefedyj.forecast import Forecast, Outlook, forecast
 from securefedyj.runtime import local
 from tests.runtime.harness import THREE
 
@@ -27,6 +27,13 @@ def test_a_part_of_the_features_tells_the_cost_of_all(consortium, monkeypatch):
     (part,) = forecast(consortium, **network).forecasts
     assert part.rounds == whole.rounds
     assert part.megabytes == pytest.approx(whole.megabytes, rel=0.05)
+
+
+def test_more_levels_must_be_worth_it():
+    forecasts = [
+        Forecast(m, 100, 1.0, seconds, 0.0) for m, seconds in ((2, 20), (4, 10.5), (8, 10))
+    ]
+    assert Outlook(tuple(forecasts), (64,)).recommended == 4
 
 
 def test_recommended_levels_follow_the_line(consortium):

@@ -34,6 +34,7 @@ from securefedyj.transcript import Transcript
 from securefedyj.yeojohnson import Array
 
 LEVELS = (1, 2, 4, 8)
+_ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 4096  # pairs of a feature and a lambda in one exchange of the dry run
 _MEASURED = 1 << 15  # values whose sums are timed
@@ -59,7 +60,9 @@ class Outlook(NamedTuple):
 
     @property
     def recommended(self) -> int:
-        return min(self.forecasts, key=lambda forecast: forecast.seconds).levels
+        """The fewest levels that are about as fast as any: more of them compute and send more."""
+        enough = _ABOUT * min(forecast.seconds for forecast in self.forecasts)
+        return min(one.levels for one in self.forecasts if one.seconds <= enough)
 
 
 def forecast(
