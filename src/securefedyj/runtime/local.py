@@ -128,7 +128,7 @@ class Processes:
             if self.log("hub").count(" listening ") > before:
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"The hub does not listen; see {self.folder / 'hub.log'}.")
+        raise TimeoutError(f"The hub does not listen: {self.last_line('hub')}")
 
     def start_party(self, name: str, *options: str, file: str = "consortium.toml") -> None:
         """Start a party; options are those of `securefedyj join`."""
@@ -143,6 +143,9 @@ class Processes:
         """What a process has printed so far."""
         path = self.folder / f"{name}.log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def last_line(self, name: str) -> str:
+        return (self.log(name).strip().splitlines() or ["it has printed nothing"])[-1]
 
     def wait(self, timeout: float) -> dict[str, int]:
         """Wait for all parties; return their exit codes."""
