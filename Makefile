@@ -4,11 +4,11 @@ BIN := .venv/bin
 
 .PHONY: help demo test lint bench bench-network paper soak clean
 help:
-	@echo "make demo    fit the embedded example, write out/demo.png"
+	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
-	@echo "make bench-network  measure over lines of 20 ms, and the hub; needs namespaces"
+	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
 	@echo "make soak    kill processes and spoil bytes at random; minutes"
 	@echo "make clean   remove .venv, caches and out/"

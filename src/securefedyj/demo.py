@@ -142,12 +142,11 @@ def federated_section(cancer: Comparison, path: Path) -> str:
     pooled = SecureFedYJ(engine="clear", bounds=bounds).fit([cancer.X])
     together = SecureFedYJ(bounds=bounds).fit(silos)
     features = [Feature(name, *pair) for name, pair in zip(cancer.names, bounds, strict=True)]
-    with tempfile.TemporaryDirectory(prefix="securefedyj-demo-") as name:
+    with _interrupts() as came, tempfile.TemporaryDirectory(prefix="securefedyj-demo-") as name:
         folder = Path(name)
-        seconds = _run_processes(folder, dict(zip(SILOS, silos, strict=True)), features)
+        seconds = _run_processes(folder, dict(zip(SILOS, silos, strict=True)), features, came)
         fitted = [securefedyj.load(folder / silo / "parameters.json") for silo in SILOS]
         transcript = Transcript.read(folder / SILOS[0] / "transcript.jsonl")
-    _show("")
     equal = np.all(
         [
             getattr(one, a) == getattr(pooled, a)
@@ -191,13 +190,15 @@ def federated_section(cancer: Comparison, path: Path) -> str:
     )
 
 
-def _run_processes(folder: Path, tables: dict[str, Array], features: list[Feature]) -> float:
+def _run_processes(
+    folder: Path, tables: dict[str, Array], features: list[Feature], interrupts: list[int]
+) -> float:
     """A hub and a process for each party; return the seconds from their start to their end.
 
     Keys, tables and results are in the folder. However this ends, no process is left.
     """
     prepare(folder, tables, features, name="demo")
-    with _terminable(), Processes(folder) as processes:
+    with _shown(), Processes(folder) as processes:
         start = time.monotonic()
         _show("starting a hub and three parties ...")
         processes.start_hub()
@@ -208,9 +209,11 @@ def _run_processes(folder: Path, tables: dict[str, Array], features: list[Featur
                 processes.wait(timeout=0.2)
                 return time.monotonic() - start
             except subprocess.TimeoutExpired:
+                if interrupts:
+                    raise KeyboardInterrupt from None
                 for party in tables:
                     _check(processes, party)
-                _show(f"{SILOS[0]}: {processes.last_line(SILOS[0])}")
+                _show(processes.last_line(SILOS[0]) or "starting ...")
         raise OSError(
             f"the parties are not done after {_PATIENCE:g} seconds: is another busy here?"
         )
@@ -223,17 +226,32 @@ def _check(processes: Processes, party: str) -> None:
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end us as Ctrl-C does, so that our processes end as well."""
+def _interrupts() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM, and obey at the end.
 
-    def interrupt(number: int, frame: object) -> None:
+    An exception in the midst of starting a process would leave that one behind.
+    """
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+
+@contextlib.contextmanager
+def _shown() -> Iterator[None]:
+    """Remove at the end what `_show` has shown."""
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        _show("")
 
 
 def _show(text: str) -> None:

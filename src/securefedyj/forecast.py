@@ -49,7 +49,7 @@ class Forecast(NamedTuple):
     """Sent by the party that sends most."""
     seconds: float
     computing: float
-    """Seconds of these that each party computes; the rest is the network."""
+    """Seconds of a party's processor, also those in which messages are on their way."""
 
 
 class Outlook(NamedTuple):
@@ -91,12 +91,14 @@ def forecast(
     for m in levels:
         agreed = replace(agreement, levels_per_exchange=m, minimum_values=0)
         run = _extrapolated(agreed, consortium, rows, max(2, _PAIRS // (2**m - 1)))
-        computing = run.seconds + run.sums * rows * per_sum
-        # Long messages go on while they come in: the slower of a party's line and the hub counts,
-        # and the hub has a third of the work of every crossing.
-        passing = max(run.bytes / bytes_per_second, run.bytes_of_all * crossing.per_byte / 3)
-        seconds = run.rounds * (delay + crossing.per_message) + passing + computing
-        found.append(Forecast(m, run.rounds, run.bytes / 1e6, seconds, computing))
+        work = run.seconds + run.sums * rows * per_sum
+        # Sender, hub and receiver each have a third of the work of a crossing. Long messages are
+        # passed on while they come in: the slower of a party's line and the hub counts.
+        line = run.bytes / bytes_per_second
+        hub = run.bytes_of_all * crossing.per_byte / 3
+        seconds = run.rounds * (delay + crossing.per_message) + max(line, hub) + work
+        own = run.rounds * crossing.per_message + run.bytes * crossing.per_byte
+        found.append(Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3))
         widths |= run.widths
     return Outlook(tuple(found), tuple(sorted(widths)))
 

@@ -128,7 +128,7 @@ class Processes:
             if self.log("hub").count(" listening ") > before:
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"The hub does not listen: {self.last_line('hub')}")
+        raise TimeoutError(f"The hub does not listen: {self.last_line('hub') or 'no word of it'}")
 
     def start_party(self, name: str, *options: str, file: str = "consortium.toml") -> None:
         """Start a party; options are those of `securefedyj join`."""
@@ -145,7 +145,8 @@ class Processes:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def last_line(self, name: str) -> str:
-        return (self.log(name).strip().splitlines() or ["it has printed nothing"])[-1]
+        """What a process has printed last, if anything."""
+        return (self.log(name).strip().splitlines() or [""])[-1]
 
     def wait(self, timeout: float) -> dict[str, int]:
         """Wait for all parties; return their exit codes."""
