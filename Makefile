@@ -34,6 +34,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
 
 bench-network: .venv/ready
+	$(BIN)/python -m benchmarks.loopback
 	$(BIN)/python -m benchmarks.network --output out/network.json
 	$(BIN)/python -m benchmarks.relay --output out/relay.json
 

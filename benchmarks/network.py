@@ -162,7 +162,7 @@ while True:
 """
 
 _ASK = f"""
-import json, socket, time
+import json, socket, sys, time
 while True:
     try:
         hub = socket.create_connection(("{HUB}", 9))
@@ -176,18 +176,18 @@ def seconds(size):
     hub.recv(1)
     return time.perf_counter() - start
 trips = sorted(seconds(0) for _ in range(21))
-size = 50_000_000
+size = int(sys.argv[1])
 rates = [size / (seconds(size) - trips[10]) for _ in range(4)]
 print(json.dumps([trips[10] / 2, max(rates)]))
 """
 
 
-def measure_line(lines: Lines) -> dict[str, float]:
-    """Seconds from a party to the hub, and bytes per second, as TCP has them."""
+def measure_line(lines: Lines, size: int = 50_000_000) -> dict[str, float]:
+    """Delay from a party to the hub, and rate, as TCP has them."""
     answer = subprocess.Popen([*lines.within("hub"), sys.executable, "-c", _ANSWER])
     try:
         asked = subprocess.run(
-            [*lines.within("silo-1"), sys.executable, "-c", _ASK],
+            [*lines.within("silo-1"), sys.executable, "-c", _ASK, str(size)],
             stdout=subprocess.PIPE, check=True, timeout=120,
         )  # fmt: skip
     finally:
