@@ -25,19 +25,20 @@ import time
 from collections.abc import Callable, Sequence
 from math import ceil, log2
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 
 from benchmarks.line import HUB, Lines, NotPermitted, check_permitted
-from securefedyj import SecureFedYJ
 from securefedyj.consortium import Consortium, Feature
 from securefedyj.identity import Identity
 from securefedyj.runtime import local, network
 from securefedyj.statistics import SiloStatistics
 from securefedyj.tables import read_table
 from securefedyj.transcript import Transcript
+
+if TYPE_CHECKING:
+    from securefedyj import SecureFedYJ
 
 DELAY, BYTES_PER_SECOND = 0.020, 125e6
 LEVELS = (1, 2, 4, 8)
@@ -60,6 +61,8 @@ class Example(NamedTuple):
 def example(features: int, parties: int = 3) -> Example:
     """The 30 features of the breast cancer data, or any other number of made-up ones."""
     if features == 30:
+        from sklearn.datasets import load_breast_cancer  # parties need not wait for this
+
         X = load_breast_cancer().data
     else:
         X = np.random.default_rng(0).lognormal(size=(ROWS, features))
@@ -73,6 +76,8 @@ def example(features: int, parties: int = 3) -> Example:
 
 
 def in_process(data: Example) -> SecureFedYJ:
+    from securefedyj import SecureFedYJ  # nor for this
+
     return SecureFedYJ(bounds=data.bounds).fit(list(data.tables.values()))
 
 
