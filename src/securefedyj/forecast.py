@@ -36,7 +36,7 @@ from securefedyj.yeojohnson import Array
 LEVELS = (1, 2, 4, 8)
 _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
-_PAIRS = 4096  # pairs of a feature and a lambda in one exchange of the dry run
+_PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
 _MEASURED = 1 << 15  # values whose sums are timed
 
 
