@@ -187,15 +187,14 @@ class _Batch(NamedTuple):
         """
         nodes, size = tree.points.shape
         pairs = np.tile(chosen, nodes)
-        S_y, S_d, S_yy, S_yd, S_phi = await self._share_sums(
-            pairs, tree.points.ravel(), plan, limbs
+        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(
+            self._terms(pairs, tree.points.ravel(), plan, limbs), 5, len(pairs), limbs
         )
-        n = self._n(pairs, limbs)
-        V, K = await self._variance_and_covariance(S_y, S_d, S_yy, S_yd, n)
-        # Delta = sign(S_phi V - n K): the derivative of the log-likelihood, times V > 0.
-        score = await self.engine.multiply(S_phi, V) - K * self._n(
-            pairs, limbs, self.domain.phi_grid()[pairs]
-        )
+        # V = n S_yy - S_y^2 and m K = m (n S_yd - S_y S_d), in one round.
+        products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, mS_d]))
+        V, mK = nS_yy - products[: len(pairs)], nmS_yd - products[len(pairs) :]
+        # Delta = sign(S_phi V - m K): the derivative of the log-likelihood, times V > 0.
+        score = await self.engine.multiply(S_phi, V) - mK
         shrink = await self.engine.negative(concatenate([score, -V[:size]]) if first else score)
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
@@ -231,9 +230,9 @@ class _Batch(NamedTuple):
         self, chosen: Index, lmbda: Array, plan: Plan, limbs: int
     ) -> tuple[Integers, list[int], list[int]]:
         """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
-        S_y, _, S_yy, *_ = await self._share_sums(chosen, lmbda, plan, limbs)
-        n = self._n(chosen, limbs)
-        V = S_yy * n - await self.engine.multiply(S_y, S_y)
+        terms = self._terms(chosen, lmbda, plan, limbs)
+        S_y, nS_yy = await self._share(terms[:2], 2, len(chosen), limbs)
+        V = nS_yy - await self.engine.multiply(S_y, S_y)
         thresholds = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
         below = concatenate([V - (1 << bits) for bits in thresholds])
         small, V_bits, y_bits = await together(
@@ -255,36 +254,35 @@ class _Batch(NamedTuple):
             _integers(y_opened, y_chosen, y_low, signed=True),
         )
 
-    async def _share_sums(
-        self, chosen: Index, lmbda: Array, plan: Plan, limbs: int
-    ) -> list[Shared]:
-        """[[S_y]], [[S_d]], [[S_yy]], [[S_yd]], [[S_phi]] over all silos."""
-        own: Limbs | None = None
-        if self.silo is not None:
-            features = self.features[chosen]
-            sums = self.silo.sums(features, lmbda, plan, limbs)
-            own = np.concatenate([*sums, self.silo.phi_sum(features, limbs)], axis=1)
-        size = len(chosen)
-        shared = await self.engine.share(own, size=5 * size, limbs=limbs)
-        return [shared[i * size : (i + 1) * size] for i in range(5)]
+    def _terms(self, chosen: Index, lmbda: Array, plan: Plan, limbs: int) -> list[Limbs]:
+        """This silo's S_y, n S_yy, m S_d, n m S_yd and S_phi, with m = n 2^phi_grid.
 
-    async def _variance_and_covariance(
-        self, S_y: Shared, S_d: Shared, S_yy: Shared, S_yd: Shared, n: int | Limbs
-    ) -> tuple[Shared, Shared]:
-        """V = n S_yy - S_y^2 and K = n S_yd - S_y S_d, in one round."""
-        size = S_y.size
-        products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, S_d]))
-        return S_yy * n - products[:size], S_yd * n - products[size:]
+        The factors are public; before sharing, multiplying by them is a single party's work.
+        """
+        if self.silo is None:
+            return []
+        features, shift = self.features[chosen], self.domain.phi_grid()[chosen]
+        y, d, yy, yd = self.silo.sums(features, lmbda, plan, limbs)
+        n = self.n[chosen].tolist()
+        return [
+            y,
+            wide.scale(yy, _factor(n, [0] * len(n), limbs)),
+            wide.scale(d, _factor(n, shift.tolist(), limbs)),
+            wide.scale(yd, _factor([k * k for k in n], shift.tolist(), limbs)),
+            self.silo.phi_sum(features, limbs),
+        ]
 
-    def _n(self, chosen: Index, limbs: int, shift: Integers | None = None) -> int | Limbs:
-        """n 2^shift as a factor: one for all where it is the same, which is cheaper."""
-        n = self.n[chosen]
-        shift = np.zeros_like(n) if shift is None else shift
-        if np.all(n == n[0]) and np.all(shift == shift[0]):
-            return int(n[0]) << int(shift[0])
-        return wide.from_ints(
-            (value << bits for value, bits in zip(n.tolist(), shift.tolist(), strict=True)), limbs
-        )
+    async def _share(self, terms: list[Limbs], count: int, size: int, limbs: int) -> list[Shared]:
+        """Share so many vectors of that size, summed over all silos."""
+        own = np.concatenate(terms, axis=1) if terms else None
+        shared = await self.engine.share(own, size=count * size, limbs=limbs)
+        return [shared[i * size : (i + 1) * size] for i in range(count)]
+
+
+def _factor(values: list[int], shifts: list[int], limbs: int) -> int | Limbs:
+    """Each value times 2^shift: one for all where they are the same, which is cheaper."""
+    factors = [value << bits for value, bits in zip(values, shifts, strict=True)]
+    return factors[0] if len(set(factors)) == 1 else wide.from_ints(factors, limbs)
 
 
 def _integers(

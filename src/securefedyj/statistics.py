@@ -13,15 +13,14 @@ order the product adds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.elementary import Array, log1p, phi12, reduce_exponent
+from securefedyj.elementary import LN2_HIGH, LN2_LOW, Array, log1p, phi12, reduce_exponent
 from securefedyj.limbs import Limbs
 from securefedyj.plan import Domain, Integers, Plan, decaying, near_one
 
@@ -34,9 +33,10 @@ _PAIRS = 4096  # pairs of a feature and a lambda at once
 # What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
 _ROWS_BEFORE_CARRY = 4
 
-
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
 _SMALL = 2.0**-6
+# The exponent of 2^-1023 is that of zero: `reduce_exponent` makes 0 of e^-_GONE.
+_GONE = 1023 * (LN2_HIGH + LN2_LOW)
 
 
 class OutOfBounds(ValueError):
@@ -83,11 +83,11 @@ class SiloStatistics:
         self._first: Index = np.searchsorted(
             self._feature[self._order], np.arange(self.n_features + 1)
         )
-        self._phi = self._phi_digits()
+        self._phi = wide.from_digits(self._phi_digits(), 31, 2)
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
-        return wide.from_digits(self._phi[:, features], 31, limbs)
+        return wide.resize(self._phi[:, features], limbs)
 
     def _phi_digits(self) -> Integers:
         """S_phi of all features in two digits of 31 bits, which leaves room for 2^31 values."""
@@ -117,20 +117,16 @@ class SiloStatistics:
                 for side in sides.values():
                     side.carry()
             sides[group.sign].add(group)
-        positive, negative = sides[+1].total(), sides[-1].total()
-        # On the negative side y = -Y.
-        sums = (
-            positive.y - negative.y,
-            positive.d + negative.d,
-            positive.yy + negative.yy,
-            positive.yd - negative.yd,
-        )
+        total = _Totals(len(feature), *_heights(plan))
+        for sign, side in sides.items():
+            side.add_to(total, sign)
         # One conversion of all four, side by side: many small ones would cost more.
-        digits = np.zeros((max(map(len, sums)), len(sums), len(feature)), dtype=np.int64)
-        for k, part in enumerate(sums):
+        parts = total.parts()
+        digits = np.zeros((max(map(len, parts)), len(parts), len(feature)), dtype=np.int64)
+        for k, part in enumerate(parts):
             digits[: len(part), k] = part
         joined = wide.from_digits(digits.reshape(len(digits), -1), _DIGIT, limbs)
-        return Sums(*np.split(joined, len(sums), axis=1))
+        return Sums(*np.split(joined, len(parts), axis=1))
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
@@ -140,14 +136,9 @@ class SiloStatistics:
             np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
         ]
         sign = self._sign[row]
-        u, L_max, grid = (
-            np.where(sign > 0, positive[pair], negative[pair])
-            for positive, negative in (
-                (lmbda, 2 - lmbda),
-                (self._domain.L_positive[feature], self._domain.L_negative[feature]),
-                (plan.grid, plan.grid),
-            )
-        )
+        domain = self._domain.take(feature[pair])
+        u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
+        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
             for a, b in zip(plan.positive, plan.negative, strict=True)
@@ -169,7 +160,7 @@ class SiloStatistics:
                 self._shelves[shelf],
                 self._place[row[members]],
                 u[members],
-                grid[members] - _DIGIT * skip,
+                plan.grid[pair[members]] - _DIGIT * skip,
                 (ny, nd, skip),
             )
 
@@ -185,6 +176,51 @@ class _Group(NamedTuple):
     grid: Integers
     digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
 
+    def blocks(self) -> Iterator[tuple[Array, Array, Integers]]:
+        """L, u and the grid of some rows at a time."""
+        for block in _pieces(len(self.pair), max(1, _BLOCK // self.shelf.shape[1])):
+            yield self.shelf[self.place[block]], self.u[block, None], self.grid[block]
+
+    def gram(self, residuals: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
+        """Sums of the digits of y and d and of their products, for each row.
+
+        Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
+        """
+        ny, nd, _ = self.digits
+        gram = np.empty((len(self.pair), 1 + ny, 1 + ny + nd))
+        scratch = np.empty((1 + ny + nd) * max(self.shelf.shape[1], _BLOCK))
+        first = 0
+        for L, u, grid in self.blocks():
+            y, d = residuals(L, u)
+            shape = (1 + ny + nd, *L.shape)
+            parts = scratch[: math.prod(shape)].reshape(shape)
+            parts[0] = 1.0
+            _split(y, grid, parts[1 : 1 + ny])
+            _split(d, grid, parts[1 + ny :])
+            last = first + len(L)
+            np.matmul(
+                parts[: 1 + ny].transpose(1, 0, 2), parts.transpose(1, 2, 0), out=gram[first:last]
+            )
+            first = last
+        return gram
+
+    def near(self) -> _Group:
+        """The rows that have values near L = 0, and of them the first columns, where these are."""
+        slope = np.abs(self.u)
+        rows = np.flatnonzero(slope * self.shelf[self.place, 0] <= _SMALL)
+        place, slope, width = self.place[rows], slope[rows], 8
+        while width < self.shelf.shape[1] and np.any(
+            slope * self.shelf[place, width - 1] <= _SMALL
+        ):
+            width *= 8
+        return self._replace(
+            pair=self.pair[rows],
+            shelf=self.shelf[:, :width],
+            place=place,
+            u=self.u[rows],
+            grid=self.grid[rows],
+        )
+
 
 class _Totals:
     """Sums over rows of each pair, as digits of 22 bits: arrays (digits, pairs), lowest first."""
@@ -195,7 +231,7 @@ class _Totals:
         self.y, self.d, self.yy, self.yd = (np.zeros((h, pairs), np.int64) for h in heights)
 
     def add(self, gram: Array, pair: Index, digits: tuple[int, int, int]) -> None:
-        """Add the sums of `_gram` of one row of each of these pairs."""
+        """Add the products of `_Group.gram`: one row of each of these pairs."""
         ny, nd, skip = digits
         products = np.ascontiguousarray(gram.astype(np.int64).transpose(1, 2, 0))
         yy = np.zeros((2 * ny - 1, len(pair)), np.int64)
@@ -213,8 +249,11 @@ class _Totals:
         ):
             total[low : low + len(part), slice(None) if everywhere else pair] += part
 
+    def parts(self) -> tuple[Integers, Integers, Integers, Integers]:
+        return self.y, self.d, self.yy, self.yd
+
     def carry(self) -> None:
-        for digits in (self.y, self.d, self.yy, self.yd):
+        for digits in self.parts():
             _carry(digits)
 
 
@@ -222,60 +261,53 @@ class _Side:
     """The sums of one side of each pair: of plain values, and of residuals beside a constant."""
 
     def __init__(self, u: Array, plan: Plan) -> None:
-        self._u, self._grid = u, plan.grid
-        # The constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side take grid + 3 bits.
-        self._heights = tuple(
-            int(_digits(np.maximum(np.maximum(a, b), plan.grid + 3)).max())
-            for a, b in list(zip(plan.positive, plan.negative, strict=True))[:2]
-        )
-        self._plain = _Totals(len(u), *self._heights)
+        self._u, self._plan = u, plan
+        self._plain: _Totals | None = None
         self._residual: _Totals | None = None
         self._count = np.zeros(len(u), np.int64)  # of the residuals
 
     def add(self, group: _Group) -> None:
         """Add a row to each of the group's pairs."""
-        ny, nd, _ = group.digits
-        columns = group.shelf.shape[1]
-        scratch = np.empty((1 + ny + nd) * max(columns, _BLOCK))
-        gram = np.empty((len(group.pair), 1 + ny, 1 + ny + nd))
-        near_gram = np.zeros_like(gram) if group.kind == _DECAYING else None
-        for block in _pieces(len(group.pair), max(1, _BLOCK // columns)):
-            L, u = group.shelf[group.place[block]], group.u[block, None]
-            y, d = _RESIDUALS[group.kind](L, u)
-            if near_gram is not None:
-                # The values near L = 0, if any, are the first ones, and are plain.
-                near = _count_near(L, u)
-                self._count[group.pair[block]] += columns - near
-                width = int(near.max())
-                chosen = np.arange(width) < near[:, None]
-                y[:, :width] *= ~chosen
-                d[:, :width] *= ~chosen
-                L = L[:, :width] * chosen
-                if L.any():
-                    near_gram[block] = _gram(
-                        *_near_one(L, u), group.grid[block], group.digits, scratch
-                    )
-            gram[block] = _gram(y, d, group.grid[block], group.digits, scratch)
-        if near_gram is None:
+        gram = group.gram(_RESIDUALS[group.kind])
+        if group.kind != _DECAYING:
+            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
             self._plain.add(gram, group.pair, group.digits)
             return
-        self._plain.add(near_gram, group.pair, group.digits)
-        if self._residual is None:
-            self._residual = _Totals(len(self._u), *self._heights)
+        self._residual = self._residual or _Totals(len(self._u), *_heights(self._plan))
         self._residual.add(gram, group.pair, group.digits)
+        self._count[group.pair] += group.shelf.shape[1]
+        near = group.near()
+        if len(near.pair):
+            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+            self._plain.add(near.gram(_decaying_near), near.pair, near.digits)
+            self._count[near.pair] -= np.concatenate(
+                [np.count_nonzero(_is_near(L, u), axis=1) for L, u, _ in near.blocks()]
+            )
 
     def carry(self) -> None:
-        self._plain.carry()
-        if self._residual is not None:
-            self._residual.carry()
+        for totals in (self._plain, self._residual):
+            if totals is not None:
+                totals.carry()
 
-    def total(self) -> _Totals:
-        """The sums of all y and d, those with a constant being c_y + r_y and c_d + r_d."""
-        total, r = self._plain, self._residual
-        if r is None:
-            return total
+    def add_to(self, total: _Totals, sign: int) -> None:
+        """Add all y and d; those with a constant are c_y + r_y and c_d + r_d."""
+        if self._residual is not None:
+            self._add_constants(self._residual)
+        # On the negative side y = -Y.
+        add = np.add if sign > 0 else np.subtract
+        for totals in (self._plain, self._residual):
+            if totals is not None:
+                add(total.y, totals.y, out=total.y)
+                total.d += totals.d
+                total.yy += totals.yy
+                add(total.yd, totals.yd, out=total.yd)
+
+    def _add_constants(self, r: _Totals) -> None:
+        # Factors of products: digits of c have 22 bits, of n c 53, of r 35 and after a carry 32.
         inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
-        c_y, c_d = (_on_grid(constant, self._grid) for constant in (inverse, inverse * inverse))
+        c_y, c_d = (
+            _on_grid(constant, self._plan.grid) for constant in (inverse, inverse * inverse)
+        )
         n_c_y = self._count * c_y
         _carry(r.y)
         twice = 2 * r.y
@@ -287,45 +319,26 @@ class _Side:
         _add_product(r.yd, c_y, r.d)
         _add_product(r.yd, c_d, r.y)
         r.y[: len(c_y)] += n_c_y
-        for part, residual in zip(
-            (total.y, total.d, total.yy, total.yd), (r.y, r.d, r.yy, r.yd), strict=True
-        ):
-            part += residual
-        return total
 
 
-def _count_near(L: Array, u: Array) -> Integers:
-    """How many values of each row have |u| L <= _SMALL; they are its first ones."""
-    slope, width = np.abs(u), 8
-    while width < L.shape[1] and np.any(slope[:, 0] * L[:, width - 1] <= _SMALL):
-        width *= 8
-    counts: Integers = np.count_nonzero(slope * L[:, :width] <= _SMALL, axis=1)
-    return counts
-
-
-def _gram(
-    y: Array, d: Array, grid: Integers, digits: tuple[int, int, int], scratch: Array
-) -> Array:
-    """Sums of the digits of y and d and of their products, for each row; uses up y and d.
-
-    Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
-    """
-    ny, nd, _ = digits
-    shape = (1 + ny + nd, *y.shape)
-    parts = scratch[: math.prod(shape)].reshape(shape)
-    parts[0] = 1.0
-    _split(y, grid, parts[1 : 1 + ny])
-    _split(d, grid, parts[1 + ny :])
-    products: Array = parts[: 1 + ny].transpose(1, 0, 2) @ parts.transpose(1, 2, 0)
-    return products
+def _heights(plan: Plan) -> tuple[int, int]:
+    """How many digits y and d take, and the constants 1/|u| <= 2 and 1/u^2 <= 4."""
+    y_bits, d_bits = (
+        max(positive.max(), negative.max(), plan.grid.max() + 3)
+        for positive, negative in zip(plan.positive[:2], plan.negative[:2], strict=True)
+    )
+    ny, nd = _digits(np.array([y_bits, d_bits])).tolist()
+    return ny, nd
 
 
 def _carry(digits: Integers) -> None:
-    """Leave 22 bits in each digit but the highest."""
-    for low, high in pairwise(digits):
-        carry = low >> _DIGIT
-        high += carry
-        low -= carry << _DIGIT
+    """Move what is beyond 22 bits of a digit to the next one, which makes room in all of them.
+
+    Not as far as it goes: digits of 2^b may have 2^22 + 2^(b-22) afterwards.
+    """
+    carry = digits[:-1] >> _DIGIT
+    digits[:-1] -= carry << _DIGIT
+    digits[1:] += carry
 
 
 def _add_product(total: Integers, a: Integers, b: Integers) -> None:
@@ -373,7 +386,13 @@ def _general(L: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
-    """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits."""
+    """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits.
+
+    Nothing of values near L = 0, which cannot be told from each other by it; uses up L.
+    """
+    rows = np.flatnonzero(_is_near(L[:, :1], u))
+    if len(rows):
+        L[rows] = np.where(_is_near(L[rows], u[rows]), _GONE / np.abs(u[rows]), L[rows])
     power, r = reduce_exponent(u * L)
     phi1, _ = phi12(r)
     phi1 *= r
@@ -382,6 +401,16 @@ def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
     inverse = 1 / u
     phi1 *= inverse
     return phi1, phi1 * (L - inverse)
+
+
+def _decaying_near(L: Array, u: Array) -> tuple[Array, Array]:
+    """y and d themselves of the values near L = 0, and nothing of the others."""
+    return _near_one(L * _is_near(L, u), u)
+
+
+def _is_near(L: Array, u: Array) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(u) * L <= _SMALL
+    return near
 
 
 _NEAR_ONE, _GENERAL, _DECAYING = range(3)

@@ -40,7 +40,7 @@ class Additive(Shared):
     __slots__ = ("_limbs", "_size", "components")
 
     def __init__(self, components: Mapping[int, Limbs], *, size: int, limbs: int) -> None:
-        self.components = dict(components)
+        self.components = components
         self._size = size
         self._limbs = limbs
 
@@ -133,7 +133,7 @@ class AdditiveBits(SharedBits):
     __slots__ = ("_shape", "components")
 
     def __init__(self, components: Mapping[int, PackedBits], *, shape: tuple[int, ...]) -> None:
-        self.components = dict(components)
+        self.components = components
         self._shape = shape
 
     @property

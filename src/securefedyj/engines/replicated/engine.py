@@ -58,10 +58,10 @@ class Replicated(Engine):
         count = nibbles.PER_LIMB * a.limbs
         carries, highest = await self._role.nibbles(additive(a).components)
         carry = await compare.carry_out(
-            AdditiveBits(carries, shape=(2 * count - 1, a.size)), self._conjunction
+            carries, count, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
         )
-        sign = AdditiveBits(highest, shape=(1, a.size)) ^ carry
-        return AdditiveBits({i: x[0] for i, x in sign.components.items()}, shape=(a.size,))
+        sign = {i: x[0] ^ carry[i][0] for i, x in highest.items()}
+        return AdditiveBits(sign, shape=(a.size,))
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""
