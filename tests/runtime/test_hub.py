@@ -120,6 +120,28 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
     assert any(line.startswith("left") and "'bytes_received': " in line for line in net.lines)
 
 
+def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
+    """Nagle's algorithm would hold it back until an earlier one is acknowledged: 40 ms a round."""
+    options = []
+    serve = hub_module.Hub._serve
+
+    async def spy(hub: Any, reader: Any, writer: Any, address: str) -> None:
+        line = writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await serve(hub, reader, writer, address)
+
+    async def scenario(net: Loopback) -> None:
+        client = await joined(net, "ana")
+        assert (await client.receive()).type == Type.WELCOME
+        line = client.writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(hub_module.Hub, "_serve", spy)
+    with_hub(tmp_path, scenario)
+    assert len(options) == 2
+    assert all(options)
+
+
 def test_who_joins_twice_ends_the_first(tmp_path):
     async def scenario(net: Loopback) -> None:
         first = await joined(net, "ana")
@@ -163,7 +185,8 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path):
                     await ana.writer.drain()
                     sent += MAX_BODY
         room = net.hub._rooms[net.consortium.name]
-        assert len(room.present["bob"].outbox._frames) <= hub_module.QUEUE
+        waiting = sum(len(frame.body) for frame in room.present["bob"].outbox._frames)
+        assert hub_module.QUEUE // 2 < waiting <= hub_module.QUEUE + MAX_BODY
         assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.reader._transport.resume_reading()
         while (frame := await bob.receive()) is not None and frame.type != Type.DATA:
