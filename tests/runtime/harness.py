@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.soak import BOUNDS, ROWS
+from benchmarks.soak import COMMITTEE as COMMITTEE_OF_FIVE
 from securefedyj import SecureFedYJ
 from securefedyj.consortium import Consortium, Feature
 from securefedyj.identity import Identity
@@ -19,14 +21,8 @@ from securefedyj.runtime.hub import Hub
 from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import Transcript
 
-BOUNDS = (0.0, 1000.0)
-ROWS = np.random.default_rng(5).lognormal(size=(60, 2))
 THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
-# Two silos outside of the committee, and a coordinator without data in it.
-FIVE: dict[str, Any] = {
-    "ana": ROWS[:10], "bob": ROWS[10:35], "coordinator": None, "dua": ROWS[35:50], "eva": ROWS[50:],
-}  # fmt: skip
-COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
+COMMITTEE = {3: ("ana", "bob", "cem"), 5: COMMITTEE_OF_FIVE}
 
 
 def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> Consortium:

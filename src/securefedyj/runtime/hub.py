@@ -334,6 +334,8 @@ class Hub:
         self, connection: _Connection, writer: asyncio.StreamWriter, numbered: Writer
     ) -> None:
         async for frame in connection.outbox.frames():
+            if writer.is_closing():  # nobody reads it any more; the receiver says why
+                continue
             connection.sent.count(frame)
             writer.write(numbered.encode(frame))
             await writer.drain()

@@ -95,6 +95,8 @@ class Link:
                 await self._ready.wait()
                 self._ready.clear()
                 while self._outbox:
+                    if self._writer.is_closing():
+                        return
                     self._writer.write(numbered.encode(self._outbox.popleft()))
                     await self._writer.drain()
 
