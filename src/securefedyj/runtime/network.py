@@ -133,9 +133,11 @@ class _Peer:
     begin: dict[str, Any] | None = None
 
     def forget(self) -> None:
+        if self.greeted:  # who has not been heard since the last time is absent since then
+            self.absent_since = time.monotonic()
         self.connection, self.channel, self.greeted, self.checked = 0, None, False, False
         self.ready = self.begin = None
-        self.leaving, self.absent_since = False, time.monotonic()
+        self.leaving = False
 
 
 @dataclass
@@ -198,6 +200,7 @@ class _Participant:
         self._looked = 0.0  # when silence and patience were last looked at
         self._faults = self._attempts = self._unwelcome = 0
         self._progressed = False
+        self._reached = False  # the hub, when we last tried
 
     async def run(self) -> Transcript:
         if self._state.complete:
@@ -247,6 +250,7 @@ class _Participant:
                 min(0.1 * 2 ** min(self._attempts, 6), 5.0) * (0.5 + secrets.randbelow(8) / 8)
             )
         self._attempts += 1
+        self._reached = False
         settings = self._settings
         self._link = await hub_link.connect(
             settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
@@ -258,7 +262,7 @@ class _Participant:
             raise
         if welcome is None:
             raise LinkLost("The hub accepts connections and does not answer.")
-        self._unwelcome = 0
+        self._unwelcome, self._reached = 0, True
         await self._handle(welcome)
 
     def _count_unwelcome(self, error: LinkLost) -> None:
@@ -372,15 +376,15 @@ class _Participant:
         if not peer.checked and record.type != Kind.GREETING:
             raise ProtocolError(f"Party {peer.name} did not begin with a greeting.")
         if record.type == Kind.MESSAGE:
-            await self._take_message(peer, Message.from_bytes(record.body))
+            await self._take_message(peer, _message(peer, record))
         elif record.type == Kind.GREETING:
-            self._check_greeting(peer, _json(peer, record, "version"))
+            self._check_greeting(peer, _json(peer, record, version=int))
         elif record.type == Kind.READY:
-            peer.ready = _json(peer, record, "random", "reveals")
+            peer.ready = _json(peer, record, random=str, reveals=int)
             if self._running():
                 self._abort(f"Party {peer.name} began anew.")
         elif record.type == Kind.BEGIN:
-            peer.begin = _json(peer, record, "session", "reveals", "digest")
+            peer.begin = _json(peer, record, session=str, reveals=int, digest=str)
         elif record.type == Kind.DONE:
             self._complete.add(peer.name)
         elif record.type == Kind.LEAVE and peer.name not in self._complete:
@@ -400,7 +404,8 @@ class _Participant:
                 f"{str(greeting.get('digest'))[:16]}, ours {own[:16]}. Use the same "
                 "consortium.toml everywhere (`securefedyj check` shows the digest)."
             )
-        apart = float(greeting.get("clock", 0.0)) - self._settings.clock()
+        clock = greeting.get("clock")
+        apart = (clock if isinstance(clock, float) else 0.0) - self._settings.clock()
         if not abs(apart) <= CLOCKS_APART:
             raise JoinError(
                 f"The clock of party {peer.name} is {abs(apart) / 60:.0f} minutes "
@@ -616,7 +621,7 @@ class _Participant:
         absent = [peer for peer in self._peers.values() if not peer.greeted]
         first = ", ".join(peer.name for peer in absent if peer.absent_since < long_ago)
         missing = first or missing
-        if self._link is None:
+        if not self._reached:
             what = f"The hub at {self._settings.consortium.hub.address} could not be reached"
         elif missing:
             what = f"Party {missing} did not come"
@@ -632,9 +637,19 @@ def _session_of(readies: list[dict[str, Any]]) -> tuple[bytes, int]:
     return digest.digest()[:SESSION_BYTES], min(int(one["reveals"]) for one in readies)
 
 
-def _json(peer: _Peer, record: tls.Record, *keys: str) -> dict[str, Any]:
+def _json(peer: _Peer, record: tls.Record, **types: type) -> dict[str, Any]:
+    """The content of a record that has these keys, with values of these types."""
     with contextlib.suppress(ValueError):
         content = json.loads(record.body)
-        if isinstance(content, dict) and content.keys() >= set(keys):
+        if isinstance(content, dict) and all(
+            isinstance(content.get(key), kind) for key, kind in types.items()
+        ):
             return content
     raise ProtocolError(f"Party {peer.name} sent a record of type {record.type} we cannot read.")
+
+
+def _message(peer: _Peer, record: tls.Record) -> Message:
+    try:
+        return Message.from_bytes(record.body)
+    except ProtocolError as error:
+        raise ProtocolError(f"Party {peer.name} sent no message of the protocol: {error}") from None
