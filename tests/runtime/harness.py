@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import soak
 from benchmarks.soak import BOUNDS, ROWS
-from benchmarks.soak import COMMITTEE as COMMITTEE_OF_FIVE
-from securefedyj import SecureFedYJ
 from securefedyj.consortium import Consortium, Feature
 from securefedyj.identity import Identity
 from securefedyj.runtime import local, network
@@ -22,7 +21,8 @@ from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import Transcript
 
 THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
-COMMITTEE = {3: ("ana", "bob", "cem"), 5: COMMITTEE_OF_FIVE}
+FIVE = soak.TABLES
+COMMITTEE = {3: ("ana", "bob", "cem"), 5: soak.COMMITTEE}
 
 
 def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> Consortium:
@@ -31,10 +31,7 @@ def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> 
     return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **numbers)
 
 
-@functools.lru_cache
-def pooled(max_steps: int = 12) -> SecureFedYJ:
-    """The same rows in one process."""
-    return SecureFedYJ(bounds=BOUNDS, max_steps=max_steps).fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
+pooled = functools.lru_cache(soak.in_one_process)  # the same rows in one process
 
 
 def assert_same_bits(transcript: Transcript, max_steps: int = 12) -> None:
