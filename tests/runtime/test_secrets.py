@@ -160,11 +160,11 @@ def hits(content: bytes, words: set[bytes], *, raw: Iterable[bytes] = ()) -> set
 
 
 def data_needles() -> set[bytes]:
-    """Every value of every silo, as text."""
+    """Every value of every silo as text, and its logarithm; eight digits are NumPy's."""
     return {
         spelling.encode()
-        for value in ROWS.ravel().tolist()
-        for spelling in (repr(value), f"{value:.12g}", f"{value:.10e}", value.hex())
+        for value in (*ROWS.ravel().tolist(), *np.log1p(ROWS).ravel().tolist())
+        for spelling in (repr(value), f"{value:.12g}", f"{value:.8f}", f"{value:.8e}", value.hex())
     }
 
 
