@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from securefedyj.consortium import Consortium
+from securefedyj.consortium import Consortium, ConsortiumError
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.runtime import tls
@@ -175,6 +175,11 @@ class Hub:
         found = int(self._listener.getsockname()[1])
         self._listening = asyncio.create_task(self._listen(self._listener))
         self._log("listening", host=host, port=found, consortia=list(self._rooms))
+        for room in self._rooms.values():
+            try:
+                room.consortium.check_clock(time.time())
+            except ConsortiumError as error:
+                self._log("trouble", consortium=room.consortium.name, reason=str(error))
         return found
 
     async def stop(self) -> None:

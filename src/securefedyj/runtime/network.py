@@ -34,6 +34,7 @@ import contextlib
 import hashlib
 import json
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -127,6 +128,7 @@ class _Peer:
     connection: int = 0
     channel: tls.Channel | None = None
     heard: float = 0.0
+    warned: bool = False  # the user, that nothing is heard
     greeted: bool = False  # by us, as soon as the channel stands
     checked: bool = False  # its greeting, which comes before all else
     ready: dict[str, Any] | None = None
@@ -176,6 +178,7 @@ class _Participant:
 
     def __init__(self, settings: Settings, silo: SiloStatistics | None) -> None:
         consortium = settings.consortium
+        consortium.check_clock(settings.clock())
         self._settings, self._silo = settings, silo
         self._agreement: Agreement = consortium.agreement()
         self._state = State(settings.output, self._agreement)
@@ -205,6 +208,10 @@ class _Participant:
     async def run(self) -> Transcript:
         if self._state.complete:
             self._outcome = self._state.transcript
+            self._settings.say(
+                f"The result of an earlier run is in {self._settings.output} and stays as it is; "
+                "for a new run, choose another --output."
+            )
             self._settings.done(self._outcome)
         while True:
             try:
@@ -345,7 +352,7 @@ class _Participant:
             if peer.channel.established and not peer.greeted:
                 self._greet(peer)
             self._flush(peer)
-            peer.heard = time.monotonic()
+            peer.heard, peer.warned = time.monotonic(), False
             for record in records:
                 await self._take_record(peer, record)
         except ProtocolError as error:
@@ -401,7 +408,7 @@ class _Participant:
         if greeting.get("digest") != (own := self._settings.consortium.digest()):
             raise JoinError(
                 f"Party {peer.name} has another agreed file: its digest begins "
-                f"{str(greeting.get('digest'))[:16]}, ours {own[:16]}. Use the same "
+                f"{str(greeting.get('digest'))[:16]!r}, ours {own[:16]!r}. Use the same "
                 "consortium.toml everywhere (`securefedyj check` shows the digest)."
             )
         clock = greeting.get("clock")
@@ -525,7 +532,7 @@ class _Participant:
         if session is None or session.party is None or session.party.done:
             return
         party = session.party
-        outgoing = await asyncio.to_thread(step, *arguments)
+        outgoing = await _in_thread(step, *arguments)
         self._idle_since = time.monotonic()
         if self._progressed:
             self._progressed, self._waiting_since = False, None
@@ -583,11 +590,15 @@ class _Participant:
             raise LinkLost(f"Nothing was heard from the hub for {timeout:g} seconds.")
         for peer in self._peers.values():
             silent = now - max(peer.heard, self._idle_since)
-            if peer.channel is not None and peer.name not in self._complete and silent > timeout:
-                raise LinkLost(
-                    f"Nothing was heard from party {peer.name} for {timeout:g} seconds"
-                    f"{self._where()}."
-                )
+            if peer.channel is None or peer.name in self._complete:
+                continue
+            what = f"Nothing was heard from party {peer.name} for"
+            if silent > timeout:
+                raise LinkLost(f"{what} {timeout:g} seconds{self._where()}.")
+            # All say so before the first of them begins anew, which ends the session for all.
+            if silent > 0.7 * timeout and self._running() and not peer.warned:
+                self._settings.say(f"{what} {silent:.1f} seconds{self._where()}.")
+                peer.warned = True
 
     def _check_patience(self) -> bool:
         """Say whom we wait for; stop, or return True if we have a result, when it is too long."""
@@ -629,6 +640,24 @@ class _Participant:
             what = "No session could be brought to progress"
         kept = f" after exchange {done}; the same command goes on from there" if done else ""
         return f"{what} within {wait:g} seconds: stopped{kept}."
+
+
+async def _in_thread(step: Callable[..., list[Message]], *arguments: Message) -> list[Message]:
+    """As asyncio.to_thread, but when the process is stopped nobody waits for the thread."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[Message]] = loop.create_future()
+
+    def give(messages: list[Message]) -> None:
+        if not answer.done():
+            answer.set_result(messages)
+
+    def work() -> None:
+        messages = step(*arguments)  # a party keeps its errors to itself
+        with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
+            loop.call_soon_threadsafe(give, messages)
+
+    threading.Thread(target=work, daemon=True).start()
+    return await answer
 
 
 def _session_of(readies: list[dict[str, Any]]) -> tuple[bytes, int]:

@@ -25,6 +25,8 @@ class State:
         self.path = folder / FILE
         self.transcript = Transcript(agreement)
         if not self.path.exists():
+            # Better to find out now than after the first exchange that this cannot be written.
+            write_atomically(self.path, to_text(self.transcript).encode())
             return
         try:
             found = Transcript.read(self.path)
@@ -33,6 +35,11 @@ class State:
         if found.agreement.to_bytes() != agreement.to_bytes():
             raise StateError(
                 f"{self.path} is from a run with another agreed file; choose another --output."
+            )
+        if found.result is not None and not found.audit().passed:
+            raise StateError(
+                f"{self.path} was changed: its result does not follow from what was revealed. "
+                "Choose another --output."
             )
         self.transcript = found
 
