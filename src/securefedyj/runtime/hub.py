@@ -263,6 +263,9 @@ class Hub:
         receiver = asyncio.create_task(self._receive(connection, frames))
         try:
             await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
+            if sender.done() and sender.exception() is not None:
+                # The line is gone; what came before that, say the news of a result, goes on.
+                await asyncio.wait({receiver}, timeout=GRACE)
             reason = _reason(sender, receiver)
         except asyncio.CancelledError:
             reason = "the hub stopped"

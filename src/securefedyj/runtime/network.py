@@ -555,7 +555,7 @@ class _Participant:
             return  # who has left, and is awaited, becomes clear by itself
         if isinstance(party.error, TooFewValues):
             self._outcome = party.error
-        elif isinstance(party.error, (ProtocolError, saved.StateError)):
+        elif isinstance(party.error, (ProtocolError, saved.StateError, OSError)):
             raise JoinError(str(party.error)) from party.error
         elif party.error is not None:
             what = f"{type(party.error).__name__}: {party.error}"
