@@ -253,6 +253,21 @@ def test_nobody_can_take_the_place_of_a_party(
     assert not at_bob.established
 
 
+def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path):
+    consortium = prepare(tmp_path)
+    channels = []
+    for own, peer in [("ana", "bob"), ("bob", "ana")]:
+        known = consortium.party(peer)
+        key = Identity(tmp_path / f"{own}.key", tmp_path / f"{own}.pem")
+        settings = tls.context(key, [known.certificate], server_side=own == "ana")
+        channels.append(tls.Channel(peer, known.fingerprint, settings, server_side=own == "ana"))
+    ana, bob = channels
+    established(ana, bob)
+    bob._tls.write(tls._RECORD.pack(network.Kind.MESSAGE, tls.MAX_RECORD + 1))
+    with pytest.raises(ProtocolError, match="Party bob announced a record of"):
+        list(ana.receive(bob.outgoing()))
+
+
 # A hub that cheats.
 
 
