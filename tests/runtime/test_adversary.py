@@ -279,7 +279,7 @@ def under(folder: Path, treat: Treatment) -> tuple[dict[str, Any], dict[str, lis
         net = Loopback(folder, consortium, THREE)
         async with EvilHub(consortium, net.identity("hub"), treat), net:
             for name in THREE:
-                net.start(name, timeout=1.0, wait=2.5)
+                net.start(name, timeout=1.0, wait=2.0)
             return await net.outcomes(), net.said
 
     return asyncio.run(run())
@@ -433,7 +433,7 @@ def test_a_party_that_sends_nonsense_is_named_and_nobody_falls_over(tmp_path, mo
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
             for name in THREE:
-                net.start(name, timeout=1.0, wait=3.0)
+                net.start(name, timeout=1.0, wait=1.5)
             bob = net.participants["bob"]
             greet = bob._greet
 
