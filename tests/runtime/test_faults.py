@@ -58,22 +58,24 @@ def test_a_process_that_stalls_is_named_by_all_and_may_go_on(tmp_path):
 
 
 def test_who_is_stopped_does_not_wait_for_a_computation():
-    begun, end = threading.Event(), threading.Event()
+    begun, enough, computed = threading.Event(), threading.Event(), threading.Event()
 
     def step() -> list[Message]:
         begun.set()
-        end.wait(60)
+        enough.wait(20)
+        computed.set()
         return []
 
     async def stopped() -> None:
-        task = asyncio.create_task(network._in_thread(step))
-        await asyncio.to_thread(begun.wait, 10)
+        task = asyncio.create_task(network.Worker().run(step))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(stopped())
-    assert not end.is_set()
-    end.set()
+    assert not computed.is_set()
+    enough.set()
 
 
 def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):

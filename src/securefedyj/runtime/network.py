@@ -33,6 +33,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import queue
 import secrets
 import threading
 import time
@@ -192,6 +193,7 @@ class _Participant:
             )
             for name in names
         }
+        self._worker = Worker()
         self._link: Link | None = None
         self._session: _Session | None = None
         self._mine: dict[str, Any] | None = None
@@ -232,6 +234,7 @@ class _Participant:
 
     async def leave(self) -> None:
         """Take leave of all peers; they are told within seconds."""
+        self._worker.end()
         for peer in self._peers.values():
             if peer.greeted:
                 self._post(peer, Kind.LEAVE)
@@ -532,7 +535,7 @@ class _Participant:
         if session is None or session.party is None or session.party.done:
             return
         party = session.party
-        outgoing = await _in_thread(step, *arguments)
+        outgoing = await self._worker.run(step, *arguments)
         self._idle_since = time.monotonic()
         if self._progressed:
             self._progressed, self._waiting_since = False, None
@@ -642,22 +645,36 @@ class _Participant:
         return f"{what} within {wait:g} seconds: stopped{kept}."
 
 
-async def _in_thread(step: Callable[..., list[Message]], *arguments: Message) -> list[Message]:
-    """As asyncio.to_thread, but when the process is stopped nobody waits for the thread."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[Message]] = loop.create_future()
+class Worker:
+    """A thread that computes. Unlike asyncio's, nobody waits for it when the process is stopped."""
 
-    def give(messages: list[Message]) -> None:
-        if not answer.done():
-            answer.set_result(messages)
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
 
-    def work() -> None:
-        messages = step(*arguments)  # a party keeps its errors to itself
-        with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
-            loop.call_soon_threadsafe(give, messages)
+    async def run(self, step: Callable[..., list[Message]], *arguments: Message) -> list[Message]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Message]] = loop.create_future()
 
-    threading.Thread(target=work, daemon=True).start()
-    return await answer
+        def give(messages: list[Message]) -> None:
+            if not answer.done():
+                answer.set_result(messages)
+
+        def job() -> None:
+            messages = step(*arguments)  # a party keeps its errors to itself
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
+                loop.call_soon_threadsafe(give, messages)
+
+        self._jobs.put(job)
+        return await answer
+
+    def end(self) -> None:
+        """Do no more after what was begun."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
 
 
 def _session_of(readies: list[dict[str, Any]]) -> tuple[bytes, int]:
