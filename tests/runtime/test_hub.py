@@ -17,7 +17,7 @@ from securefedyj.cli import main
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, keygen
 from securefedyj.runtime import hub as hub_module
-from securefedyj.runtime import tls
+from securefedyj.runtime import link, tls
 from securefedyj.runtime.frames import MAX_BODY, Frame, Reader, Type, Writer
 from tests.runtime.harness import THREE, Loopback, prepare
 
@@ -252,3 +252,27 @@ def test_reader_names_what_is_wrong():
     assert list(half.feed(first[:-1])) == []
     with pytest.raises(ProtocolError, match="middle of a frame"):
         half.end()
+
+
+def test_what_a_party_says_before_it_leaves_is_passed_on(tmp_path):
+    """The last word of a run is that it is done; the others wait for it."""
+
+    async def scenario(net: Loopback) -> None:
+        ana = await link.connect(net.consortium, "ana", net.identity("ana"), 5.0)
+        bob = await joined(net, "bob")
+        own, there = await ana.receive(5.0), await ana.receive(5.0)
+        assert (await bob.receive()).type == Type.WELCOME
+        assert (await bob.receive()).type == Type.PRESENT
+        for _ in range(64):  # more than ana has read when she leaves
+            bob.send(Frame(Type.DATA, "ana", own.connection, bytes(MAX_BODY)))
+        await bob.writer.drain()
+        bodies = [bytes([number]) * MAX_BODY for number in range(64)]
+        for body in bodies:
+            ana.send(Frame(Type.DATA, "bob", there.connection, body))
+        closing = asyncio.create_task(ana.close(30.0))
+        for body in bodies:
+            assert await bob.receive() == Frame(Type.DATA, "ana", own.connection, body)
+        await closing
+        assert (await bob.receive()).type == Type.LEFT
+
+    with_hub(tmp_path, scenario)

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from securefedyj.consortium import Consortium
+from securefedyj.consortium import Consortium, ConsortiumError
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.messages import VERSION
@@ -187,6 +187,11 @@ class Hub:
         found = int(self._listener.getsockname()[1])
         self._listening = asyncio.create_task(self._listen(self._listener))
         self._log("listening", host=host, port=found, consortia=list(self._rooms))
+        for room in self._rooms.values():
+            try:
+                room.consortium.check_clock(time.time())
+            except ConsortiumError as error:
+                self._log("trouble", consortium=room.consortium.name, reason=str(error))
         return found
 
     async def stop(self) -> None:
@@ -278,6 +283,9 @@ class Hub:
         receiver = asyncio.create_task(self._receive(connection, frames))
         try:
             await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
+            if sender.done() and sender.exception() is not None:
+                # The line is gone; what came before that, say the news of a result, goes on.
+                await asyncio.wait({receiver}, timeout=GRACE)
             reason = _reason(sender, receiver)
         except asyncio.CancelledError:
             reason = "the hub stopped"
@@ -358,6 +366,8 @@ class Hub:
         self, connection: _Connection, writer: asyncio.StreamWriter, numbered: Writer
     ) -> None:
         async for frame in connection.outbox.frames():
+            if writer.is_closing():  # nobody reads it any more; the receiver says why
+                continue
             connection.sent.count(frame)
             writer.write(numbered.encode(frame))
             await writer.drain()

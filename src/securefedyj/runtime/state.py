@@ -27,6 +27,8 @@ class State:
         self.transcript = Transcript(agreement)
         self._lines = _lines(self.transcript)  # of the file, without the result
         if not self.path.exists():
+            # Better to find out now than after the first exchange that this cannot be written.
+            write_atomically(self.path, to_text(self.transcript).encode())
             return
         try:
             found = Transcript.read(self.path)
@@ -37,6 +39,11 @@ class State:
                 return
             raise StateError(
                 f"{self.path} is from a run with another agreed file; choose another --output."
+            )
+        if found.result is not None and not found.audit().passed:
+            raise StateError(
+                f"{self.path} was changed: its result does not follow from what was revealed. "
+                "Choose another --output."
             )
         self.transcript = found
         self._lines = _lines(self.prefix(len(found.reveals)))
