@@ -577,9 +577,13 @@ def _write_report(
 
 
 def _planned(consortium: Consortium, transcript: Transcript) -> report.Cost:
-    """What `plan` would have said, had it known the number of rows."""
+    """What `plan` would have said, had it known the number of rows; but for the time at the hub.
+
+    To measure that takes a hub with keys, which is nothing for a party to start on the way.
+    """
     from securefedyj import report
     from securefedyj.forecast import forecast
+    from securefedyj.runtime.crossing import Crossing
 
     silos = sum(party.role == "silo" for party in consortium.parties)
     outlook = forecast(
@@ -588,6 +592,7 @@ def _planned(consortium: Consortium, transcript: Transcript) -> report.Cost:
         delay=_DELAY_MS / 1e3,
         bytes_per_second=_MBIT * 1e6 / 8,
         levels=[consortium.levels_per_exchange],
+        crossing=Crossing(0.0, 0.0),
     )
     (plan,) = outlook.forecasts
     return report.Cost(plan.rounds, {}, round(1e6 * plan.megabytes), plan.seconds)

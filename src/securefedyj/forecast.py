@@ -28,6 +28,7 @@ from securefedyj.party import Party
 from securefedyj.plan import Domain, Plan, make_plan
 from securefedyj.protocol import secure_fed_yj
 from securefedyj.runtime import inprocess
+from securefedyj.runtime.crossing import Crossing
 from securefedyj.runtime.crossing import measure as measure_crossing
 from securefedyj.statistics import Index, SiloStatistics, Sums
 from securefedyj.transcript import Transcript
@@ -72,6 +73,7 @@ def forecast(
     delay: float,
     bytes_per_second: float,
     levels: Sequence[int] = LEVELS,
+    crossing: Crossing | None = None,
 ) -> Outlook:
     """Forecast a run.
 
@@ -83,10 +85,12 @@ def forecast(
         Seconds that a message takes from one party to another, through the hub.
     bytes_per_second
         Of each party's line.
+    crossing
+        What a message takes besides the line; measured with a hub on this machine if None.
     """
     agreement = consortium.agreement()
     per_sum = _seconds_per_sum(agreement.domain, rows)
-    crossing = measure_crossing()
+    crossing = measure_crossing() if crossing is None else crossing
     found, widths = [], set[int]()
     for m in levels:
         agreed = replace(agreement, levels_per_exchange=m, minimum_values=0)
