@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint bench paper soak clean
+.PHONY: help demo test lint bench bench-network paper soak clean
 help:
-	@echo "make demo    fit the embedded example, write out/demo.png"
+	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
+	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
 	@echo "make soak    kill processes and spoil bytes at random; minutes"
 	@echo "make clean   remove .venv, caches and out/"
@@ -31,6 +32,11 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
+
+bench-network: .venv/ready
+	$(BIN)/python -m benchmarks.loopback
+	$(BIN)/python -m benchmarks.network --output out/network.json
+	$(BIN)/python -m benchmarks.relay --output out/relay.json
 
 paper: .venv/ready
 	$(BIN)/securefedyj paper --output out/paper

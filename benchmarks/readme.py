@@ -1,4 +1,4 @@
-"""Write the measured tables into the README, from the JSON files that `make bench` saves.
+"""Write the measured tables into the pages, from the JSON files that `make bench` saves.
 
 Each table stands between two comments that name its file and its heading is left alone:
 
@@ -16,11 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import pooled, secure
+from benchmarks import network, pooled, relay, secure
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bench.json": lambda data: pooled.table(data["results"]),
     "secure.json": lambda data: f"{secure.paper_table(data)}\n\n{secure.cost_table(data)}",
+    "network.json": lambda data: f"{network.table(data)}\n\n{network.caption(data)}",
+    "relay.json": lambda data: relay.table(data["results"]),
 }
 
 
@@ -40,10 +42,12 @@ def fill(text: str, folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=Path("out"))
-    parser.add_argument("--readme", type=Path, default=Path("README.md"))
+    pages = [Path("README.md"), Path("docs/hub.md")]
+    parser.add_argument("--pages", type=Path, nargs="+", default=pages, metavar="FILE")
     arguments = parser.parse_args()
-    text = arguments.readme.read_text(encoding="utf-8")
-    arguments.readme.write_text(fill(text, arguments.results), encoding="utf-8")
+    for page in arguments.pages:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(fill(text, arguments.results), encoding="utf-8")
 
 
 if __name__ == "__main__":

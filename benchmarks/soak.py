@@ -1,10 +1,10 @@
 """Kill processes and spoil bytes at random, for as long as it takes; no bit may change.
 
-    python -m benchmarks.soak --kills 50 --corruptions 200
+    python -m benchmarks.soak --kills 51 --corruptions 200
 
 Every run is a hub and five parties, each a process, with real TLS. It must end with the very bits
 of the in-process fit at every party, or with one sentence and exit code 1. Anything else, such
-as a traceback, a hang or another bit, ends the soak with exit code 1.
+as a traceback, a hang or another bit, ends the soak with exit code 1 and leaves its folder.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ import argparse
 import asyncio
 import dataclasses
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,91 +35,165 @@ from securefedyj.transcript import Transcript
 
 BOUNDS = (0.0, 1000.0)
 ROWS = np.random.default_rng(5).lognormal(size=(60, 2))
+# Two silos outside of the committee, and a coordinator without data in it.
 TABLES: dict[str, Any] = {
     "ana": ROWS[:10], "bob": ROWS[10:35], "coordinator": None, "dua": ROWS[35:50], "eva": ROWS[50:],
 }  # fmt: skip
-PATIENCE = 180.0
+COMMITTEE = ("coordinator", "ana", "dua")
+VICTIMS = {"member": COMMITTEE, "silo": ("bob", "eva"), "hub": ("hub",)}
+WAYS = ("flip", "cut", "drop", "repeat", "swap")
+PATIENCE = 180.0  # seconds; parties lose theirs after 60
 
 
-def prepare(folder: Path) -> Consortium:
+class Broken(Exception):
+    """What must never happen has happened."""
+
+
+@dataclass
+class Tally:
+    """What was done to how many runs, and how they ended."""
+
+    what: str
+    done: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    same: int = 0
+    stopped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, done: Counter[str], sentences: list[str]) -> None:
+        self.done += done
+        self.runs += 1
+        self.same += not sentences
+        self.stopped.update(sentences)
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.done.items()))
+        lines = [
+            f"{self.done.total()} {self.what} ({kinds}) in {self.runs} runs: {self.same} ended "
+            f"with the same bits everywhere, {self.runs - self.same} stopped."
+        ]
+        return "\n".join(lines + [f"  {n} x {text}" for text, n in self.stopped.most_common()])
+
+
+def prepare(folder: Path, **numbers: int) -> Consortium:
     features = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
-    return local.prepare(
-        folder, TABLES, features, committee=("coordinator", "ana", "dua"), minimum_values=10,
-        levels_per_exchange=1,
-    )  # fmt: skip
+    numbers = {"minimum_values": 10, "levels_per_exchange": 1, **numbers}
+    return local.prepare(folder, TABLES, features, committee=COMMITTEE, **numbers)
 
 
-def check(processes: local.Processes, expected: SecureFedYJ) -> str:
-    """All parties have the same bits, or a sentence; say which."""
+def in_one_process(max_steps: int) -> SecureFedYJ:
+    """The fit that every run is compared with."""
+    return SecureFedYJ(bounds=BOUNDS, max_steps=max_steps).fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
+
+
+def sentences_of(processes: local.Processes) -> list[str]:
+    """Wait for the end; return the sentences of the parties that stopped without a result."""
     try:
         codes = processes.wait(PATIENCE)
     except subprocess.TimeoutExpired:
-        raise SystemExit(f"a party hangs; see {processes.folder}") from None
-    for name in TABLES:
-        if "Traceback" in processes.log(name) or codes[name] not in (0, 1):
-            raise SystemExit(f"{name} ended with {codes[name]}; see {processes.folder}")
+        raise Broken("A party hangs.") from None
+    expected = in_one_process(processes.consortium.max_steps)
+    sentences = []
+    for name in ("hub", *TABLES):
+        if "Traceback" in processes.log(name):
+            raise Broken(f"{name} shows a traceback.")
+    for name, code in codes.items():
+        last = processes.log(name).rstrip().rpartition("\n")[2]
+        if code == 1 and last.startswith("securefedyj: "):
+            sentences.append(last)
+        elif code != 0:
+            raise Broken(f"{name} ended with code {code} and {last!r}.")
         path = processes.folder / name / "transcript.jsonl"
-        if path.exists():
-            result = Transcript.read(path).result
-            assert result is not None
-            pairs = [(result.lmbda, expected.lambdas_), (result.mean, expected.mean_)]
-            if not all(np.array_equal(a, b) for a, b in [*pairs, (result.var, expected.var_)]):
-                raise SystemExit(f"{name} has another result; see {processes.folder}")
-    if "Traceback" in processes.log("hub"):
-        raise SystemExit(f"the hub has a traceback; see {processes.folder}")
-    return "same bits" if set(codes.values()) == {0} else "stopped with a sentence"
+        if path.exists() or code == 0:
+            _check_bits(name, Transcript.read(path), expected)
+    return sentences
 
 
-def soak_kills(kills: int, expected: SecureFedYJ) -> None:
-    done, run = 0, 0
-    while done < kills:
-        run += 1
-        folder = Path(tempfile.mkdtemp(prefix="soak-"))
-        prepare(folder)
+def _check_bits(name: str, transcript: Transcript, expected: SecureFedYJ) -> None:
+    result = transcript.result
+    if result is None or not all(
+        np.array_equal(ours, theirs)
+        for ours, theirs in [
+            (result.lmbda, expected.lambdas_),
+            (result.mean, expected.mean_),
+            (result.var, expected.var_),
+        ]
+    ):
+        raise Broken(f"{name} has another result.")
+
+
+@contextmanager
+def _run(**numbers: int) -> Iterator[local.Processes]:
+    """A consortium in a folder of its own, which is kept if the run breaks."""
+    folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    prepare(folder, **numbers)
+    try:
         with local.Processes(folder) as processes:
             processes.start_hub()
+            yield processes
+    except Broken as error:
+        raise Broken(f"{error} See {folder}.") from None
+    shutil.rmtree(folder)
+
+
+def soak_kills(
+    kills: int, chance: random.Random, say: Callable[[str], None] = print, **numbers: int
+) -> Tally:
+    """Kill each kind of process in turn, at random moments, and start it again."""
+    tally = Tally("kills")
+    while (left := kills - tally.done.total()) > 0:
+        with _run(**numbers) as processes:
             for name in TABLES:
-                processes.start_party(name, "--wait", "60", "--timeout", "20")
-            before = done
-            while done < kills and all(processes.running[n].poll() is None for n in TABLES):
-                wait_for_next(processes, random.randrange(1, 8))
-                victim = random.choice(["hub", *TABLES])
-                if processes.running[victim].poll() is not None:
-                    break
-                processes.kill(victim)
-                done += 1
-                if victim == "hub":
-                    processes.start_hub()
-                else:
-                    processes.start_party(victim, "--wait", "60", "--timeout", "20")
-            outcome = check(processes, expected)
-        print(f"run {run}: {done - before} kills, {outcome}; {done} kills in all", flush=True)
+                _start(processes, name)
+            done: Counter[str] = Counter()
+            while done.total() < left and _wait_for_reveals(processes, chance.randrange(8)):
+                kind = list(VICTIMS)[(tally.done.total() + done.total()) % len(VICTIMS)]
+                time.sleep(chance.uniform(0, 0.05))  # somewhere inside of an exchange
+                _kill_and_start(processes, chance.choice(VICTIMS[kind]))
+                done[kind] += 1
+            sentences = sentences_of(processes)
+        tally.add(done, sentences)
+        say(f"run {tally.runs}: {done.total()} kills, {_outcome(sentences)}")
+    return tally
 
 
-def wait_for_next(processes: local.Processes, reveals: int) -> None:
-    """Let so many more signs be revealed, or the run end."""
+def _start(processes: local.Processes, name: str, timeout: str = "20", **file: str) -> None:
+    processes.start_party(name, "--wait", "60", "--timeout", timeout, **file)
+
+
+def _kill_and_start(processes: local.Processes, victim: str) -> None:
+    processes.kill(victim)
+    if victim == "hub":
+        processes.start_hub()
+    else:
+        _start(processes, victim)
+
+
+def _wait_for_reveals(processes: local.Processes, reveals: int) -> bool:
+    """Let so many more signs be revealed; return whether the run still goes on."""
+    path = processes.folder / "bob" / "state.jsonl"
 
     def revealed() -> int:
-        path = processes.folder / "bob" / "state.jsonl"
         return path.read_text().count("\n") if path.exists() else 0
 
-    begin, deadline = revealed(), time.monotonic() + 60
-    while revealed() < begin + reveals and time.monotonic() < deadline:
-        if any(processes.running[name].poll() is not None for name in TABLES):
-            return
+    begin, deadline = revealed(), time.monotonic() + PATIENCE
+    while all(processes.running[name].poll() is None for name in TABLES):
+        if revealed() >= begin + reveals:
+            return True
+        if time.monotonic() > deadline:
+            raise Broken("The run makes no progress.")
         time.sleep(0.005)
+    return False
 
 
 class Spoiler:
-    """Proxies between parties and the hub that spoil what they carry, each time in one way."""
+    """Proxies between parties and the hub that spoil each direction of a connection once.
 
-    def __init__(self, target: int) -> None:
-        self.target, self.cases, self.ports = (
-            target,
-            0,
-            {name: local.free_port() for name in TABLES},
-        )
-        self.ways: dict[str, int] = {}
+    After `most` times they spoil nothing any more.
+    """
+
+    def __init__(self, target: int, chance: random.Random, most: int) -> None:
+        self.target, self.chance, self.most, self.done = target, chance, most, Counter[str]()
+        self.ports = {name: local.free_port() for name in TABLES}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         for port in self.ports.values():
@@ -131,10 +210,10 @@ class Spoiler:
         await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        left, way = random.randrange(200, 60_000), random.choice(["flip", "cut", "drop", "repeat"])
+        left, way = self.chance.randrange(200, 60_000), self.chance.choice(WAYS)
         try:
             while data := await reader.read(1 << 14):
-                if left is not None and left < len(data):
+                if left < len(data) and self.done.total() < self.most:
                     data, left = self._spoilt(data, left, way), 1 << 60
                     if way == "cut":
                         writer.write(data)
@@ -146,47 +225,61 @@ class Spoiler:
             writer.close()
 
     def _spoilt(self, data: bytes, at: int, way: str) -> bytes:
-        self.cases += 1
-        self.ways[way] = self.ways.get(way, 0) + 1
+        self.done[way] += 1
+        head, tail = data[:at], data[at:]
         if way == "flip":
-            return data[:at] + bytes([data[at] ^ (1 << random.randrange(8))]) + data[at + 1 :]
-        if way == "cut":
-            return data[:at]
-        return data[:at] + data[at + 1 :] if way == "drop" else data + data
+            return head + bytes([tail[0] ^ (1 << self.chance.randrange(8))]) + tail[1:]
+        spoilt = {"cut": head, "drop": head + tail[1:], "repeat": data + data, "swap": tail + head}
+        return spoilt[way]
 
 
-def soak_corruptions(cases: int, expected: SecureFedYJ) -> None:
-    done, run = 0, 0
-    while done < cases:
-        run += 1
-        folder = Path(tempfile.mkdtemp(prefix="soak-"))
-        consortium = prepare(folder)
-        spoiler = Spoiler(consortium.hub.port)
-        for name, port in spoiler.ports.items():
-            hub = dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
-            dataclasses.replace(consortium, hub=hub).write(folder / f"{name}.toml")
-        with local.Processes(folder) as processes:
-            processes.start_hub()
-            for name in TABLES:
-                options = ("--wait", "60", "--timeout", "5")
-                processes.start_party(name, *options, file=f"{name}.toml")
-            outcome = check(processes, expected)
-        done += spoiler.cases
-        print(f"run {run}: {spoiler.ways}, {outcome}; {done} corruptions in all", flush=True)
+def soak_corruptions(
+    cases: int,
+    chance: random.Random,
+    say: Callable[[str], None] = print,
+    most_per_run: int = 100,
+    **numbers: int,
+) -> Tally:
+    """Spoil what parties and hub send each other, on every connection anew."""
+    tally = Tally("spoilt streams")
+    while tally.done.total() < cases:
+        with _run(**numbers) as processes:
+            consortium = processes.consortium
+            spoiler = Spoiler(consortium.hub.port, chance, most_per_run)
+            for name, port in spoiler.ports.items():
+                hub = dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
+                moved = dataclasses.replace(consortium, hub=hub)
+                moved.write(processes.folder / f"{name}.toml")
+                _start(processes, name, timeout="5", file=f"{name}.toml")
+            sentences = sentences_of(processes)
+        tally.add(spoiler.done, sentences)
+        say(f"run {tally.runs}: {spoiler.done.total()} spoilt streams, {_outcome(sentences)}")
+    return tally
+
+
+def _outcome(sentences: list[str]) -> str:
+    return f"stopped: {sentences[0]}" if sentences else "same bits"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kills", type=int, default=51)
     parser.add_argument("--corruptions", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    random.seed(options.seed)
-    expected = SecureFedYJ(bounds=BOUNDS).fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
-    start = time.monotonic()
-    soak_kills(options.kills, expected)
-    soak_corruptions(options.corruptions, expected)
-    print(f"soaked for {time.monotonic() - start:.0f} seconds: no other bit, no hang, no traceback")
+    chance, start = random.Random(options.seed), time.monotonic()
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    try:
+        kills = soak_kills(options.kills, chance, say)
+        corruptions = soak_corruptions(options.corruptions, chance, say)
+    except Broken as error:
+        print(f"Broken: {error}")
+        return 1
+    print(f"\n{kills}\n{corruptions}")
+    print(f"No other bit, no hang, no traceback in {time.monotonic() - start:.0f} seconds.")
     return 0
 
 

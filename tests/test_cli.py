@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -18,8 +20,10 @@ import securefedyj
 from securefedyj import demo
 from securefedyj.cli import main
 from securefedyj.cli_network import _Display
+from securefedyj.runtime import local
 from securefedyj.runtime.network import Progress
 from securefedyj.tables import read_table
+from securefedyj.transcript import Transcript
 
 
 class Shown(NamedTuple):
@@ -111,6 +115,58 @@ def test_demo_gives_the_time_as_a_ratio(shown):
 def test_demo_is_readable_in_80_columns_of_ascii(shown):
     assert max(map(len, shown.text.splitlines())) <= 80
     assert shown.text.isascii()
+
+
+def test_demo_has_the_same_bits_from_processes_as_from_one(shown):
+    text = " ".join(shown.text.split())
+    assert "30 of 30 features have the same lambda, mean and variance at all three parties" in text
+    transcript = Transcript.read(shown.folder / "transcript.jsonl")
+    assert transcript.agreement.parties == demo.SILOS
+    assert transcript.audit().passed
+
+
+def test_demo_whose_party_fails_ends_with_1_and_one_sentence(tmp_path, capsys, monkeypatch):
+    def spoilt(folder: Path, tables: Any, *rest: Any, **options: Any) -> None:
+        local.prepare(folder, tables, *rest, **options)
+        (folder / "south.csv").write_text("no,such,columns\n1,2,3\n")
+
+    monkeypatch.setattr(demo, "_REPEATS", 1)
+    monkeypatch.setattr(demo, "prepare", spoilt)
+    assert main(["demo", "--output", str(tmp_path)]) == 1
+    shown = capsys.readouterr()
+    assert one_sentence(shown.err)
+    assert "party south of the demo failed" in shown.err
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are seen in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_demo_leaves_no_process_and_no_key(tmp_path, number):
+    program = (
+        "import sys; from securefedyj import demo; from securefedyj.cli import main\n"
+        "demo._REPEATS = 1; sys.exit(main(['demo']))"
+    )
+    environment = dict(os.environ, TMPDIR=str(tmp_path))
+    running = subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("securefedyj-demo-*/south.log")):
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(number)
+    assert running.wait(30) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not [command for command in commands() if str(tmp_path) in command]
+
+
+def commands() -> list[str]:
+    """Of all processes that there are."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes().decode(errors="replace"))
+    return found
 
 
 def test_comparison_tells_which_fit_is_better():

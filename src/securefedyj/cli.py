@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    summary = "fit example data beside scikit-learn, print the results, save a picture"
+    summary = "fit example data beside scikit-learn, then by a hub and three parties on one machine"
     parser = commands.add_parser("demo", help=summary, description=summary.capitalize() + ".")
     parser.add_argument(
         "--output",

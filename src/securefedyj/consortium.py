@@ -26,6 +26,7 @@ unit = "mmol/L"                    # optional, as is note
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import math
@@ -35,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.agreement import Agreement
-from securefedyj.identity import check_name, fingerprint
+from securefedyj.identity import check_name, fingerprint, validity
 from securefedyj.plan import LARGEST_BOUND, Domain
 
 FORMAT = 1
@@ -150,6 +151,21 @@ class Consortium:
             f"No party of {self.name!r} has this certificate ({own}): was the key made anew "
             "after the file was agreed upon?"
         )
+
+    def check_clock(self, moment: float) -> None:
+        """Refuse a time, in seconds since 1970, at which TLS would refuse a certificate."""
+        now = datetime.datetime.fromtimestamp(moment, datetime.UTC)
+        owners = {"the hub": self.hub.certificate}
+        for owner, pem in (
+            owners | {party.name: party.certificate for party in self.parties}
+        ).items():
+            begin, end = validity(pem)
+            if not begin <= now <= end:
+                raise ConsortiumError(
+                    f"The clock of this machine says {now:%Y-%m-%d %H:%M} UTC, and the certificate "
+                    f"of {owner} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}. Set "
+                    "the clock; if it is right, agree on a file with a new certificate."
+                )
 
     def canonical(self) -> bytes:
         """All that matters to the result and to its secrecy, in one form.

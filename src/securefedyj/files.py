@@ -39,7 +39,10 @@ def replacing(path: Path | str) -> Iterator[Path]:
 def write_atomically(path: Path | str, content: bytes) -> None:
     """Write a whole file, or leave what was there before."""
     with replacing(path) as temporary:
-        temporary.write_bytes(content)
+        try:
+            temporary.write_bytes(content)
+        except OSError as error:  # such as a full disk
+            raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _mode(target: Path) -> int:

@@ -3,6 +3,9 @@
 The protocol itself is run, on made-up rows and for some of the features. Sizes of messages depend
 on bounds, n and lambda only; the made-up silos claim as many rows as they are told to have, with
 the sums that such rows would give, so rings are as wide as they will be.
+
+Seconds are those of this machine's processor, measured now and whatever else it is busy with: the
+plan is for parties that each have a machine like this one.
 """
 
 from __future__ import annotations
@@ -25,13 +28,16 @@ from securefedyj.party import Party
 from securefedyj.plan import Domain, Plan, make_plan
 from securefedyj.protocol import secure_fed_yj
 from securefedyj.runtime import inprocess
+from securefedyj.runtime.crossing import measure as measure_crossing
 from securefedyj.statistics import Index, SiloStatistics, Sums
 from securefedyj.transcript import Transcript
 from securefedyj.yeojohnson import Array
 
 LEVELS = (1, 2, 4, 8)
+_ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
-_PAIRS = 2048  # pairs of a feature and a lambda in one exchange of the dry run
+_PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
+_MEASURED = 1 << 15  # values whose sums are timed
 
 
 class Forecast(NamedTuple):
@@ -42,6 +48,8 @@ class Forecast(NamedTuple):
     megabytes: float
     """Sent by the party that sends most."""
     seconds: float
+    computing: float
+    """Seconds of a party's processor, also those in which messages are on their way."""
 
 
 class Outlook(NamedTuple):
@@ -52,7 +60,9 @@ class Outlook(NamedTuple):
 
     @property
     def recommended(self) -> int:
-        return min(self.forecasts, key=lambda forecast: forecast.seconds).levels
+        """The fewest levels that are about as fast as any: more of them compute and send more."""
+        enough = _ABOUT * min(forecast.seconds for forecast in self.forecasts)
+        return min(one.levels for one in self.forecasts if one.seconds <= enough)
 
 
 def forecast(
@@ -74,29 +84,63 @@ def forecast(
     bytes_per_second
         Of each party's line.
     """
-    rate = _seconds_per_sum(consortium.agreement().domain)
+    agreement = consortium.agreement()
+    per_sum = _seconds_per_sum(agreement.domain, rows)
+    crossing = measure_crossing()
     found, widths = [], set[int]()
     for m in levels:
-        agreement = replace(consortium.agreement(), levels_per_exchange=m, minimum_values=0)
-        chosen = _sample(len(agreement.features), max(1, _PAIRS // (2**m - 1)))
-        share = len(agreement.features) / len(chosen)
-        run = _dry_run(_part(agreement, chosen), consortium, rows)
-        local = run.sums * share * rows * rate
-        megabytes = run.bytes * share / 1e6
-        seconds = run.rounds * delay + megabytes * 1e6 / bytes_per_second
-        found.append(Forecast(m, run.rounds, megabytes, seconds + run.seconds * share + local))
+        agreed = replace(agreement, levels_per_exchange=m, minimum_values=0)
+        run = _extrapolated(agreed, consortium, rows, max(2, _PAIRS // (2**m - 1)))
+        work = run.seconds + run.sums * rows * per_sum
+        # Sender, hub and receiver each have a third of the work of a crossing. Long messages are
+        # passed on while they come in: the slower of a party's line and the hub counts.
+        line = run.bytes / bytes_per_second
+        hub = run.bytes_of_all * crossing.per_byte / 3
+        seconds = run.rounds * (delay + crossing.per_message) + max(line, hub) + work
+        own = run.rounds * crossing.per_message + run.bytes * crossing.per_byte
+        found.append(Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3))
         widths |= run.widths
     return Outlook(tuple(found), tuple(sorted(widths)))
+
+
+def _extrapolated(agreement: Agreement, consortium: Consortium, rows: int, most: int) -> _DryRun:
+    """A dry run with all features, or what two with fewer say about it.
+
+    Part of the cost is there for any number of features, and part grows with it.
+    """
+    size = len(agreement.features)
+    if size <= most:
+        return _dry_run(agreement, consortium, rows)
+    few, many = (
+        _dry_run(_part(agreement, _sample(size, number)), consortium, rows)
+        for number in (most // 2, most)
+    )
+    return many.plus(few, (size - most) / (most - most // 2))
 
 
 class _DryRun(NamedTuple):
     rounds: int
     bytes: int
-    seconds: float
-    """Of secure computation, one party's part."""
+    """Sent by the party that sends most."""
+    bytes_of_all: int
     sums: int
     """Pairs of a feature and a lambda that each silo has summed up."""
+    seconds: float
+    """Of secure computation, one party's part."""
     widths: set[int]
+
+    def plus(self, fewer: _DryRun, times: float) -> _DryRun:
+        """With the difference to a run with fewer features added so many times."""
+
+        def grown(before: float, now: float) -> float:
+            return now + max(0.0, now - before) * times
+
+        return self._replace(
+            bytes=round(grown(fewer.bytes, self.bytes)),
+            bytes_of_all=round(grown(fewer.bytes_of_all, self.bytes_of_all)),
+            sums=round(grown(fewer.sums, self.sums)),
+            seconds=grown(fewer.seconds, self.seconds),
+        )
 
 
 def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun:
@@ -116,14 +160,16 @@ def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun
         )
         for name in agreement.parties
     ]
-    start = time.perf_counter()
+    start = time.process_time()
     inprocess.run(parties)
-    seconds = (time.perf_counter() - start - sum(s.seconds for s in silos.values())) / 3
+    seconds = (time.process_time() - start - sum(s.seconds for s in silos.values())) / 3
+    sent = [sum(party.bytes_sent.values()) for party in parties]
     return _DryRun(
         max(party.rounds for party in parties),
-        max(sum(party.bytes_sent.values()) for party in parties),
-        seconds,
+        max(sent),
+        sum(sent),
         max(silo.pairs for silo in silos.values()),
+        seconds,
         {64 * limbs for silo in silos.values() for limbs in silo.widths},
     )
 
@@ -144,11 +190,11 @@ class _MadeUp(SiloStatistics):
         self.widths: set[int] = set()
 
     def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        start = time.perf_counter()
+        start = time.process_time()
         sums = super().sums(feature, lmbda, plan, limbs)
         self.pairs += len(feature)
         self.widths.add(limbs)
-        self.seconds += time.perf_counter() - start
+        self.seconds += time.process_time() - start
         return Sums(*(wide.scale(part, self._times) for part in sums))
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
@@ -164,18 +210,19 @@ def _made_up_rows(domain: Domain, rows: int) -> Array:
     return values
 
 
-def _seconds_per_sum(domain: Domain) -> float:
-    """Measure how long a silo takes for one value at one lambda."""
-    one = domain.take(np.zeros(1, dtype=np.intp))
-    rows, points = 8192, 15
-    silo = SiloStatistics(_made_up_rows(one, rows), one, ["measured"])
-    lmbda = np.linspace(-0.5, 1.5, points)
-    feature = np.zeros(points, dtype=np.intp)
-    n = np.full(points, rows, dtype=np.int64)
-    plan = make_plan(one.take(feature), n, lmbda)
-    start = time.perf_counter()
+def _seconds_per_sum(domain: Domain, rows: int) -> float:
+    """Measure how long a silo takes for one value at one lambda, in a table of such a shape."""
+    rows = min(rows, _MEASURED)
+    size = max(1, min(len(domain.lower), _MEASURED // rows))
+    part = domain.take(_sample(len(domain.lower), size))
+    silo = SiloStatistics(_made_up_rows(part, rows), part, [str(j) for j in range(size)])
+    points = 15
+    lmbda = np.repeat(np.linspace(-0.5, 1.5, points), size)
+    feature = np.tile(np.arange(size), points)
+    plan = make_plan(part.take(feature), np.full(len(feature), rows), lmbda)
+    start = time.process_time()
     silo.sums(feature, lmbda, plan, int(plan.limbs.max()))
-    return (time.perf_counter() - start) / (rows * points)
+    return (time.process_time() - start) / (rows * len(feature))
 
 
 def _sample(size: int, most: int) -> Index:

@@ -87,6 +87,12 @@ def fingerprint_of_der(der: bytes) -> str:
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
 
+def validity(pem: str) -> tuple[datetime.datetime, datetime.datetime]:
+    """From when to when TLS accepts the certificate."""
+    certificate = x509.load_der_x509_certificate(to_der(pem))
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
 def to_der(pem: str) -> bytes:
     """The one certificate in a PEM text."""
     try:

@@ -20,6 +20,7 @@ BYTES = 8
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
 _TOP_BIT = np.uint64(63)
+_ALL_ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 # Columns multiplied at a time: the halves, the products and the column sums stay in L2 cache.
 _BLOCK = 1024
 
@@ -42,20 +43,21 @@ def from_ints(values: Iterable[int], limbs: int) -> Limbs:
 
 def from_digits(digits: NDArray[np.int64], bits: int, limbs: int) -> Limbs:
     """Return the sums of digit_j * 2^(bits j), lowest digit first; digits are signed and large."""
-    result = zeros(limbs, digits.shape[1])
+    # Above these limbs there is nothing but the sign.
+    needed = min(limbs, bits * len(digits) // BITS + 2)
+    result = zeros(needed, digits.shape[1])
     carry = np.zeros(digits.shape[1], dtype=np.int64)
     mask = np.int64((1 << bits) - 1)
-    end = BITS * limbs
-    for position in range(0, end, bits):
+    for position in range(0, BITS * needed, bits):
         j = position // bits
         value = digits[j] + carry if j < len(digits) else carry
         carry = value >> bits  # arithmetic: floor division also of negative values
         low = (value & mask).view(np.uint64)
         limb, offset = divmod(position, BITS)
         result[limb] |= low << np.uint64(offset)
-        if offset + bits > BITS and limb + 1 < limbs:
+        if offset + bits > BITS and limb + 1 < needed:
             result[limb + 1] |= low >> np.uint64(BITS - offset)
-    return result
+    return resize(result, limbs)
 
 
 def to_ints(a: Limbs) -> list[int]:
@@ -88,14 +90,8 @@ def zeros(limbs: int, size: int) -> Limbs:
 def add(a: Limbs, b: Limbs) -> Limbs:
     """Return a + b; either may be a single value, of shape (limbs, 1)."""
     total = np.add(a, b)
-    if total.shape[0] == 1:
-        return total
-    carry = total[0] < b[0]
-    for row, addend in zip(total[1:], b[1:], strict=True):
-        overflow = row < addend
-        row += carry
-        # A carry overflows a row only when it turns all ones into zero.
-        carry = overflow | (carry & (row == 0))
+    # A limb overflows by itself, or when a carry turns all ones into zero.
+    _ripple(total[:-1] < b[:-1], total[:-1] == _ALL_ONES, total[1:], np.add)
     return total
 
 
@@ -111,21 +107,39 @@ def negate(a: Limbs) -> Limbs:
 
 def subtract(a: Limbs, b: Limbs) -> Limbs:
     """Return a - b; either may be a single value, of shape (limbs, 1)."""
-    # In two's complement, not(not(a) + b) = a - b: one pass over the limbs.
-    difference = add(np.invert(a), b)
-    return np.invert(difference, out=difference)
+    difference = np.subtract(a, b)
+    # A limb borrows by itself, or when a borrow turns zero into all ones.
+    _ripple(a[:-1] < b[:-1], difference[:-1] == 0, difference[1:], np.subtract)
+    return difference
+
+
+def _ripple(
+    overflows: NDArray[np.bool_], passes: NDArray[np.bool_], following: Limbs, apply: np.ufunc
+) -> None:
+    """Apply to each limb the carry of the one before, which may have passed through several."""
+    for (before, carry), through in zip(pairwise(overflows), passes[1:], strict=True):
+        through &= before
+        carry |= through
+    apply(following, overflows, out=following)
 
 
 def multiply(a: Limbs, b: Limbs) -> Limbs:
     """Return a * b."""
-    if a.shape != b.shape:
-        raise ValueError(f"Cannot multiply vectors of shapes {a.shape} and {b.shape}.")
-    product = np.empty_like(a)
-    for start in range(0, a.shape[1], _BLOCK):
+    return sum_of_products([(a, b)])
+
+
+def sum_of_products(pairs: Sequence[tuple[Limbs, Limbs]]) -> Limbs:
+    """Return a * b + ... over the pairs (a, b)."""
+    shapes = {vector.shape for pair in pairs for vector in pair}
+    if len(shapes) != 1:
+        raise ValueError(f"Cannot multiply vectors of shapes {sorted(shapes)}.")
+    total = np.empty_like(pairs[0][0])
+    for start in range(0, total.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
-        rows = list(enumerate(_halves(a[:, block])))
-        product[:, block] = _schoolbook(rows, _halves(b[:, block]))
-    return product
+        total[:, block] = _schoolbook(
+            [(list(enumerate(_halves(a[:, block]))), _halves(b[:, block])) for a, b in pairs]
+        )
+    return total
 
 
 def scale(a: Limbs, factor: int | Limbs) -> Limbs:
@@ -138,7 +152,7 @@ def scale(a: Limbs, factor: int | Limbs) -> Limbs:
     product = np.empty_like(a)
     for start in range(0, a.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
-        product[:, block] = _schoolbook(rows, _halves(a[:, block]))
+        product[:, block] = _schoolbook([(rows, _halves(a[:, block]))])
     return negate(product) if factor < 0 else product
 
 
@@ -174,20 +188,24 @@ def _halves(a: Limbs) -> Limbs:
     return halves
 
 
-def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], other: Limbs) -> Limbs:
-    """Return sum of digit * 2^(32 i) * other over the rows (i, digit), modulo 2^(32 digits).
+def _schoolbook(products: Sequence[tuple[Sequence[tuple[int, Limbs | np.uint64]], Limbs]]) -> Limbs:
+    """Return the sum of digit * 2^(32 i) * other over all rows (i, digit), modulo 2^(32 digits).
 
-    Carries are delayed: a column gathers at most two 32-bit halves for each row, which
-    fits 64 bits for any number of rows below 2^31. Only columns below the modulus are formed.
+    Carries are delayed: each column gathers the high halves of its products, and the products
+    themselves modulo 2^64. From these follows the sum of the low halves, which is below 2^64 for
+    any number of rows below 2^31. Only columns below the modulus are formed.
     """
-    digits, size = other.shape
-    columns = np.zeros((digits, size), dtype=np.uint64)
+    columns, high = np.zeros_like(products[0][1]), np.zeros_like(products[0][1])
     scratch = np.empty_like(columns)
-    part = np.empty_like(columns)
-    for i, digit in rows:
-        products = np.multiply(other[: digits - i], digit, out=scratch[i:])
-        columns[i:] += np.bitwise_and(products, _LOW_HALF, out=part[i:])
-        columns[i + 1 :] += np.right_shift(products[:-1], _HALF, out=part[i + 1 :])
+    digits = len(columns)
+    for rows, other in products:
+        for i, digit in rows:
+            product = np.multiply(other[: digits - i], digit, out=scratch[i:])
+            columns[i:] += product
+            product >>= _HALF
+            high[i:] += product
+    columns -= high << _HALF
+    columns[1:] += high[:-1]
     return _propagate(columns)
 
 

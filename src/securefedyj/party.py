@@ -163,9 +163,9 @@ class Party(Generic[R]):
         for peer, payload in request.outgoing.items():
             outgoing.append(self._message(peer, request.kind, payload))
         # What came early could not be checked before its round was known.
-        for turn, sender in list(self._inbox):
+        for (turn, _), message in self._inbox.items():
             if turn == self.rounds:
-                self._check_content(self._inbox[turn, sender], request)
+                self._check_content(message, request)
 
     def _accept(self, message: Message) -> None:
         """Check one message and keep it until its round is complete."""

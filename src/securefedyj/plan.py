@@ -129,7 +129,7 @@ class Plan(NamedTuple):
         """64-bit words that hold every number of the protocol: the ring is Z_2^(64 limbs)."""
         return -(-self.sum_bits // 64)
 
-    def take(self, pairs: NDArray[np.intp]) -> Plan:
+    def take(self, pairs: NDArray[np.intp] | slice) -> Plan:
         return Plan(
             self.grid[pairs],
             SidePlan(*(part[pairs] for part in self.positive)),

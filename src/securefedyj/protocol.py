@@ -19,7 +19,7 @@ from securefedyj import limbs as wide
 from securefedyj.agreement import Agreement
 from securefedyj.engines import Engine, Shared, concatenate
 from securefedyj.limbs import Limbs
-from securefedyj.plan import Domain, Integers, make_plan
+from securefedyj.plan import Domain, Integers, Plan, make_plan
 from securefedyj.rounds import together
 from securefedyj.search import Signs, Speculation, exp_update, finished, speculate
 from securefedyj.statistics import SiloStatistics
@@ -75,8 +75,8 @@ async def secure_fed_yj(
         features = everything[first : first + size]
         batch = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
         if not transcript.has_moments(features):
-            await batch.search(agreement, transcript, after_exchange)
-            await batch.open_moments(transcript)
+            lmbda = await batch.search(agreement, transcript, after_exchange)
+            await batch.open_moments(lmbda, transcript)
             after_exchange(transcript)
     transcript.result = transcript.compute_result()
     return transcript
@@ -121,8 +121,11 @@ class _Batch(NamedTuple):
         agreement: Agreement,
         transcript: Transcript,
         after_exchange: Callable[[Transcript], None],
-    ) -> None:
-        """Find lambda* of each feature: signs of the score, each followed by ExpUpdate."""
+    ) -> Array:
+        """Find lambda* of each feature: signs of the score, each followed by ExpUpdate.
+
+        A feature that does not vary gets lambda = 1.
+        """
         max_steps = agreement.max_steps
         limits = self.domain.limits()
         bracket = transcript.search_state().take(self.features)
@@ -147,6 +150,7 @@ class _Batch(NamedTuple):
                 )
                 bracket.put(where, exp_update(bracket.take(where), delta, limits.take(where)))
             after_exchange(transcript)
+        return np.where(varies, bracket.value, 1.0)
 
     async def _walk_by_width(
         self, active: Index, tree: Speculation, first: bool
@@ -160,8 +164,12 @@ class _Batch(NamedTuple):
         )
         widths = plan.limbs.reshape(nodes, size).max(axis=0)
         groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
+        pairs = np.arange(nodes * size).reshape(nodes, size)
         walks = await together(
-            *(self._walk(active[g], tree.take(g), limbs, first) for limbs, g in groups)
+            *(
+                self._walk(active[g], tree.take(g), plan.take(pairs[:, g].ravel()), limbs, first)
+                for limbs, g in groups
+            )
         )
         path, varies = np.zeros((tree.levels, size), dtype=np.int8), np.ones(size, dtype=bool)
         for (_, group), (signs, variation) in zip(groups, walks, strict=True):
@@ -169,7 +177,7 @@ class _Batch(NamedTuple):
         return path, varies
 
     async def _walk(
-        self, chosen: Index, tree: Speculation, limbs: int, first: bool
+        self, chosen: Index, tree: Speculation, plan: Plan, limbs: int, first: bool
     ) -> tuple[Signs, NDArray[np.bool_]]:
         """One exchange: signs at all points under sharing, then open those on the path.
 
@@ -179,13 +187,14 @@ class _Batch(NamedTuple):
         """
         nodes, size = tree.points.shape
         pairs = np.tile(chosen, nodes)
-        S_y, S_d, S_yy, S_yd, S_phi = await self._share_sums(pairs, tree.points.ravel(), limbs)
-        n = self._n(pairs, limbs)
-        V, K = await self._variance_and_covariance(S_y, S_d, S_yy, S_yd, n)
-        # Delta = sign(S_phi V - n K): the derivative of the log-likelihood, times V > 0.
-        score = await self.engine.multiply(S_phi, V) - K * self._n(
-            pairs, limbs, self.domain.phi_grid()[pairs]
+        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(
+            self._terms(pairs, tree.points.ravel(), plan, limbs), 5, len(pairs), limbs
         )
+        # V = n S_yy - S_y^2 and m K = m (n S_yd - S_y S_d), in one round.
+        products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, mS_d]))
+        V, mK = nS_yy - products[: len(pairs)], nmS_yd - products[len(pairs) :]
+        # Delta = sign(S_phi V - m K): the derivative of the log-likelihood, times V > 0.
+        score = await self.engine.multiply(S_phi, V) - mK
         shrink = await self.engine.negative(concatenate([score, -V[:size]]) if first else score)
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
@@ -203,15 +212,14 @@ class _Batch(NamedTuple):
             node = tree.child(node, path[level])
         return path, varies
 
-    async def open_moments(self, transcript: Transcript) -> None:
+    async def open_moments(self, lmbda: Array, transcript: Transcript) -> None:
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""
-        lmbda = transcript.found()[self.features]
         chosen = np.flatnonzero(self.n > 0)
         plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
         groups = list(_groups_by_width(plan.limbs, _WORTHWHILE))
         opened = await together(
             *(
-                self._moments(chosen[g], lmbda[chosen[g]], limbs, int(plan.v_bits[g].max()))
+                self._moments(chosen[g], lmbda[chosen[g]], plan.take(g), limbs)
                 for limbs, g in groups
             )
         )
@@ -219,13 +227,13 @@ class _Batch(NamedTuple):
             transcript.reveals.append(Moments(self.features[chosen[group]], *moments))
 
     async def _moments(
-        self, chosen: Index, lmbda: Array, limbs: int, v_bits: int
+        self, chosen: Index, lmbda: Array, plan: Plan, limbs: int
     ) -> tuple[Integers, list[int], list[int]]:
         """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
-        S_y, _, S_yy, *_ = await self._share_sums(chosen, lmbda, limbs)
-        n = self._n(chosen, limbs)
-        V = S_yy * n - await self.engine.multiply(S_y, S_y)
-        thresholds = range(MAGNITUDE_STEP, v_bits + 1, MAGNITUDE_STEP)
+        terms = self._terms(chosen, lmbda, plan, limbs)
+        S_y, nS_yy = await self._share(terms[:2], 2, len(chosen), limbs)
+        V = nS_yy - await self.engine.multiply(S_y, S_y)
+        thresholds = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
         below = concatenate([V - (1 << bits) for bits in thresholds])
         small, V_bits, y_bits = await together(
             self.engine.negative(below), self.engine.bits(V), self.engine.bits(S_y)
@@ -246,35 +254,35 @@ class _Batch(NamedTuple):
             _integers(y_opened, y_chosen, y_low, signed=True),
         )
 
-    async def _share_sums(self, chosen: Index, lmbda: Array, limbs: int) -> list[Shared]:
-        """[[S_y]], [[S_d]], [[S_yy]], [[S_yd]], [[S_phi]] over all silos."""
-        own: Limbs | None = None
-        if self.silo is not None:
-            plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda)
-            features = self.features[chosen]
-            sums = self.silo.sums(features, lmbda, plan, limbs)
-            own = np.concatenate([*sums, self.silo.phi_sum(features, limbs)], axis=1)
-        size = len(chosen)
-        shared = await self.engine.share(own, size=5 * size, limbs=limbs)
-        return [shared[i * size : (i + 1) * size] for i in range(5)]
+    def _terms(self, chosen: Index, lmbda: Array, plan: Plan, limbs: int) -> list[Limbs]:
+        """This silo's S_y, n S_yy, m S_d, n m S_yd and S_phi, with m = n 2^phi_grid.
 
-    async def _variance_and_covariance(
-        self, S_y: Shared, S_d: Shared, S_yy: Shared, S_yd: Shared, n: int | Limbs
-    ) -> tuple[Shared, Shared]:
-        """V = n S_yy - S_y^2 and K = n S_yd - S_y S_d, in one round."""
-        size = S_y.size
-        products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, S_d]))
-        return S_yy * n - products[:size], S_yd * n - products[size:]
+        The factors are public; before sharing, multiplying by them is a single party's work.
+        """
+        if self.silo is None:
+            return []
+        features, shift = self.features[chosen], self.domain.phi_grid()[chosen]
+        y, d, yy, yd = self.silo.sums(features, lmbda, plan, limbs)
+        n = self.n[chosen].tolist()
+        return [
+            y,
+            wide.scale(yy, _factor(n, [0] * len(n), limbs)),
+            wide.scale(d, _factor(n, shift.tolist(), limbs)),
+            wide.scale(yd, _factor([k * k for k in n], shift.tolist(), limbs)),
+            self.silo.phi_sum(features, limbs),
+        ]
 
-    def _n(self, chosen: Index, limbs: int, shift: Integers | None = None) -> int | Limbs:
-        """n 2^shift as a factor: one for all where it is the same, which is cheaper."""
-        n = self.n[chosen]
-        shift = np.zeros_like(n) if shift is None else shift
-        if np.all(n == n[0]) and np.all(shift == shift[0]):
-            return int(n[0]) << int(shift[0])
-        return wide.from_ints(
-            (value << bits for value, bits in zip(n.tolist(), shift.tolist(), strict=True)), limbs
-        )
+    async def _share(self, terms: list[Limbs], count: int, size: int, limbs: int) -> list[Shared]:
+        """Share so many vectors of that size, summed over all silos."""
+        own = np.concatenate(terms, axis=1) if terms else None
+        shared = await self.engine.share(own, size=count * size, limbs=limbs)
+        return [shared[i * size : (i + 1) * size] for i in range(count)]
+
+
+def _factor(values: list[int], shifts: list[int], limbs: int) -> int | Limbs:
+    """Each value times 2^shift: one for all where they are the same, which is cheaper."""
+    factors = [value << bits for value, bits in zip(values, shifts, strict=True)]
+    return factors[0] if len(set(factors)) == 1 else wide.from_ints(factors, limbs)
 
 
 def _integers(

@@ -91,6 +91,8 @@ async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
     of them ask for in their n-th step is started in their order, and they go on when it is done.
     """
+    if len(coroutines) == 1:
+        return (await coroutines[0],)
     results: dict[int, Any] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
     try:

@@ -12,6 +12,7 @@ order the product adds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.elementary import Array, log1p, phi12, reduce_exponent
+from securefedyj.elementary import LN2_HIGH, LN2_LOW, Array, log1p, phi12, reduce_exponent
 from securefedyj.limbs import Limbs
 from securefedyj.plan import Domain, Integers, Plan, decaying, near_one
 
@@ -28,10 +29,14 @@ Index = NDArray[np.intp]
 _DIGIT = 22
 _ROW = 2048  # values in a row
 _BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
-
+_PAIRS = 4096  # pairs of a feature and a lambda at once
+# What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
+_ROWS_BEFORE_CARRY = 4
 
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
 _SMALL = 2.0**-6
+# The exponent of 2^-1023 is that of zero: `reduce_exponent` makes 0 of e^-_GONE.
+_GONE = 1023 * (LN2_HIGH + LN2_LOW)
 
 
 class OutOfBounds(ValueError):
@@ -45,13 +50,6 @@ class Sums(NamedTuple):
     d: Limbs
     yy: Limbs
     yd: Limbs
-
-
-class _Shelf(NamedTuple):
-    """Rows of L = log(1+|x|), each of one feature and one sign, padded to the same length."""
-
-    L: Array
-    held: Integers
 
 
 class SiloStatistics:
@@ -72,11 +70,12 @@ class SiloStatistics:
         self._domain = domain
         self.n_features = X.shape[1]
         self.count: Integers = len(X) - np.count_nonzero(np.isnan(X), axis=0)
-        rows = sorted(_rows_by_sign(X), key=lambda row: len(row[2]))
-        self._feature: Index = np.array([row[0] for row in rows], dtype=np.intp)
-        self._sign: Integers = np.array([row[1] for row in rows], dtype=np.int64)
-        self._shelves = list(_shelve([row[2] for row in rows]))
-        heights = [len(shelf.L) for shelf in self._shelves]
+        rows = sorted(_rows_by_sign(X), key=lambda row: len(row.L))
+        self._feature: Index = np.array([row.feature for row in rows], dtype=np.intp)
+        self._sign: Integers = np.array([row.sign for row in rows], dtype=np.int64)
+        self._number: Integers = np.array([row.number for row in rows], dtype=np.int64)
+        self._shelves = list(_shelve([row.L for row in rows]))
+        heights = [len(shelf) for shelf in self._shelves]
         self._shelf: Index = np.repeat(np.arange(len(heights)), heights)
         self._place: Index = np.concatenate([np.arange(h) for h in [*heights, 0]])
         # The rows of feature j are order[first[j]:first[j + 1]].
@@ -84,11 +83,11 @@ class SiloStatistics:
         self._first: Index = np.searchsorted(
             self._feature[self._order], np.arange(self.n_features + 1)
         )
-        self._phi = self._phi_digits()
+        self._phi = wide.from_digits(self._phi_digits(), 31, 2)
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
-        return wide.from_digits(self._phi[:, features], 31, limbs)
+        return wide.resize(self._phi[:, features], limbs)
 
     def _phi_digits(self) -> Integers:
         """S_phi of all features in two digits of 31 bits, which leaves room for 2^31 values."""
@@ -96,34 +95,41 @@ class SiloStatistics:
         scale = np.exp2(self._domain.phi_grid().astype(np.float64))
         for number, shelf in enumerate(self._shelves):
             rows = self._shelf == number
-            integers = np.rint(shelf.L * scale[self._feature[rows], None]).astype(np.int64)
+            integers = np.rint(shelf * scale[self._feature[rows], None]).astype(np.int64)
             halves = np.stack([integers & (2**31 - 1), integers >> 31]).sum(axis=2)
             np.add.at(digits.T, self._feature[rows], (self._sign[rows] * halves).T)
         return digits
 
     def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-        plain, shifted = ({sign: _Totals(len(feature), plan) for sign in (+1, -1)} for _ in "ab")
-        for task in self._tasks(feature, lmbda, plan):
-            (shifted if task.far else plain)[task.sign].add(task)
-        positive, negative = (
-            _sum(plain[sign].sums(limbs), shifted[sign].sums_with_constants(u, plan, limbs))
-            for sign, u in ((+1, lmbda), (-1, 2 - lmbda))
-        )
-        if negative is None:
-            return positive or Sums(*(wide.zeros(limbs, len(feature)) for _ in Sums._fields))
-        if positive is None:
-            positive = Sums(*(wide.zeros(limbs, len(feature)) for _ in Sums._fields))
-        # On the negative side y = -Y.
-        return Sums(
-            wide.subtract(positive.y, negative.y),
-            wide.add(positive.d, negative.d),
-            wide.add(positive.yy, negative.yy),
-            wide.subtract(positive.yd, negative.yd),
-        )
+        pieces = [
+            self._sums(feature[some], lmbda[some], plan.take(some), limbs)
+            for some in _pieces(len(feature), _PAIRS)
+        ]
+        return Sums(*(np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)))
 
-    def _tasks(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Task]:
-        """Blocks of rows, each with its pair, that one kind of arithmetic serves."""
+    def _sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+        sides = {+1: _Side(lmbda, plan), -1: _Side(2 - lmbda, plan)}
+        carried = 0
+        for group in self._groups(feature, lmbda, plan):
+            if group.number >= carried + _ROWS_BEFORE_CARRY:
+                carried = group.number
+                for side in sides.values():
+                    side.carry()
+            sides[group.sign].add(group)
+        total = _Totals(len(feature), *_heights(plan))
+        for sign, side in sides.items():
+            side.add_to(total, sign)
+        # One conversion of all four, side by side: many small ones would cost more.
+        parts = total.parts()
+        digits = np.zeros((max(map(len, parts)), len(parts), len(feature)), dtype=np.int64)
+        for k, part in enumerate(parts):
+            digits[: len(part), k] = part
+        joined = wide.from_digits(digits.reshape(len(digits), -1), _DIGIT, limbs)
+        return Sums(*np.split(joined, len(parts), axis=1))
+
+    def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
+        """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
         held = self._first[feature + 1] - self._first[feature]
         pair = np.repeat(np.arange(len(feature)), held)
         row = self._order[
@@ -133,163 +139,217 @@ class SiloStatistics:
         domain = self._domain.take(feature[pair])
         u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
         L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
-        kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
-        kind[decaying(L_max, u)] = _DECAYING
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
             for a, b in zip(plan.positive, plan.negative, strict=True)
         )
+        kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
+        kind[decaying(L_max, u)] = _DECAYING
         skipped = spare // _DIGIT
         # A side without room has but zeros, which take a digit, too.
         y_digits, d_digits = (np.maximum(_digits(b) - skipped, 1) for b in (y_bits, d_bits))
-        keys = np.stack([kind, sign, self._shelf[row], y_digits, d_digits, skipped])
-        for (kind_, sign_, number, ny, nd, skip), members in _grouped(keys):
-            # On a decaying side y is w/u beside a constant, or for small L not beside one.
-            regimes = (_NEAR_ONE, _DECAYING) if kind_ == _DECAYING else (kind_,)
-            shelf = self._shelves[number]
-            step = max(1, _BLOCK // shelf.L.shape[1])
-            for first in range(0, len(members), step):
-                task = members[first : first + step]
-                place = self._place[row[task]]
-                for regime in regimes:
-                    yield _Task(
-                        sign_,
-                        _RESIDUALS[regime],
-                        kind_ == _DECAYING,
-                        regime == _DECAYING,
-                        pair[task],
-                        shelf.L[place],
-                        shelf.held[place],
-                        u[task],
-                        plan.grid[pair[task]] - _DIGIT * skip,
-                        (ny, nd, skip),
-                    )
+        keys = np.stack(
+            [y_digits, d_digits, skipped, kind, sign, self._shelf[row], self._number[row]]
+        )
+        for (ny, nd, skip, kind_, sign_, shelf, number), members in _grouped(keys):
+            yield _Group(
+                number,
+                sign_,
+                kind_,
+                pair[members],
+                self._shelves[shelf],
+                self._place[row[members]],
+                u[members],
+                plan.grid[pair[members]] - _DIGIT * skip,
+                (ny, nd, skip),
+            )
 
 
-class _Task(NamedTuple):
+class _Group(NamedTuple):
+    number: int  # of the rows within their feature and sign
     sign: int
-    residuals: Callable[[Array, Array], tuple[Array, Array]]
-    mixed: bool  # whether only some of the values count: those near L = 0, or
-    far: bool  # those far from it, which have a constant
+    kind: int
     pair: Index
-    L: Array
-    held: Integers
+    shelf: Array
+    place: Index  # of the rows on the shelf
     u: Array
     grid: Integers
     digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
 
-    def chosen(self) -> NDArray[np.bool_] | None:
-        """Which values of the rows count; None if all do."""
-        columns = self.L.shape[1]
-        mask = None
-        if np.any(self.held < columns):
-            mask = np.arange(columns) < self.held[:, None]
-        if self.mixed:
-            apart = (np.abs(self.u[:, None]) * self.L <= _SMALL) != self.far
-            mask = apart if mask is None else mask & apart
-        return mask
+    def blocks(self) -> Iterator[tuple[Array, Array, Integers]]:
+        """L, u and the grid of some rows at a time."""
+        for block in _pieces(len(self.pair), max(1, _BLOCK // self.shelf.shape[1])):
+            yield self.shelf[self.place[block]], self.u[block, None], self.grid[block]
 
-    def gram(self, mask: NDArray[np.bool_] | None, scratch: Array) -> Integers:
-        """Sums of the digits of r_y and r_d and of their products, for each row.
+    def gram(self, residuals: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
+        """Sums of the digits of y and d and of their products, for each row.
 
-        Index 0 stands for the number one, then come the digits of r_y, then those of r_d,
-        lowest first.
+        Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
         """
-        rows, columns = self.L.shape
-        L = self.L if mask is None else np.where(mask, self.L, 0.0)
-        y, d = self.residuals(L, self.u[:, None])
-        if mask is not None:
-            y *= mask
-            d *= mask
         ny, nd, _ = self.digits
-        shape = (rows, 1 + ny + nd, columns)
-        parts = scratch[: shape[0] * shape[1] * shape[2]].reshape(shape)
-        parts[:, 0] = 1.0
-        _split(y, self.grid, parts[:, 1 : 1 + ny])
-        _split(d, self.grid, parts[:, 1 + ny :])
-        products: Array = parts[:, : 1 + ny] @ parts.transpose(0, 2, 1)
-        return products.astype(np.int64)
+        gram = np.empty((len(self.pair), 1 + ny, 1 + ny + nd))
+        scratch = np.empty((1 + ny + nd) * max(self.shelf.shape[1], _BLOCK))
+        first = 0
+        for L, u, grid in self.blocks():
+            y, d = residuals(L, u)
+            shape = (1 + ny + nd, *L.shape)
+            parts = scratch[: math.prod(shape)].reshape(shape)
+            parts[0] = 1.0
+            _split(y, grid, parts[1 : 1 + ny])
+            _split(d, grid, parts[1 + ny :])
+            last = first + len(L)
+            np.matmul(
+                parts[: 1 + ny].transpose(1, 0, 2), parts.transpose(1, 2, 0), out=gram[first:last]
+            )
+            first = last
+        return gram
+
+    def near(self) -> _Group:
+        """The rows that have values near L = 0, and of them the first columns, where these are."""
+        slope = np.abs(self.u)
+        rows = np.flatnonzero(slope * self.shelf[self.place, 0] <= _SMALL)
+        place, slope, width = self.place[rows], slope[rows], 8
+        while width < self.shelf.shape[1] and np.any(
+            slope * self.shelf[place, width - 1] <= _SMALL
+        ):
+            width *= 8
+        return self._replace(
+            pair=self.pair[rows],
+            shelf=self.shelf[:, :width],
+            place=place,
+            u=self.u[rows],
+            grid=self.grid[rows],
+        )
 
 
 class _Totals:
-    """Sums over the rows of one side of each pair, as digits of 22 bits, lowest first."""
+    """Sums over rows of each pair, as digits of 22 bits: arrays (digits, pairs), lowest first."""
 
-    def __init__(self, pairs: int, plan: Plan) -> None:
-        ny, nd = (
-            int(_digits(np.maximum(a, b)).max())
-            for a, b in list(zip(plan.positive, plan.negative, strict=True))[:2]
-        )
-        widths = (ny, nd, 2 * ny, ny + nd)
-        self.y, self.d, self.yy, self.yd = (np.zeros((pairs, w), np.int64) for w in widths)
-        self.count = np.zeros(pairs, np.int64)
-        self._additions = 0
-        self._scratch = np.empty(_BLOCK * (1 + ny + nd))
+    def __init__(self, pairs: int, ny: int, nd: int) -> None:
+        # Two digits more than one product takes make room for the sum of 2^31.
+        heights = (ny + 2, nd + 2, 2 * ny + 2, ny + nd + 2)
+        self.y, self.d, self.yy, self.yd = (np.zeros((h, pairs), np.int64) for h in heights)
 
-    def add(self, task: _Task) -> None:
-        mask = task.chosen()
-        held = task.held if mask is None else np.count_nonzero(mask, axis=1)
-        if not held.any():
-            return
-        (ny, nd, skip), gram = task.digits, task.gram(mask, self._scratch)
-        np.add.at(self.count, task.pair, held)
-        np.add.at(self.y[:, skip : skip + ny], task.pair, gram[:, 0, 1 : 1 + ny])
-        np.add.at(self.d[:, skip : skip + nd], task.pair, gram[:, 0, 1 + ny :])
+    def add(self, gram: Array, pair: Index, digits: tuple[int, int, int]) -> None:
+        """Add the products of `_Group.gram`: one row of each of these pairs."""
+        ny, nd, skip = digits
+        products = np.ascontiguousarray(gram.astype(np.int64).transpose(1, 2, 0))
+        yy = np.zeros((2 * ny - 1, len(pair)), np.int64)
+        yd = np.zeros((ny + nd - 1, len(pair)), np.int64)
         for a in range(ny):
-            low = 2 * skip + a
-            np.add.at(self.yy[:, low : low + ny], task.pair, gram[:, 1 + a, 1 : 1 + ny])
-            np.add.at(self.yd[:, low : low + nd], task.pair, gram[:, 1 + a, 1 + ny :])
-        # What one row adds to a digit is below 2^58: carry before an int64 could overflow.
-        self._additions += int(np.bincount(task.pair).max())
-        if self._additions >= 16:
-            self._carry()
+            yy[a : a + ny] += products[1 + a, 1 : 1 + ny]
+            yd[a : a + nd] += products[1 + a, 1 + ny :]
+        y, d = products[0, 1 : 1 + ny], products[0, 1 + ny :]
+        everywhere = len(pair) == self.y.shape[1]
+        for total, low, part in (
+            (self.y, skip, y),
+            (self.d, skip, d),
+            (self.yy, 2 * skip, yy),
+            (self.yd, 2 * skip, yd),
+        ):
+            total[low : low + len(part), slice(None) if everywhere else pair] += part
 
-    def _carry(self) -> None:
-        self._additions = 0
-        for digits in (self.y, self.d, self.yy, self.yd):
-            for j in range(digits.shape[1] - 1):
-                carry = digits[:, j] >> _DIGIT
-                digits[:, j] -= carry << _DIGIT
-                digits[:, j + 1] += carry
+    def parts(self) -> tuple[Integers, Integers, Integers, Integers]:
+        return self.y, self.d, self.yy, self.yd
 
-    def sums(self, limbs: int) -> Sums | None:
-        """The sums as wide integers; None if there were no values."""
-        if not self.count.any():
-            return None
-        # One conversion of all four, side by side: many small ones would cost more.
-        parts = (self.y, self.d, self.yy, self.yd)
-        pairs = len(self.count)
-        digits = np.zeros((max(part.shape[1] for part in parts), 4 * pairs), dtype=np.int64)
-        for k, part in enumerate(parts):
-            digits[: part.shape[1], k * pairs : (k + 1) * pairs] = part.T
-        return Sums(*np.split(wide.from_digits(digits, _DIGIT, limbs), 4, axis=1))
+    def carry(self) -> None:
+        for digits in self.parts():
+            _carry(digits)
 
-    def sums_with_constants(self, u: Array, plan: Plan, limbs: int) -> Sums | None:
-        """The sums of y = c_y + r_y and d = c_d + r_d from those of the residuals."""
-        r = self.sums(limbs)
-        if r is None:
-            return None
-        where = np.flatnonzero(self.count)
-        inverse = 1 / np.abs(u[where])
+
+class _Side:
+    """The sums of one side of each pair: of plain values, and of residuals beside a constant."""
+
+    def __init__(self, u: Array, plan: Plan) -> None:
+        self._u, self._plan = u, plan
+        self._plain: _Totals | None = None
+        self._residual: _Totals | None = None
+        self._count = np.zeros(len(u), np.int64)  # of the residuals
+
+    def add(self, group: _Group) -> None:
+        """Add a row to each of the group's pairs."""
+        gram = group.gram(_RESIDUALS[group.kind])
+        if group.kind != _DECAYING:
+            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+            self._plain.add(gram, group.pair, group.digits)
+            return
+        self._residual = self._residual or _Totals(len(self._u), *_heights(self._plan))
+        self._residual.add(gram, group.pair, group.digits)
+        self._count[group.pair] += group.shelf.shape[1]
+        near = group.near()
+        if len(near.pair):
+            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+            self._plain.add(near.gram(_decaying_near), near.pair, near.digits)
+            self._count[near.pair] -= np.concatenate(
+                [np.count_nonzero(_is_near(L, u), axis=1) for L, u, _ in near.blocks()]
+            )
+
+    def carry(self) -> None:
+        for totals in (self._plain, self._residual):
+            if totals is not None:
+                totals.carry()
+
+    def add_to(self, total: _Totals, sign: int) -> None:
+        """Add all y and d; those with a constant are c_y + r_y and c_d + r_d."""
+        if self._residual is not None:
+            self._add_constants(self._residual)
+        # On the negative side y = -Y.
+        add = np.add if sign > 0 else np.subtract
+        for totals in (self._plain, self._residual):
+            if totals is not None:
+                add(total.y, totals.y, out=total.y)
+                total.d += totals.d
+                total.yy += totals.yy
+                add(total.yd, totals.yd, out=total.yd)
+
+    def _add_constants(self, r: _Totals) -> None:
+        # Factors of products: digits of c have 22 bits, of n c 53, of r 35 and after a carry 32.
+        inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
         c_y, c_d = (
-            _on_grid(constant, plan.grid[where], limbs) for constant in (inverse, inverse * inverse)
+            _on_grid(constant, self._plan.grid) for constant in (inverse, inverse * inverse)
         )
-        n = wide.from_digits(self.count[None, where], 62, limbs)
-        r_y, r_d, r_yy, r_yd = (part[:, where] for part in r)
-        n_y, n_d = wide.multiply(n, c_y), wide.multiply(n, c_d)
-        both = wide.add(r_y, r_y)
-        r.y[:, where] = wide.add(r_y, n_y)
-        r.d[:, where] = wide.add(r_d, n_d)
-        r.yy[:, where] = wide.add(r_yy, wide.multiply(c_y, wide.add(both, n_y)))
-        r.yd[:, where] = wide.add(
-            r_yd, wide.add(wide.multiply(c_y, wide.add(r_d, n_d)), wide.multiply(c_d, r_y))
-        )
-        return r
+        n_c_y = self._count * c_y
+        _carry(r.y)
+        twice = 2 * r.y
+        twice[: len(c_y)] += n_c_y
+        _carry(twice)
+        r.d[: len(c_d)] += self._count * c_d
+        _carry(r.d)
+        _add_product(r.yy, c_y, twice)
+        _add_product(r.yd, c_y, r.d)
+        _add_product(r.yd, c_d, r.y)
+        r.y[: len(c_y)] += n_c_y
 
 
-def _sum(a: Sums | None, b: Sums | None) -> Sums | None:
-    if a is None or b is None:
-        return a or b
-    return Sums(*map(wide.add, a, b))
+def _heights(plan: Plan) -> tuple[int, int]:
+    """How many digits y and d take, and the constants 1/|u| <= 2 and 1/u^2 <= 4."""
+    y_bits, d_bits = (
+        max(positive.max(), negative.max(), plan.grid.max() + 3)
+        for positive, negative in zip(plan.positive[:2], plan.negative[:2], strict=True)
+    )
+    ny, nd = _digits(np.array([y_bits, d_bits])).tolist()
+    return ny, nd
+
+
+def _carry(digits: Integers) -> None:
+    """Move what is beyond 22 bits of a digit to the next one, which makes room in all of them.
+
+    Not as far as it goes: digits of 2^b may have 2^22 + 2^(b-22) afterwards.
+    """
+    carry = digits[:-1] >> _DIGIT
+    digits[:-1] -= carry << _DIGIT
+    digits[1:] += carry
+
+
+def _add_product(total: Integers, a: Integers, b: Integers) -> None:
+    for j, digit in enumerate(a):
+        total[j : j + len(b)] += digit * b
+
+
+def _pieces(length: int, size: int) -> Iterator[slice]:
+    """Slices of at most that size that make up the whole, which may be empty."""
+    for first in range(0, max(length, 1), size):
+        yield slice(first, first + size)
 
 
 def _near_one(L: Array, u: Array) -> tuple[Array, Array]:
@@ -326,7 +386,13 @@ def _general(L: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
-    """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits."""
+    """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits.
+
+    Nothing of values near L = 0, which cannot be told from each other by it; uses up L.
+    """
+    rows = np.flatnonzero(_is_near(L[:, :1], u))
+    if len(rows):
+        L[rows] = np.where(_is_near(L[rows], u[rows]), _GONE / np.abs(u[rows]), L[rows])
     power, r = reduce_exponent(u * L)
     phi1, _ = phi12(r)
     phi1 *= r
@@ -335,6 +401,16 @@ def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
     inverse = 1 / u
     phi1 *= inverse
     return phi1, phi1 * (L - inverse)
+
+
+def _decaying_near(L: Array, u: Array) -> tuple[Array, Array]:
+    """y and d themselves of the values near L = 0, and nothing of the others."""
+    return _near_one(L * _is_near(L, u), u)
+
+
+def _is_near(L: Array, u: Array) -> NDArray[np.bool_]:
+    near: NDArray[np.bool_] = np.abs(u) * L <= _SMALL
+    return near
 
 
 _NEAR_ONE, _GENERAL, _DECAYING = range(3)
@@ -351,20 +427,19 @@ def _split(values: Array, grid: Integers, digits: Array) -> None:
 
     Every step is exact: the difference to the nearest integer, and products by powers of two.
     """
-    count = digits.shape[1]
-    values *= np.exp2((grid - _DIGIT * (count - 1)).astype(np.float64))[:, None]
-    for j in reversed(range(count)):
-        np.rint(values, out=digits[:, j])
-        if j:
-            values -= digits[:, j]
-            values *= 2.0**_DIGIT
+    values *= np.exp2((grid - _DIGIT * (len(digits) - 1)).astype(np.float64))[:, None]
+    for digit in digits[:0:-1]:
+        np.rint(values, out=digit)
+        values -= digit
+        values *= 2.0**_DIGIT
+    np.rint(values, out=digits[0])
 
 
-def _on_grid(constants: Array, grid: Integers, limbs: int) -> Limbs:
-    count = int(_digits(grid + 3).max())
-    digits = np.empty((len(constants), count, 1))
+def _on_grid(constants: Array, grid: Integers) -> Integers:
+    """The digits of constants * 2^grid, rounded to an integer."""
+    digits = np.empty((int(_digits(grid + 3).max()), len(constants), 1))
     _split(constants[:, None].copy(), grid, digits)
-    return wide.from_digits(digits[:, :, 0].T.astype(np.int64), _DIGIT, limbs)
+    return digits[:, :, 0].astype(np.int64)
 
 
 def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
@@ -376,20 +451,32 @@ def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
             yield keys[:, members[0]].tolist(), members
 
 
-def _rows_by_sign(X: Array) -> Iterator[tuple[int, int, Array]]:
-    """Rows (feature, sign, L) of at most 2048 values of one feature and sign."""
+class _Row(NamedTuple):
+    """At most 2048 values of one feature and sign."""
+
+    feature: int
+    sign: int
+    number: int  # of this row among those of its feature and sign
+    L: Array  # log(1+|x|), ascending
+
+
+def _rows_by_sign(X: Array) -> Iterator[_Row]:
     columns = max(1, _BLOCK // max(len(X), 1))
     for left in range(0, X.shape[1], columns):
         values = np.ascontiguousarray(X[:, left : left + columns].T)
         for j, (x, L) in enumerate(zip(values, log1p(np.abs(values)), strict=True), start=left):
             for sign, chosen in ((+1, x >= 0), (-1, x < 0)):
-                side = L[chosen]
-                for first in range(0, len(side), _ROW):
-                    yield j, sign, side[first : first + _ROW]
+                side = np.sort(L[chosen])
+                for number, first in enumerate(range(0, len(side), _ROW)):
+                    yield _Row(j, sign, number, side[first : first + _ROW])
 
 
-def _shelve(rows: list[Array]) -> Iterator[_Shelf]:
-    """Rows that come sorted by length, padded to the same length in groups of similar length."""
+def _shelve(rows: list[Array]) -> Iterator[Array]:
+    """Rows that come sorted by length, filled up with zeros in groups of similar length.
+
+    Zeros go to the front, where a row is smallest: they count as values with x = 0, whose y, d
+    and phi are 0.
+    """
     first = 0
     while first < len(rows):
         limit = len(rows[first]) * 9 // 8
@@ -397,10 +484,10 @@ def _shelve(rows: list[Array]) -> Iterator[_Shelf]:
         while last < len(rows) and len(rows[last]) <= limit:
             last += 1
         members = rows[first:last]
-        L = np.zeros((len(members), len(members[-1])))
-        for place, row in zip(L, members, strict=True):
-            place[: len(row)] = row
-        yield _Shelf(L, np.array([len(row) for row in members]))
+        shelf = np.zeros((len(members), len(members[-1])))
+        for place, row in zip(shelf, members, strict=True):
+            place[len(place) - len(row) :] = row
+        yield shelf
         first = last
 
 

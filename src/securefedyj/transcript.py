@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
-from fractions import Fraction
 from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.agreement import Agreement
-from securefedyj.plan import Domain, Integers, decaying, make_plan
+from securefedyj.plan import Integers, decaying, make_plan
 from securefedyj.search import Bracket, Signs, at_bound, exp_update, recover_path
 from securefedyj.yeojohnson import Array, Standardization
 
@@ -160,15 +159,12 @@ class Transcript:
                 np.add.at(signs, reveal.features, 1)
         return signs
 
-    def found(self) -> Array:
-        """lambda of each feature as far as it is known: 1 where it does not vary."""
-        return np.where(self.constant(), 1.0, self.search_state().value)
-
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         p = self.n_features
-        lmbda, constant = self.found(), self.constant()
-        beyond = at_bound(self.search_state(), self.agreement.domain.limits())
+        state, constant = self.search_state(), self.constant()
+        lmbda = np.where(constant, 1.0, state.value)
+        beyond = at_bound(state, self.agreement.domain.limits())
         n = self.counts()
         moments: dict[int, tuple[int, int]] = {}
         for reveal in self.reveals:
@@ -180,8 +176,15 @@ class Transcript:
         result = Result(
             lmbda, np.zeros(p), np.zeros(p), n, beyond & ~constant, constant, standardization
         )
-        for j, opened in moments.items():
-            _fill(result, self.agreement.domain, j, int(grid[j]), *opened)
+        domain = self.agreement.domain
+        decays = zip(
+            decaying(domain.L_positive, lmbda).tolist(),
+            decaying(domain.L_negative, 2 - lmbda).tolist(),
+            strict=True,
+        )
+        for j, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
+            if j in moments:
+                _fill(result, j, step, sides, *moments[j])
         return result
 
     def unresolved(self) -> list[str]:
@@ -192,7 +195,7 @@ class Transcript:
         log(1+|x|), and the score falls by s^2 per unit of lambda: so an error e of d, in units of
         the slope of Psi, moves lambda by about e / s^3.
         """
-        result = self.compute_result()
+        result = self.result or self.compute_result()
         center, spread = result.standardization
         L = np.log1p(np.abs(center))
         u = np.where(center >= 0, result.lmbda, 2 - result.lmbda)
@@ -425,37 +428,44 @@ def _complete(reveal: Moments) -> tuple[list[int], list[int]]:
     return V, S_y
 
 
-def _fill(result: Result, domain: Domain, j: int, grid: int, V: int, S_y: int) -> None:
-    """Mean, variance, center and width of one feature, from exact integers."""
-    n = int(result.n[j])
-    mean = Fraction(S_y, n << grid)
-    variance = V / (n * n << 2 * grid)
-    u, L_max = float(result.lmbda[j]), float(domain.L_positive[j])
-    if mean < 0:
-        u, L_max = 2 - u, float(domain.L_negative[j])
+def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, S_y: int) -> None:
+    """Mean, variance, center and width of one feature, from exact integers.
+
+    ``decays`` tells of the two sides, mean >= 0 and mean < 0, whether they are decaying.
+    """
+    n, u = int(result.n[j]), float(result.lmbda[j])
+    negative = S_y < 0
+    if negative:
+        u = 2 - u
+    # Fractions are kept as numerator and denominator, since none needs its lowest terms.
+    unit, size = n << grid, abs(S_y)
+    p, q = u.as_integer_ratio()
     # At the center c, where Psi is |mean|, e^{uL} = 1 + u |mean|. It may be tiny: on a decaying
     # side |mean| is close to the constant that the silos have added, 1/|u| as a float64.
-    growth = Fraction(u) * abs(mean)
-    slope = 1 + growth
-    if decaying(np.asarray(L_max), np.asarray(u)):
-        slope = Fraction(u) * (abs(mean) - Fraction(1 / abs(u)))
-    result.mean[j], result.var[j] = float(mean), variance
+    growth, slope, scale = p * size, p * size + q * unit, q * unit
+    if decays[negative]:
+        a, b = (1 / abs(u)).as_integer_ratio()
+        growth, slope, scale = b * growth, p * (b * size - a * unit), b * scale
+    variance = V / (n * n << 2 * grid)
+    result.mean[j], result.var[j] = S_y / unit, variance
     if slope <= 0:  # only a forged transcript has a mean beyond the range of Psi
         result.standardization.center[j] = result.standardization.width[j] = np.nan
         return
-    center = float(_center(_decimal(slope), _decimal(growth), _decimal(abs(mean)), Decimal(u)))
-    result.standardization.center[j] = center if mean >= 0 else -center
+    center = float(
+        _center(_ratio(slope, scale), _ratio(growth, scale), _ratio(size, unit), Decimal(u))
+    )
+    result.standardization.center[j] = -center if negative else center
     # A constant is centered as if its standard deviation were 1.
-    scale = 1.0 if result.constant[j] else sqrt(variance)
-    result.standardization.width[j] = scale / float(slope)
+    deviation = 1.0 if result.constant[j] else sqrt(variance)
+    result.standardization.width[j] = deviation / (slope / scale)
 
 
 # Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not.
 _DIGITS = Context(prec=40)
 
 
-def _decimal(value: Fraction) -> Decimal:
-    return _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
+def _ratio(a: int, b: int) -> Decimal:
+    return _DIGITS.divide(Decimal(a), Decimal(b))
 
 
 def _center(slope: Decimal, growth: Decimal, mean: Decimal, u: Decimal) -> Decimal:

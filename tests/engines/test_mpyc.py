@@ -13,8 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from datasets import table
+from federated_data import shuffled
 from simulation import FIVE, THREE, simulate
 
+from securefedyj import SecureFedYJ
 from securefedyj import limbs as wide
 from securefedyj.engines import concatenate
 from securefedyj.engines.mpyc import Mpyc, drive
@@ -313,3 +316,16 @@ def test_without_the_library_the_package_imports_and_the_error_names_the_command
 
 def test_the_callers_process_never_loads_mpyc():
     assert "mpyc.runtime" not in sys.modules
+
+
+@pytest.mark.parametrize(("silos", "features"), [(3, 3), (5, 2)])
+def test_a_whole_fit_has_the_bits_of_the_other_engines(silos, features):
+    X = table("wine")[:, :features] - 2
+    tables = shuffled(X, silos)
+    common = {"bounds": (-4, 32), "levels_per_exchange": 1, "max_steps": 12}
+    ours = SecureFedYJ(engine="mpyc", **common).fit(tables)
+    other = SecureFedYJ(engine="replicated", **common).fit(tables)
+    for name in ("lambdas_", "mean_", "var_", "at_bound_", "n_samples_seen_"):
+        assert np.array_equal(getattr(ours, name), getattr(other, name))
+    assert ours.transcript_.audit().passed
+    assert ours.transcript_.signs_opened().tolist() == other.transcript_.signs_opened().tolist()

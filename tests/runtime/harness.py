@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj import SecureFedYJ
+from benchmarks import soak
+from benchmarks.soak import BOUNDS, ROWS
 from securefedyj.consortium import Consortium, Feature
 from securefedyj.identity import Identity
 from securefedyj.runtime import local, network
@@ -19,14 +20,9 @@ from securefedyj.runtime.hub import Hub
 from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import Transcript
 
-BOUNDS = (0.0, 1000.0)
-ROWS = np.random.default_rng(5).lognormal(size=(60, 2))
 THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
-# Two silos outside of the committee, and a coordinator without data in it.
-FIVE: dict[str, Any] = {
-    "ana": ROWS[:10], "bob": ROWS[10:35], "coordinator": None, "dua": ROWS[35:50], "eva": ROWS[50:],
-}  # fmt: skip
-COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
+FIVE = soak.TABLES
+COMMITTEE = {3: ("ana", "bob", "cem"), 5: soak.COMMITTEE}
 
 
 def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> Consortium:
@@ -35,10 +31,7 @@ def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> 
     return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **numbers)
 
 
-@functools.lru_cache
-def pooled(max_steps: int = 12) -> SecureFedYJ:
-    """The same rows in one process."""
-    return SecureFedYJ(bounds=BOUNDS, max_steps=max_steps).fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
+pooled = functools.lru_cache(soak.in_one_process)  # the same rows in one process
 
 
 def assert_same_bits(transcript: Transcript, max_steps: int = 12) -> None:

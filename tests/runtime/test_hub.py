@@ -17,7 +17,7 @@ from securefedyj.cli import main
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, keygen
 from securefedyj.runtime import hub as hub_module
-from securefedyj.runtime import tls
+from securefedyj.runtime import link, tls
 from securefedyj.runtime.frames import MAX_BODY, Frame, Reader, Type, Writer
 from tests.runtime.harness import THREE, Loopback, prepare
 
@@ -120,6 +120,28 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
     assert any(line.startswith("left") and "'bytes_received': " in line for line in net.lines)
 
 
+def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
+    """Nagle's algorithm would hold it back until an earlier one is acknowledged: 40 ms a round."""
+    options = []
+    serve = hub_module.Hub._serve
+
+    async def spy(hub: Any, reader: Any, writer: Any, address: str) -> None:
+        line = writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await serve(hub, reader, writer, address)
+
+    async def scenario(net: Loopback) -> None:
+        client = await joined(net, "ana")
+        assert (await client.receive()).type == Type.WELCOME
+        line = client.writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(hub_module.Hub, "_serve", spy)
+    with_hub(tmp_path, scenario)
+    assert len(options) == 2
+    assert all(options)
+
+
 def test_who_joins_twice_ends_the_first(tmp_path):
     async def scenario(net: Loopback) -> None:
         first = await joined(net, "ana")
@@ -163,7 +185,8 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path):
                     await ana.writer.drain()
                     sent += MAX_BODY
         room = net.hub._rooms[net.consortium.name]
-        assert len(room.present["bob"].outbox._frames) <= hub_module.QUEUE
+        waiting = sum(len(frame.body) for frame in room.present["bob"].outbox._frames)
+        assert hub_module.QUEUE // 2 < waiting <= hub_module.QUEUE + MAX_BODY
         assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.reader._transport.resume_reading()
         while (frame := await bob.receive()) is not None and frame.type != Type.DATA:
@@ -229,3 +252,27 @@ def test_reader_names_what_is_wrong():
     assert list(half.feed(first[:-1])) == []
     with pytest.raises(ProtocolError, match="middle of a frame"):
         half.end()
+
+
+def test_what_a_party_says_before_it_leaves_is_passed_on(tmp_path):
+    """The last word of a run is that it is done; the others wait for it."""
+
+    async def scenario(net: Loopback) -> None:
+        ana = await link.connect(net.consortium, "ana", net.identity("ana"), 5.0)
+        bob = await joined(net, "bob")
+        own, there = await ana.receive(5.0), await ana.receive(5.0)
+        assert (await bob.receive()).type == Type.WELCOME
+        assert (await bob.receive()).type == Type.PRESENT
+        for _ in range(64):  # more than ana has read when she leaves
+            bob.send(Frame(Type.DATA, "ana", own.connection, bytes(MAX_BODY)))
+        await bob.writer.drain()
+        bodies = [bytes([number]) * MAX_BODY for number in range(64)]
+        for body in bodies:
+            ana.send(Frame(Type.DATA, "bob", there.connection, body))
+        closing = asyncio.create_task(ana.close(30.0))
+        for body in bodies:
+            assert await bob.receive() == Frame(Type.DATA, "ana", own.connection, body)
+        await closing
+        assert (await bob.receive()).type == Type.LEFT
+
+    with_hub(tmp_path, scenario)

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 import re
-import secrets
 import signal
 import socket
 import time
@@ -21,7 +20,6 @@ from securefedyj import limbs as wide
 from securefedyj.protocol import TooFewValues
 from securefedyj.runtime import hub as hub_module
 from securefedyj.runtime import link, local, network, tls
-from securefedyj.runtime.frames import Frame, Type
 from securefedyj.runtime.network import JoinError
 from securefedyj.runtime.state import FILE, State, StateError, to_text
 from securefedyj.statistics import SiloStatistics
@@ -282,56 +280,6 @@ def test_rows_that_change_between_restarts_are_noticed(tmp_path):
     outcomes = run(scenario())
     assert any("come back with other rows" in str(error) for error in outcomes.values())
     assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
-
-
-def tampered(body: bytes, how: str) -> list[bytes]:
-    if how == "flip":
-        place = secrets.randbelow(len(body))
-        return [
-            body[:place] + bytes([body[place] ^ (1 << secrets.randbelow(8))]) + body[place + 1 :]
-        ]
-    if how == "truncate":
-        return [body[: len(body) // 2]]
-    if how == "repeat":
-        return [body, body]
-    return []  # drop
-
-
-@pytest.mark.parametrize(
-    ("how", "always"),
-    [("flip", False), ("truncate", False), ("repeat", False), ("drop", False), ("flip", True)],
-)
-def test_a_hub_that_tampers_never_changes_the_result(tmp_path, monkeypatch, how, always):
-    """Once, and the run goes on; again and again, and it ends with a sentence."""
-    put = hub_module._Outbox.put
-    seen = 0
-
-    async def tampering(self: Any, frame: Frame) -> None:
-        nonlocal seen
-        bodies = [frame.body]
-        if frame.type == Type.DATA and frame.name == "ana":
-            seen += 1
-            if seen == 30 or (always and seen % 30 == 0):
-                bodies = tampered(frame.body, how)
-        for body in bodies:
-            await put(self, dataclasses.replace(frame, body=body))
-
-    monkeypatch.setattr(hub_module._Outbox, "put", tampering)
-    monkeypatch.setattr(network, "MOST_FAULTS", 3)
-
-    async def scenario() -> dict[str, Any]:
-        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
-            await net.start_hub()
-            for name in THREE:
-                net.start(name, timeout=1.0, wait=4.0)
-            return await net.outcomes()
-
-    for outcome in run(scenario()).values():
-        if isinstance(outcome, Transcript):
-            assert_same_bits(outcome)
-        else:
-            assert always
-            assert isinstance(outcome, JoinError), repr(outcome)
 
 
 async def proxy(port: int, target: int, break_after: list[int]) -> asyncio.Server:

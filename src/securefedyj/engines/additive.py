@@ -40,7 +40,7 @@ class Additive(Shared):
     __slots__ = ("_limbs", "_size", "components")
 
     def __init__(self, components: Mapping[int, Limbs], *, size: int, limbs: int) -> None:
-        self.components = dict(components)
+        self.components = components
         self._size = size
         self._limbs = limbs
 
@@ -133,7 +133,7 @@ class AdditiveBits(SharedBits):
     __slots__ = ("_shape", "components")
 
     def __init__(self, components: Mapping[int, PackedBits], *, shape: tuple[int, ...]) -> None:
-        self.components = dict(components)
+        self.components = components
         self._shape = shape
 
     @property
@@ -164,7 +164,8 @@ class AdditiveBits(SharedBits):
     def planes(self, index: slice | NDArray[np.integer[Any]]) -> "AdditiveBits":
         """Return some of the first axis, without unpacking."""
         picked = {i: x[index] for i, x in self.components.items()}
-        count = np.arange(self._shape[0])[index].size
+        whole = range(self._shape[0])
+        count = len(whole[index]) if isinstance(index, slice) else len(index)
         return AdditiveBits(picked, shape=(count, *self._shape[1:]))
 
     def with_planes(self, index: NDArray[np.integer[Any]], new: "AdditiveBits") -> "AdditiveBits":

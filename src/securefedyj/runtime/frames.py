@@ -20,7 +20,7 @@ from enum import IntEnum
 
 from securefedyj.errors import ProtocolError
 
-MAX_BODY = 1 << 18  # bytes; longer streams travel in pieces
+MAX_BODY = 1 << 16  # bytes; longer streams travel in pieces
 
 _LENGTH = struct.Struct("!I")
 _HEADER = struct.Struct("!BQIB")

@@ -5,8 +5,8 @@ it can only fail to deliver, which the parties notice. Each connection of a part
 Data is addressed to a connection, not only to a name: what was meant for a connection that is gone
 is dropped, and never reaches the party's next one.
 
-Memory is bounded: a connection holds at most `QUEUE` frames. Who sends to a full one waits, and so
-does its TCP connection.
+Memory is bounded: `QUEUE` bytes wait for one connection, and a frame more. Who sends to a full one
+waits, and so does its TCP connection.
 """
 
 import asyncio
@@ -23,19 +23,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from securefedyj.consortium import Consortium
+from securefedyj.consortium import Consortium, ConsortiumError
 from securefedyj.errors import ProtocolError
 from securefedyj.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.messages import VERSION
 from securefedyj.runtime import tls
 from securefedyj.runtime.frames import Frame, Reader, Type, Writer
 
-QUEUE = 32  # frames that wait for one connection
+QUEUE = 1 << 18  # bytes that wait for one connection
 SILENCE = 20.0  # seconds; a party sends PING more often
 GRACE = 5.0  # seconds for a connection to say who it is, and to take leave
-_READ = 1 << 18
+_READ = 1 << 16
+_OVERHEAD = 128  # bytes that a frame takes besides its body
 # Frames about presence never wait, so that a slow party cannot hold up the others' news.
-_MOST_NEWS = 1024
+_MOST_FRAMES = QUEUE // _OVERHEAD + 1024
 
 Log = Callable[..., None]
 
@@ -70,25 +71,27 @@ class _Outbox:
 
     def __init__(self) -> None:
         self._frames: deque[Frame] = deque()
+        self.bytes = 0
         self._changed = asyncio.Condition()
         self._closed = False
 
     async def put(self, frame: Frame) -> None:
         """Wait for room, then add; nothing is added to a closed box."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or len(self._frames) < QUEUE)
+            await self._changed.wait_for(lambda: self._closed or self.bytes < QUEUE)
             self._append(frame)
 
     async def put_news(self, frame: Frame) -> None:
         """Add without waiting; a box that nobody empties is closed."""
         async with self._changed:
-            if len(self._frames) >= QUEUE + _MOST_NEWS:
+            if len(self._frames) >= _MOST_FRAMES:
                 self._closed = True
             self._append(frame)
 
     def _append(self, frame: Frame) -> None:
         if not self._closed:
             self._frames.append(frame)
+            self.bytes += _OVERHEAD + len(frame.body)
         self._changed.notify_all()
 
     async def close(self) -> None:
@@ -105,6 +108,7 @@ class _Outbox:
                 if not self._frames:
                     return
                 frame = self._frames.popleft()
+                self.bytes -= _OVERHEAD + len(frame.body)
                 self._changed.notify_all()
             yield frame
 
@@ -183,6 +187,11 @@ class Hub:
         found = int(self._listener.getsockname()[1])
         self._listening = asyncio.create_task(self._listen(self._listener))
         self._log("listening", host=host, port=found, consortia=list(self._rooms))
+        for room in self._rooms.values():
+            try:
+                room.consortium.check_clock(time.time())
+            except ConsortiumError as error:
+                self._log("trouble", consortium=room.consortium.name, reason=str(error))
         return found
 
     async def stop(self) -> None:
@@ -238,6 +247,8 @@ class Hub:
         self, line: socket.socket
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """TLS with a certificate of a party, or an error."""
+        # asyncio sets this for sockets that it has made itself; a frame must not wait for others.
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -272,6 +283,9 @@ class Hub:
         receiver = asyncio.create_task(self._receive(connection, frames))
         try:
             await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
+            if sender.done() and sender.exception() is not None:
+                # The line is gone; what came before that, say the news of a result, goes on.
+                await asyncio.wait({receiver}, timeout=GRACE)
             reason = _reason(sender, receiver)
         except asyncio.CancelledError:
             reason = "the hub stopped"
@@ -352,6 +366,8 @@ class Hub:
         self, connection: _Connection, writer: asyncio.StreamWriter, numbered: Writer
     ) -> None:
         async for frame in connection.outbox.frames():
+            if writer.is_closing():  # nobody reads it any more; the receiver says why
+                continue
             connection.sent.count(frame)
             writer.write(numbered.encode(frame))
             await writer.drain()
@@ -400,6 +416,10 @@ def _reason(sender: "asyncio.Task[None]", receiver: "asyncio.Task[None]") -> str
     return "unknown"
 
 
+def _trouble(found: dict[str, Any]) -> str:
+    return f"{found['message']}: {type(found.get('exception')).__name__}"
+
+
 async def serve(
     consortia: Sequence[Consortium], identity: Identity, host: str, port: int, log: Log = log_line
 ) -> None:
@@ -409,6 +429,8 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    # Such as a connection that asyncio finds reset twice: a line, and the others go on.
+    loop.set_exception_handler(lambda loop, found: log("trouble", reason=_trouble(found)))
     await hub.start(host, port)
     await stopped.wait()
     await hub.stop()

@@ -41,9 +41,11 @@ class Link:
         self._outbox: deque[Frame] = deque()
         self._ready = asyncio.Event()
         self._closing = False
+        self._unanswered = 0  # pings
         self._tasks = [asyncio.create_task(self._receive()), asyncio.create_task(self._send())]
 
     def send(self, frame: Frame) -> None:
+        self._unanswered += frame.type == Type.PING
         self._outbox.append(frame)
         self._ready.set()
 
@@ -65,7 +67,16 @@ class Link:
         return event
 
     async def close(self, timeout: float) -> None:
-        """Send what is waiting, within so many seconds, and close."""
+        """Send what is waiting, see that the hub has taken it, within so many seconds, and close.
+
+        Closing at once would not do: with something to read left over, TCP resets the connection,
+        and what the hub has not read by then is lost. It answers a ping after all before it.
+        """
+        self.send(Frame(Type.PING))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._unanswered and not (self._tasks[0].done() and self._inbox.empty()):
+                    await self._inbox.get()
         self._closing = True
         self._ready.set()
         await asyncio.wait({self._tasks[1]}, timeout=timeout)
@@ -82,6 +93,7 @@ class Link:
             while data := await self._reader.read(_READ):
                 self.heard = time.monotonic()
                 for frame in frames.feed(data):
+                    self._unanswered -= frame.type == Type.PONG
                     await self._inbox.put(frame)
             frames.end()
             reason = "it closed the connection"
@@ -104,6 +116,8 @@ class Link:
                 await self._ready.wait()
                 self._ready.clear()
                 while self._outbox:
+                    if self._writer.is_closing():
+                        return
                     self._writer.write(numbered.encode(self._outbox.popleft()))
                     await self._writer.drain()
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -38,6 +38,7 @@ def prepare(
     *,
     committee: Sequence[str] = (),
     name: str = "on one machine",
+    host: str = "127.0.0.1",
     port: int = 0,
     **numbers: int,
 ) -> Consortium:
@@ -64,7 +65,7 @@ def prepare(
             write_table(folder / f"{party}.csv", [feature.name for feature in features], table)
     consortium = Consortium(
         name=name,
-        hub=Hub(f"127.0.0.1:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
+        hub=Hub(f"{host}:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
         parties=tuple(parties),
         committee=tuple(committee) or tuple(tables)[:3],
         features=tuple(features),
@@ -86,7 +87,8 @@ def write_table(path: Path, names: Sequence[str], table: Array) -> None:
 class Processes:
     """The hub and the parties of a folder that `prepare` has filled.
 
-    Parties write to NAME/ below the folder; what they print goes to NAME.log.
+    Parties write to NAME/ below the folder; what they print goes to NAME.log. `within` says what
+    to put before the command of a process, such as to run it in a namespace.
 
         with Processes(folder) as running:
             running.start_hub()
@@ -95,8 +97,10 @@ class Processes:
             codes = running.wait(timeout=60)
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, within: Callable[[str], Sequence[str]] = lambda name: ()
+    ) -> None:
+        self.folder, self._within = folder, within
         self.consortium = Consortium.read(folder / "consortium.toml")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -112,19 +116,19 @@ class Processes:
         for name in list(self.running):
             self.kill(name)
 
-    def start_hub(self) -> None:
-        """Start the hub, and wait until it listens."""
+    def start_hub(self, *more: Path) -> None:
+        """Start the hub, for more consortia if there are any, and wait until it listens."""
         hub = self.consortium.hub
         files = [str(self.folder / name) for name in ("hub.pem", "hub.key")]
         before = self.log("hub").count(" listening ")
-        self._start("hub", "hub", "--certificate", files[0], "--key", files[1],
+        self._start("hub", "hub", *map(str, more), "--certificate", files[0], "--key", files[1],
                     "--listen", hub.address)  # fmt: skip
         deadline = time.monotonic() + 30.0
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
             if self.log("hub").count(" listening ") > before:
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"The hub does not listen; see {self.folder / 'hub.log'}.")
+        raise TimeoutError(f"The hub does not listen: {self.last_line('hub') or 'no word of it'}")
 
     def start_party(self, name: str, *options: str, file: str = "consortium.toml") -> None:
         """Start a party; options are those of `securefedyj join`."""
@@ -139,6 +143,10 @@ class Processes:
         """What a process has printed so far."""
         path = self.folder / f"{name}.log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def last_line(self, name: str) -> str:
+        """What a process has printed last, if anything."""
+        return (self.log(name).strip().splitlines() or [""])[-1]
 
     def wait(self, timeout: float) -> dict[str, int]:
         """Wait for all parties; return their exit codes."""
@@ -159,10 +167,14 @@ class Processes:
     def _start(
         self, name: str, command: str, *arguments: str, file: str = "consortium.toml"
     ) -> None:
+        self.start(name, "-c", _COMMAND, command, str(self.folder / file), *arguments)
+
+    def start(self, name: str, *program: str) -> None:
+        """Start a process by the arguments of the Python interpreter."""
         environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", PYTHONUNBUFFERED="1")
         with open(self.folder / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, command, str(self.folder / file), *arguments],
+                [*self._within(name), sys.executable, *program],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

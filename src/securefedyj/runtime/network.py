@@ -33,7 +33,9 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import queue
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -159,15 +161,18 @@ class _Peer:
     connection: int = 0
     channel: tls.Channel | None = None
     heard: float = 0.0
+    warned: bool = False  # the user, that nothing is heard
     greeted: bool = False  # by us, as soon as the channel stands
     checked: bool = False  # its greeting, which comes before all else
     ready: dict[str, Any] | None = None
     begin: dict[str, Any] | None = None
 
     def forget(self) -> None:
+        if self.greeted:  # who has not been heard since the last time is absent since then
+            self.absent_since = time.monotonic()
         self.connection, self.channel, self.greeted, self.checked = 0, None, False, False
         self.ready = self.begin = None
-        self.leaving, self.absent_since = False, time.monotonic()
+        self.leaving = False
 
 
 @dataclass
@@ -214,6 +219,7 @@ class _Participant:
 
     def __init__(self, settings: Settings, silo: SiloStatistics | None) -> None:
         consortium = settings.consortium
+        consortium.check_clock(settings.clock())
         self._settings, self._silo = settings, silo
         self._agreement: Agreement = consortium.agreement()
         self._state = State(settings.output, self._agreement)
@@ -227,6 +233,7 @@ class _Participant:
             )
             for name in names
         }
+        self._worker = Worker()
         self._link: Link | None = None
         self._session: _Session | None = None
         self._mine: dict[str, Any] | None = None
@@ -239,10 +246,15 @@ class _Participant:
         self._looked = 0.0  # when silence and patience were last looked at
         self._faults = self._attempts = self._unwelcome = 0
         self._progressed = False
+        self._reached = False  # the hub, when we last tried
 
     async def run(self) -> Transcript:
         if self._state.complete:
             self._outcome = self._state.transcript
+            self._settings.say(
+                f"The result of an earlier run is in {self._settings.output} and stays as it is; "
+                "for a new run, choose another --output."
+            )
             self._settings.done(self._outcome, None)
         while True:
             try:
@@ -263,6 +275,7 @@ class _Participant:
 
     async def leave(self) -> None:
         """Take leave of all peers; they are told within seconds."""
+        self._worker.end()
         for peer in self._peers.values():
             if peer.greeted:
                 self._post(peer, Kind.LEAVE)
@@ -288,6 +301,7 @@ class _Participant:
                 min(0.1 * 2 ** min(self._attempts, 6), 5.0) * (0.5 + secrets.randbelow(8) / 8)
             )
         self._attempts += 1
+        self._reached = False
         settings = self._settings
         self._link = await hub_link.connect(
             settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
@@ -299,7 +313,7 @@ class _Participant:
             raise
         if welcome is None:
             raise LinkLost("The hub accepts connections and does not answer.")
-        self._unwelcome = 0
+        self._unwelcome, self._reached = 0, True
         await self._handle(welcome)
 
     def _count_unwelcome(self, error: LinkLost) -> None:
@@ -382,7 +396,7 @@ class _Participant:
             if peer.channel.established and not peer.greeted:
                 self._greet(peer)
             self._flush(peer)
-            peer.heard = time.monotonic()
+            peer.heard, peer.warned = time.monotonic(), False
             for record in records:
                 await self._take_record(peer, record)
         except ProtocolError as error:
@@ -413,15 +427,15 @@ class _Participant:
         if not peer.checked and record.type != Kind.GREETING:
             raise ProtocolError(f"Party {peer.name} did not begin with a greeting.")
         if record.type == Kind.MESSAGE:
-            await self._take_message(peer, Message.from_bytes(record.body))
+            await self._take_message(peer, _message(peer, record))
         elif record.type == Kind.GREETING:
-            self._check_greeting(peer, _json(peer, record, "version"))
+            self._check_greeting(peer, _json(peer, record, version=int))
         elif record.type == Kind.READY:
-            peer.ready = _json(peer, record, "random", "reveals")
+            peer.ready = _json(peer, record, random=str, reveals=int)
             if self._running():
                 self._abort(f"Party {peer.name} began anew.")
         elif record.type == Kind.BEGIN:
-            peer.begin = _json(peer, record, "session", "reveals", "digest")
+            peer.begin = _json(peer, record, session=str, reveals=int, digest=str)
         elif record.type == Kind.DONE:
             self._complete.add(peer.name)
         elif record.type == Kind.LEAVE and peer.name not in self._complete:
@@ -438,10 +452,11 @@ class _Participant:
         if greeting.get("digest") != (own := self._settings.consortium.digest()):
             raise JoinError(
                 f"Party {peer.name} has another agreed file: its digest begins "
-                f"{str(greeting.get('digest'))[:16]}, ours {own[:16]}. Use the same "
+                f"{str(greeting.get('digest'))[:16]!r}, ours {own[:16]!r}. Use the same "
                 "consortium.toml everywhere (`securefedyj check` shows the digest)."
             )
-        apart = float(greeting.get("clock", 0.0)) - self._settings.clock()
+        clock = greeting.get("clock")
+        apart = (clock if isinstance(clock, float) else 0.0) - self._settings.clock()
         if not abs(apart) <= CLOCKS_APART:
             raise JoinError(
                 f"The clock of party {peer.name} is {abs(apart) / 60:.0f} minutes "
@@ -562,7 +577,7 @@ class _Participant:
         if session is None or session.party is None or session.party.done:
             return
         party = session.party
-        outgoing = await asyncio.to_thread(step, *arguments)
+        outgoing = await self._worker.run(step, *arguments)
         self._idle_since = time.monotonic()
         session.computing += self._idle_since - start
         if self._progressed:
@@ -587,7 +602,7 @@ class _Participant:
             return  # who has left, and is awaited, becomes clear by itself
         if isinstance(party.error, TooFewValues):
             self._outcome = party.error
-        elif isinstance(party.error, (ProtocolError, saved.StateError)):
+        elif isinstance(party.error, (ProtocolError, saved.StateError, OSError)):
             raise JoinError(str(party.error)) from party.error
         elif party.error is not None:
             what = f"{type(party.error).__name__}: {party.error}"
@@ -640,11 +655,15 @@ class _Participant:
             raise LinkLost(f"Nothing was heard from the hub for {timeout:g} seconds.")
         for peer in self._peers.values():
             silent = now - max(peer.heard, self._idle_since)
-            if peer.channel is not None and peer.name not in self._complete and silent > timeout:
-                raise LinkLost(
-                    f"Nothing was heard from party {peer.name} for {timeout:g} seconds"
-                    f"{self._where()}."
-                )
+            if peer.channel is None or peer.name in self._complete:
+                continue
+            what = f"Nothing was heard from party {peer.name} for"
+            if silent > timeout:
+                raise LinkLost(f"{what} {timeout:g} seconds{self._where()}.")
+            # All say so before the first of them begins anew, which ends the session for all.
+            if silent > 0.7 * timeout and self._running() and not peer.warned:
+                self._settings.say(f"{what} {silent:.1f} seconds{self._where()}.")
+                peer.warned = True
 
     def _check_patience(self) -> bool:
         """Say whom we wait for; stop, or return True if we have a result, when it is too long."""
@@ -679,7 +698,7 @@ class _Participant:
         absent = [peer for peer in self._peers.values() if not peer.greeted]
         first = ", ".join(peer.name for peer in absent if peer.absent_since < long_ago)
         missing = first or missing
-        if self._link is None:
+        if not self._reached:
             what = f"The hub at {self._settings.consortium.hub.address} could not be reached"
         elif missing:
             what = f"Party {missing} did not come"
@@ -689,15 +708,57 @@ class _Participant:
         return f"{what} within {wait:g} seconds: stopped{kept}."
 
 
+class Worker:
+    """A thread that computes. Unlike asyncio's, nobody waits for it when the process is stopped."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    async def run(self, step: Callable[..., list[Message]], *arguments: Message) -> list[Message]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Message]] = loop.create_future()
+
+        def give(messages: list[Message]) -> None:
+            if not answer.done():
+                answer.set_result(messages)
+
+        def job() -> None:
+            messages = step(*arguments)  # a party keeps its errors to itself
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
+                loop.call_soon_threadsafe(give, messages)
+
+        self._jobs.put(job)
+        return await answer
+
+    def end(self) -> None:
+        """Do no more after what was begun."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
 def _session_of(readies: list[dict[str, Any]]) -> tuple[bytes, int]:
     """Session id from the random bytes of all, and how many reveals all have."""
     digest = hashlib.sha256("".join(sorted(str(one["random"]) for one in readies)).encode())
     return digest.digest()[:SESSION_BYTES], min(int(one["reveals"]) for one in readies)
 
 
-def _json(peer: _Peer, record: tls.Record, *keys: str) -> dict[str, Any]:
+def _json(peer: _Peer, record: tls.Record, **types: type) -> dict[str, Any]:
+    """The content of a record that has these keys, with values of these types."""
     with contextlib.suppress(ValueError):
         content = json.loads(record.body)
-        if isinstance(content, dict) and content.keys() >= set(keys):
+        if isinstance(content, dict) and all(
+            isinstance(content.get(key), kind) for key, kind in types.items()
+        ):
             return content
     raise ProtocolError(f"Party {peer.name} sent a record of type {record.type} we cannot read.")
+
+
+def _message(peer: _Peer, record: tls.Record) -> Message:
+    try:
+        return Message.from_bytes(record.body)
+    except ProtocolError as error:
+        raise ProtocolError(f"Party {peer.name} sent no message of the protocol: {error}") from None

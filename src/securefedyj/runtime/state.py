@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,10 @@ class State:
     def __init__(self, folder: Path, agreement: Agreement) -> None:
         self.path = folder / FILE
         self.transcript = Transcript(agreement)
+        self._lines = _lines(self.transcript)  # of the file, without the result
         if not self.path.exists():
+            # Better to find out now than after the first exchange that this cannot be written.
+            write_atomically(self.path, to_text(self.transcript).encode())
             return
         try:
             found = Transcript.read(self.path)
@@ -36,7 +40,13 @@ class State:
             raise StateError(
                 f"{self.path} is from a run with another agreed file; choose another --output."
             )
+        if found.result is not None and not found.audit().passed:
+            raise StateError(
+                f"{self.path} was changed: its result does not follow from what was revealed. "
+                "Choose another --output."
+            )
         self.transcript = found
+        self._lines = _lines(self.prefix(len(found.reveals)))
 
     @property
     def complete(self) -> bool:
@@ -52,25 +62,33 @@ class State:
         What was revealed before a restart must be revealed again: anything else would mean that a
         party came back with other rows, and two results tell more than one.
         """
-        known, new = len(self.transcript.reveals), len(transcript.reveals)
-        common = min(known, new)
-        if digest(self.transcript, common) != digest(transcript, common):
+        old, now = self.transcript.reveals, transcript.reveals
+        # What we know already would take longer to write down again than it took to compute.
+        same = len(list(takewhile(lambda pair: pair[0] is pair[1], zip(old, now, strict=False))))
+        tail = Transcript(transcript.agreement, now[same:], transcript.result)
+        lines = self._lines[: 1 + same] + _lines(tail)[1:]
+        common = 1 + min(len(old), len(now))
+        if lines[:common] != self._lines[:common]:
             raise StateError(
                 "What was revealed differs from what was revealed before the restart: some party "
                 "has come back with other rows. Agree on the rows, then let all parties begin "
                 "anew, with a new --output."
             )
-        if new < known:
+        if len(now) < len(old):
             return False
-        self.transcript = Transcript(
-            transcript.agreement, list(transcript.reveals), transcript.result
-        )
-        write_atomically(self.path, to_text(self.transcript).encode())
-        return new > known
+        self.transcript = Transcript(transcript.agreement, list(now), transcript.result)
+        self._lines = lines[: 1 + len(now)]
+        write_atomically(self.path, "".join(lines).encode())
+        return len(now) > len(old)
 
 
 def to_text(transcript: Transcript) -> str:
-    return "".join(json.dumps(line) + "\n" for line in transcript.to_lines())
+    return "".join(_lines(transcript))
+
+
+def _lines(transcript: Transcript) -> list[str]:
+    """The agreement, the reveals in order, the result if there is one."""
+    return [json.dumps(line) + "\n" for line in transcript.to_lines()]
 
 
 def digest(transcript: Transcript, length: int) -> str:

@@ -8,40 +8,51 @@ shared products, bit-sliced over all values. No carry comes into the lowest stre
 Bits come as planes: the first axis is the position, the lowest first.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from securefedyj.engines.additive import AdditiveBits, stack
+from securefedyj.engines.additive import AdditiveBits, PackedBits, stack
 from securefedyj.rounds import together
 
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
+Planes: TypeAlias = Mapping[int, PackedBits]
+PlaneProduct: TypeAlias = Callable[[Planes, Planes], Coroutine[Any, Any, Planes]]
 
 
-async def carry_out(
-    generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> AdditiveBits:
+async def carry_out(carries: Planes, count: int, product: PlaneProduct) -> Planes:
     """Return the one plane of carries out of the highest stretch, in ceil(log2(count)) rounds.
 
-    Only this one is wanted, so each level halves the number of stretches. Propagate comes for all
-    but the lowest: its plane j belongs to stretch j + 1.
+    Only this one is wanted, so each level halves the number of stretches. The planes are those of
+    generate for all stretches, then those of propagate for all but the lowest.
     """
-    while (count := generate.shape[0]) > 1:
-        paired = count - count % 2
-        started, passed = await together(
-            product(
-                propagate.planes(slice(0, paired - 1, 2)), generate.planes(slice(0, paired, 2))
-            ),
-            product(
-                propagate.planes(slice(2, paired - 1, 2)),
-                propagate.planes(slice(1, paired - 1, 2)),
-            ),
-        )
-        joined = generate.planes(slice(1, paired, 2)) ^ started
-        generate = stack([joined, generate.planes(slice(paired, None))])
-        propagate = stack([passed, propagate.planes(slice(paired - 1, None))])
-    return generate
+    while count > 1:
+        pairs, rest = divmod(count, 2)
+        end = count + 2 * pairs - 1
+        # Propagate of the higher stretch of each pair times generate of the lower one; and, but
+        # for the lowest pair, times propagate of the lower one.
+        higher = {
+            i: np.concatenate([x[count:end:2], x[count + 2 : end : 2]]) for i, x in carries.items()
+        }
+        lower = {
+            i: np.concatenate([x[0 : 2 * pairs : 2], x[count + 1 : end : 2]])
+            for i, x in carries.items()
+        }
+        products = await product(higher, lower)
+        carries = {
+            i: np.concatenate(
+                [
+                    x[1 : 2 * pairs : 2] ^ products[i][:pairs],
+                    x[count - rest : count],
+                    products[i][pairs:],
+                    x[end:],
+                ]
+            )
+            for i, x in carries.items()
+        }
+        count = pairs + rest
+    return carries
 
 
 async def all_bits(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:

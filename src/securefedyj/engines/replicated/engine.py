@@ -57,11 +57,11 @@ class Replicated(Engine):
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
         count = nibbles.PER_LIMB * a.limbs
         carries, highest = await self._role.nibbles(additive(a).components)
-        both = AdditiveBits(carries, shape=(2 * count - 1, a.size))
-        generate, propagate = both.planes(slice(0, count)), both.planes(slice(count, None))
-        carry = await compare.carry_out(generate, propagate, self._conjunction)
-        sign = AdditiveBits(highest, shape=(1, a.size)) ^ carry
-        return AdditiveBits({i: x[0] for i, x in sign.components.items()}, shape=(a.size,))
+        carry = await compare.carry_out(
+            carries, count, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
+        )
+        sign = {i: x[0] ^ carry[i][0] for i, x in highest.items()}
+        return AdditiveBits(sign, shape=(a.size,))
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""

@@ -42,7 +42,7 @@ class Ring(Generic[D]):
     dtype: np.dtype[D]
     add: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
     subtract: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    multiply: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    sum_of_products: Callable[[Sequence[tuple[NDArray[D], NDArray[D]]]], NDArray[D]]
 
     def to_bytes(self, x: NDArray[D]) -> bytes:
         """Return the elements in memory order, little-endian."""
@@ -53,8 +53,15 @@ class Ring(Generic[D]):
         return np.frombuffer(data, self.dtype).reshape(shape)
 
 
-INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, wide.multiply)
-BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, np.bitwise_and)
+def _parity_of_products(pairs: Sequence[tuple[PackedBits, PackedBits]]) -> PackedBits:
+    total, *others = (a & b for a, b in pairs)
+    for product in others:
+        total ^= product
+    return total
+
+
+INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, wide.sum_of_products)
+BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _parity_of_products)
 
 
 def _nothing(shape: tuple[int, ...]) -> PackedBits:
@@ -149,10 +156,7 @@ class Member:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
         i, j = self._own, self._other
         # Bracketed for two ring products in place of three.
-        crossed = ring.add(
-            ring.multiply(x[i], ring.add(y[i], y[j])),
-            ring.multiply(x[j], y[i]),
-        )
+        crossed = ring.sum_of_products([(x[i], ring.add(y[i], y[j])), (x[j], y[i])])
         return await self._reshare(ring, kind, crossed)
 
     async def summands(

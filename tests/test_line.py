@@ -1,0 +1,20 @@
+"""The lines over which the network is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.line import Lines, NotPermitted, check_permitted
+from benchmarks.network import measure_line
+
+try:
+    check_permitted()
+except NotPermitted as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def test_a_line_is_no_faster_than_it_says(tmp_path):
+    with Lines(tmp_path, delay=0.02, bytes_per_second=1e6) as lines:
+        line = measure_line(lines, size=200_000)
+    assert line["delay_ms"] >= 19.8  # packets may leave 0.1 ms early
+    assert line["mbit_per_second"] <= 1.1 * 8
