@@ -29,12 +29,17 @@ def main() -> int:
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            path = os.path.abspath(os.fsdecode(arguments[0])) if arguments[0] else ""
+            known = isinstance(arguments[0], str | bytes)  # else a file that is open already
+            path = os.path.abspath(os.fsdecode(arguments[0])) if known else ""
             if path and Path(path).parent != folder:
                 os.write(paths, path.encode() + b"\n")
         elif event in ("os.rename", "os.remove"):
-            copy = folder / f"{os.getpid()}.{next(numbers)}"
-            copy.write_bytes(Path(os.fsdecode(arguments[0])).read_bytes())
+            folder_of_it = arguments[2 if event == "os.rename" else 1]
+            descriptor = os.open(
+                arguments[0], os.O_RDONLY, dir_fd=None if folder_of_it == -1 else folder_of_it
+            )
+            with open(descriptor, "rb") as file:
+                (folder / f"{os.getpid()}.{next(numbers)}").write_bytes(file.read())
 
     sys.addaudithook(watch)
     return command()

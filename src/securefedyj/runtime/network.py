@@ -233,13 +233,13 @@ class _Participant:
             )
             for name in names
         }
-        self._cost = Cost(0, 0, 0, 0.0, 0.0, 0.0)
         self._worker = Worker()
         self._link: Link | None = None
         self._session: _Session | None = None
         self._mine: dict[str, Any] | None = None
         self._outcome: Transcript | TooFewValues | None = None
         self._complete: set[str] = set()  # peers that have the result
+        self._cost = Cost(0, 0, 0, 0.0, 0.0, 0.0)
         self._waiting_since: float | None = time.monotonic()
         self._missed = ""  # whom we have said to wait for
         self._idle_since = time.monotonic()
