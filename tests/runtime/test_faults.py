@@ -78,6 +78,39 @@ def test_who_is_stopped_does_not_wait_for_a_computation():
     enough.set()
 
 
+def test_who_computes_hears_at_once_that_another_was_stopped(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+            await net.until_exchange("ana", 2)
+            run, computing, enough = (
+                net.participants["ana"]._worker.run,
+                asyncio.Event(),
+                asyncio.Event(),
+            )
+
+            async def at_length(*arguments: Any) -> list[Message]:
+                computing.set()
+                await enough.wait()
+                return await run(*arguments)
+
+            net.participants["ana"]._worker.run = at_length
+            async with asyncio.timeout(20):
+                await computing.wait()
+                net.tasks["bob"].cancel()
+                while not any("bob left in exchange" in line for line in net.said["ana"]):
+                    await asyncio.sleep(0.01)
+            assert not enough.is_set()
+            enough.set()
+            net.start("bob")
+            return await net.outcomes()
+
+    for transcript in asyncio.run(scenario()).values():
+        assert_same_bits(transcript)
+
+
 def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
     prepare(tmp_path)
     with local.Processes(tmp_path) as processes:

@@ -6,6 +6,7 @@ import json
 import ssl
 import time
 from collections import deque
+from collections.abc import Callable
 
 from securefedyj.consortium import Consortium
 from securefedyj.errors import ProtocolError
@@ -32,10 +33,13 @@ class Link:
     """Sends and receives frames. Sending never waits, or two parties could wait for each other.
 
     What waits to be sent is what the protocol has computed and would have to hold anyway.
+
+    `glimpse` sees each frame as it comes, before its turn to be received.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heard = time.monotonic()
+        self.glimpse: Callable[[Frame], None] = lambda frame: None
         self._reader, self._writer = reader, writer
         self._inbox: asyncio.Queue[Frame | LinkLost] = asyncio.Queue(_INBOX)
         self._outbox: deque[Frame] = deque()
@@ -94,6 +98,7 @@ class Link:
                 self.heard = time.monotonic()
                 for frame in frames.feed(data):
                     self._unanswered -= frame.type == Type.PONG
+                    self.glimpse(frame)
                     await self._inbox.put(frame)
             frames.end()
             reason = "it closed the connection"

@@ -157,7 +157,7 @@ class _Peer:
 
     name: str
     absent_since: float = field(default_factory=time.monotonic)
-    leaving: bool = False  # it has said so
+    leaving: bool = False  # the user knows
     connection: int = 0
     channel: tls.Channel | None = None
     heard: float = 0.0
@@ -245,7 +245,7 @@ class _Participant:
         self._idle_since = time.monotonic()
         self._looked = 0.0  # when silence and patience were last looked at
         self._faults = self._attempts = self._unwelcome = 0
-        self._progressed = False
+        self._progressed = self._computing = False
         self._reached = False  # the hub, when we last tried
 
     async def run(self) -> Transcript:
@@ -306,6 +306,7 @@ class _Participant:
         self._link = await hub_link.connect(
             settings.consortium, settings.name, settings.identity, min(settings.timeout, 10.0)
         )
+        self._link.glimpse = self._glimpse
         try:
             welcome = await self._link.receive(settings.timeout)
         except LinkLost as error:
@@ -367,6 +368,15 @@ class _Participant:
             self._lost(peer, "left")
         elif frame.type == Type.DATA and frame.connection == peer.connection:
             await self._take(peer, frame.body)
+
+    def _glimpse(self, frame: Frame) -> None:
+        """Say at once who has left, also while we compute, which may take minutes."""
+        peer = self._peers.get(frame.name)
+        if peer is None or frame.type != Type.LEFT or frame.connection != peer.connection:
+            return
+        if self._computing and peer.name not in self._complete:
+            self._settings.say(f"Party {peer.name} left{self._where()}.")
+            peer.leaving = True
 
     # The peers.
 
@@ -577,7 +587,9 @@ class _Participant:
         if session is None or session.party is None or session.party.done:
             return
         party = session.party
+        self._computing = True
         outgoing = await self._worker.run(step, *arguments)
+        self._computing = False
         self._idle_since = time.monotonic()
         session.computing += self._idle_since - start
         if self._progressed:
