@@ -115,11 +115,11 @@ class Lines:
             due = [way.packets[0][0] for way in self._ways.values() if way.packets]
             wait = max(0.0, min([*due, now + 0.1]) - _EARLY - now)
             ready = select.select([self._listener, *self._devices.values()], [], [], wait)[0]
-            for file in ready:
-                if file is self._listener:
-                    self._accept()
-                else:
-                    self._take(file)
+            for address, device in list(self._devices.items()):
+                if device in ready:
+                    self._take(address, device)
+            if self._listener in ready:
+                self._accept()
             self._deliver()
 
     def _accept(self) -> None:
@@ -128,14 +128,17 @@ class Lines:
         with connection:
             address, (device,), _, _ = socket.recv_fds(connection, 4, 1)
             os.set_blocking(device, False)
-            if address in self._devices:
-                os.close(self._devices[address])
+            self._forget(address)
             self._devices[address] = device
-            self._ways = {ends: way for ends, way in self._ways.items() if address not in ends}
             connection.sendall(b".")
 
-    def _take(self, device: int) -> None:
-        with contextlib.suppress(BlockingIOError):
+    def _forget(self, address: bytes) -> None:
+        if address in self._devices:
+            os.close(self._devices.pop(address))
+            self._ways = {ends: way for ends, way in self._ways.items() if address not in ends}
+
+    def _take(self, address: bytes, device: int) -> None:
+        try:
             for _ in range(64):
                 packet = os.read(device, _LARGEST)
                 ends = packet[_SOURCE], packet[_DESTINATION]
@@ -147,6 +150,10 @@ class Lines:
                 begin = max(time.monotonic(), way.free)
                 way.free = begin + len(packet) / self.rate
                 way.packets.append((way.free + self.delay, packet))
+        except BlockingIOError:
+            pass
+        except OSError:  # the process has ended, and its namespace with it
+            self._forget(address)
 
     def _deliver(self) -> None:
         for way in self._ways.values():

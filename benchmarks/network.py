@@ -101,8 +101,9 @@ def run(
             processes.start(name, "-m", "benchmarks.network", "--join", str(folder), name)
         codes = processes.wait(PATIENCE)
         whole = time.monotonic() - start
-    if any(codes.values()):
-        raise SystemExit(f"a party failed ({codes}); see {folder}")
+    for name, code in codes.items():
+        if code:
+            raise SystemExit(f"{name} failed: {processes.last_line(name)}")
     costs = []
     for name in data.tables:
         result = Transcript.read(folder / name / "transcript.jsonl").result
@@ -113,7 +114,7 @@ def run(
             (result.var, expected.var_),
         ):
             if not np.array_equal(ours, theirs):
-                raise SystemExit(f"{name} has another result than in one process; see {folder}")
+                raise SystemExit(f"{name} has another result than in one process")
         costs.append(json.loads((folder / name / "cost.json").read_text()))
     most = {key: max(cost[key] for cost in costs) for key in costs[0]}
     return {"parties": len(data.tables), "features": len(data.features), "levels": levels,
@@ -148,7 +149,7 @@ def join(folder: Path, name: str) -> None:
 
     identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
     settings = network.Settings(
-        consortium, name, identity, output, progress=progress, done=done, say=print
+        consortium, name, identity, output, wait=120.0, progress=progress, done=done, say=print
     )
     asyncio.run(network.participate(settings, silo))
 

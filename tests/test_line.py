@@ -15,6 +15,7 @@ except NotPermitted as error:
 
 def test_a_line_is_no_faster_than_it_says(tmp_path):
     with Lines(tmp_path, delay=0.02, bytes_per_second=1e6) as lines:
-        line = measure_line(lines, size=200_000)
-    assert line["delay_ms"] >= 19.8  # packets may leave 0.1 ms early
-    assert line["mbit_per_second"] <= 1.1 * 8
+        measured = [measure_line(lines, size=200_000) for _ in range(2)]  # with new processes
+    for line in measured:
+        assert line["delay_ms"] >= 19.8  # packets may leave 0.1 ms early
+        assert line["mbit_per_second"] <= 1.1 * 8

@@ -360,7 +360,8 @@ def _run_plan(options: argparse.Namespace) -> int:
     for one in outlook.forecasts:
         print(f"{one.levels:>8} {one.rounds:>8} {one.megabytes:>10.2f} {one.seconds:>9.1f}")
     print(f"Rings of {', '.join(map(str, outlook.ring_bits))} bits. MB are those of the party that")
-    print(f"sends most. Recommended: levels_per_exchange = {outlook.recommended}; the file has "
+    print("sends most, seconds those of parties that each have a machine like this one.")
+    print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
           f"{consortium.levels_per_exchange}.")  # fmt: skip
     return OK
 
