@@ -261,14 +261,14 @@ class _Batch(NamedTuple):
         """
         if self.silo is None:
             return []
-        features, shift = self.features[chosen], self.domain.phi_grid()[chosen]
+        features = self.features[chosen]
+        n, shift = self.n[chosen], self.domain.phi_grid()[chosen]
         y, d, yy, yd = self.silo.sums(features, lmbda, plan, limbs)
-        n = self.n[chosen].tolist()
         return [
             y,
-            wide.scale(yy, _factor(n, [0] * len(n), limbs)),
-            wide.scale(d, _factor(n, shift.tolist(), limbs)),
-            wide.scale(yd, _factor([k * k for k in n], shift.tolist(), limbs)),
+            wide.scale(yy, _factor(n, 1, np.zeros_like(n), limbs)),
+            wide.scale(d, _factor(n, 1, shift, limbs)),
+            wide.scale(yd, _factor(n, 2, shift, limbs)),
             self.silo.phi_sum(features, limbs),
         ]
 
@@ -279,10 +279,12 @@ class _Batch(NamedTuple):
         return [shared[i * size : (i + 1) * size] for i in range(count)]
 
 
-def _factor(values: list[int], shifts: list[int], limbs: int) -> int | Limbs:
-    """Each value times 2^shift: one for all where they are the same, which is cheaper."""
-    factors = [value << bits for value, bits in zip(values, shifts, strict=True)]
-    return factors[0] if len(set(factors)) == 1 else wide.from_ints(factors, limbs)
+def _factor(n: Integers, power: int, shift: Integers, limbs: int) -> int | Limbs:
+    """n^power 2^shift: one for all where it is the same, which is cheaper."""
+    if np.all(n == n[0]) and np.all(shift == shift[0]):
+        n, shift = n[:1], shift[:1]
+    factors = [k**power << s for k, s in zip(n.tolist(), shift.tolist(), strict=True)]
+    return factors[0] if len(factors) == 1 else wide.from_ints(factors, limbs)
 
 
 def _integers(

@@ -123,7 +123,8 @@ class Speculation:
 
     def at(self, node: NDArray[np.intp]) -> Bracket:
         """The bracket of each feature at its own node."""
-        return Bracket(*(np.take_along_axis(part, node[None], axis=0)[0] for part in self.tree))
+        feature = np.arange(len(node))
+        return Bracket(*(part[node, feature] for part in self.tree))
 
     def walk(self, signs: ArrayLike) -> tuple[Bracket, Array, Signs]:
         """Walk down by the signs at all points: where it ends, points and signs on the path."""
