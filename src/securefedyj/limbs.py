@@ -130,9 +130,7 @@ def multiply(a: Limbs, b: Limbs) -> Limbs:
 
 def sum_of_products(pairs: Sequence[tuple[Limbs, Limbs]]) -> Limbs:
     """Return a * b + ... over the pairs (a, b)."""
-    shapes = {vector.shape for pair in pairs for vector in pair}
-    if len(shapes) != 1:
-        raise ValueError(f"Cannot multiply vectors of shapes {sorted(shapes)}.")
+    _check_shapes(*(vector for pair in pairs for vector in pair))
     total = np.empty_like(pairs[0][0])
     for start in range(0, total.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -144,16 +142,22 @@ def sum_of_products(pairs: Sequence[tuple[Limbs, Limbs]]) -> Limbs:
 
 def scale(a: Limbs, factor: int | Limbs) -> Limbs:
     """Return a times a public factor: one integer, or one for each value."""
-    if not isinstance(factor, int):
-        return multiply(a, factor)
-    from_ints([factor], a.shape[0])  # refuses a factor that does not fit
-    digits = ((i, (abs(factor) >> (32 * i)) & 0xFFFF_FFFF) for i in range(2 * a.shape[0]))
-    rows = [(i, np.uint64(digit)) for i, digit in digits if digit]
+    if isinstance(factor, int):
+        from_ints([factor], a.shape[0])  # refuses a factor that does not fit
+        digits = [(abs(factor) >> (32 * i)) & 0xFFFF_FFFF for i in range(2 * a.shape[0])]
+        product = _scaled(a, [(i, np.uint64(digit)) for i, digit in enumerate(digits) if digit])
+        return negate(product) if factor < 0 else product
+    _check_shapes(a, factor)
+    return _scaled(a, [(i, row) for i, row in enumerate(_halves(factor)) if row.any()])
+
+
+def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
     product = np.empty_like(a)
     for start in range(0, a.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
-        product[:, block] = _schoolbook([(rows, _halves(a[:, block]))])
-    return negate(product) if factor < 0 else product
+        part = [(i, row[block] if isinstance(row, np.ndarray) else row) for i, row in rows]
+        product[:, block] = _schoolbook([(part, _halves(a[:, block]))])
+    return product
 
 
 def shift_left(a: Limbs, bits: int) -> Limbs:
@@ -178,6 +182,12 @@ def resize(a: Limbs, limbs: int) -> Limbs:
     resized[:common] = a[:common]
     resized[common:] = np.uint64(0) - (a[-1] >> _TOP_BIT)
     return resized
+
+
+def _check_shapes(*vectors: Limbs) -> None:
+    shapes = {vector.shape for vector in vectors}
+    if len(shapes) != 1:
+        raise ValueError(f"Cannot multiply vectors of shapes {sorted(shapes)}.")
 
 
 def _halves(a: Limbs) -> Limbs:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from securefedyj import limbs as wide
 from securefedyj.elementary import LN2_HIGH, LN2_LOW, Array, log1p, phi12, reduce_exponent
 from securefedyj.limbs import Limbs
-from securefedyj.plan import Domain, Integers, Plan, decaying, near_one
+from securefedyj.plan import Domain, Integers, Plan, SidePlan, decaying, near_one
 
 Index = NDArray[np.intp]
 
@@ -109,7 +109,10 @@ class SiloStatistics:
         return Sums(*(np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)))
 
     def _sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        sides = {+1: _Side(lmbda, plan), -1: _Side(2 - lmbda, plan)}
+        sides = {
+            +1: _Side(lmbda, plan.grid, plan.positive),
+            -1: _Side(2 - lmbda, plan.grid, plan.negative),
+        }
         carried = 0
         for group in self._groups(feature, lmbda, plan):
             if group.number >= carried + _ROWS_BEFORE_CARRY:
@@ -117,15 +120,18 @@ class SiloStatistics:
                 for side in sides.values():
                     side.carry()
             sides[group.sign].add(group)
-        total = _Totals(len(feature), *_heights(plan))
+        total = _Totals(len(feature), *map(max, *(side.heights for side in sides.values())))
         for sign, side in sides.items():
             side.add_to(total, sign)
         # One conversion of all four, side by side: many small ones would cost more.
         parts = total.parts()
-        digits = np.zeros((max(map(len, parts)), len(parts), len(feature)), dtype=np.int64)
+        height = max(map(len, parts))
+        digits = np.zeros((height + height % 2, len(parts), len(feature)), dtype=np.int64)
         for k, part in enumerate(parts):
             digits[: len(part), k] = part
-        joined = wide.from_digits(digits.reshape(len(digits), -1), _DIGIT, limbs)
+        _carry(digits)
+        twofold = digits[0::2] + (digits[1::2] << _DIGIT)
+        joined = wide.from_digits(twofold.reshape(len(twofold), -1), 2 * _DIGIT, limbs)
         return Sums(*np.split(joined, len(parts), axis=1))
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
@@ -260,8 +266,12 @@ class _Totals:
 class _Side:
     """The sums of one side of each pair: of plain values, and of residuals beside a constant."""
 
-    def __init__(self, u: Array, plan: Plan) -> None:
-        self._u, self._plan = u, plan
+    def __init__(self, u: Array, grid: Integers, plan: SidePlan) -> None:
+        self._u, self._grid = u, grid
+        # Digits of y and d, and of the constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side.
+        most = int(grid.max()) + 3
+        bits = np.array([max(int(plan.y_bits.max()), most), max(int(plan.d_bits.max()), most)])
+        self.heights: list[int] = _digits(bits).tolist()
         self._plain: _Totals | None = None
         self._residual: _Totals | None = None
         self._count = np.zeros(len(u), np.int64)  # of the residuals
@@ -270,15 +280,15 @@ class _Side:
         """Add a row to each of the group's pairs."""
         gram = group.gram(_RESIDUALS[group.kind])
         if group.kind != _DECAYING:
-            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+            self._plain = self._plain or _Totals(len(self._u), *self.heights)
             self._plain.add(gram, group.pair, group.digits)
             return
-        self._residual = self._residual or _Totals(len(self._u), *_heights(self._plan))
+        self._residual = self._residual or _Totals(len(self._u), *self.heights)
         self._residual.add(gram, group.pair, group.digits)
         self._count[group.pair] += group.shelf.shape[1]
         near = group.near()
         if len(near.pair):
-            self._plain = self._plain or _Totals(len(self._u), *_heights(self._plan))
+            self._plain = self._plain or _Totals(len(self._u), *self.heights)
             self._plain.add(near.gram(_decaying_near), near.pair, near.digits)
             self._count[near.pair] -= np.concatenate(
                 [np.count_nonzero(_is_near(L, u), axis=1) for L, u, _ in near.blocks()]
@@ -297,17 +307,16 @@ class _Side:
         add = np.add if sign > 0 else np.subtract
         for totals in (self._plain, self._residual):
             if totals is not None:
-                add(total.y, totals.y, out=total.y)
-                total.d += totals.d
-                total.yy += totals.yy
-                add(total.yd, totals.yd, out=total.yd)
+                for change, sums, part in zip(
+                    (add, np.add, np.add, add), total.parts(), totals.parts(), strict=True
+                ):
+                    lowest = sums[: len(part)]
+                    change(lowest, part, out=lowest)
 
     def _add_constants(self, r: _Totals) -> None:
         # Factors of products: digits of c have 22 bits, of n c 53, of r 35 and after a carry 32.
         inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
-        c_y, c_d = (
-            _on_grid(constant, self._plan.grid) for constant in (inverse, inverse * inverse)
-        )
+        c_y, c_d = (_on_grid(constant, self._grid) for constant in (inverse, inverse * inverse))
         n_c_y = self._count * c_y
         _carry(r.y)
         twice = 2 * r.y
@@ -319,16 +328,6 @@ class _Side:
         _add_product(r.yd, c_y, r.d)
         _add_product(r.yd, c_d, r.y)
         r.y[: len(c_y)] += n_c_y
-
-
-def _heights(plan: Plan) -> tuple[int, int]:
-    """How many digits y and d take, and the constants 1/|u| <= 2 and 1/u^2 <= 4."""
-    y_bits, d_bits = (
-        max(positive.max(), negative.max(), plan.grid.max() + 3)
-        for positive, negative in zip(plan.positive[:2], plan.negative[:2], strict=True)
-    )
-    ny, nd = _digits(np.array([y_bits, d_bits])).tolist()
-    return ny, nd
 
 
 def _carry(digits: Integers) -> None:
@@ -444,6 +443,9 @@ def _on_grid(constants: Array, grid: Integers) -> Integers:
 
 def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
     """Each distinct column of keys with the positions where it stands."""
+    if keys.size and (keys == keys[:, :1]).all():
+        yield keys[:, 0].tolist(), np.arange(keys.shape[1])
+        return
     order = np.lexsort(keys)
     change = np.any(keys[:, order[1:]] != keys[:, order[:-1]], axis=0)
     for members in np.split(order, np.flatnonzero(change) + 1):
