@@ -50,6 +50,8 @@ class Forecast(NamedTuple):
     seconds: float
     computing: float
     """Seconds of a party's processor, also those in which messages are on their way."""
+    relaying: float
+    """Seconds of the hub's processor."""
 
 
 class Outlook(NamedTuple):
@@ -98,7 +100,7 @@ def forecast(
         hub = run.bytes_of_all * crossing.per_byte / 3
         seconds = run.rounds * (delay + crossing.per_message) + max(line, hub) + work
         own = run.rounds * crossing.per_message + run.bytes * crossing.per_byte
-        found.append(Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3))
+        found.append(Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3, hub))
         widths |= run.widths
     return Outlook(tuple(found), tuple(sorted(widths)))
 
