@@ -31,7 +31,7 @@ def test_a_part_of_the_features_tells_the_cost_of_all(consortium, monkeypatch):
 
 def test_more_levels_must_be_worth_it():
     forecasts = [
-        Forecast(m, 100, 1.0, seconds, 0.0) for m, seconds in ((2, 20), (4, 10.5), (8, 10))
+        Forecast(m, 100, 1.0, seconds, 0.0, 0.0) for m, seconds in ((2, 20), (4, 10.5), (8, 10))
     ]
     assert Outlook(tuple(forecasts), (64,)).recommended == 4
 
