@@ -28,7 +28,7 @@ Index = NDArray[np.intp]
 
 _DIGIT = 22
 _ROW = 2048  # values in a row
-_BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
+_BLOCK = 20480  # values in a block of rows: large enough to outweigh the calls, small for the cache
 _PAIRS = 4096  # pairs of a feature and a lambda at once
 # What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
 _ROWS_BEFORE_CARRY = 4
