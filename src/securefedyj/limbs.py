@@ -148,7 +148,8 @@ def scale(a: Limbs, factor: int | Limbs) -> Limbs:
         product = _scaled(a, [(i, np.uint64(digit)) for i, digit in enumerate(digits) if digit])
         return negate(product) if factor < 0 else product
     _check_shapes(a, factor)
-    return _scaled(a, [(i, row) for i, row in enumerate(_halves(factor)) if row.any()])
+    halves = _halves(factor)
+    return _scaled(a, [(int(i), halves[i]) for i in np.flatnonzero(halves.any(axis=1))])
 
 
 def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:

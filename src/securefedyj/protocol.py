@@ -262,29 +262,27 @@ class _Batch(NamedTuple):
         if self.silo is None:
             return []
         features = self.features[chosen]
-        n, shift = self.n[chosen], self.domain.phi_grid()[chosen]
         y, d, yy, yd = self.silo.sums(features, lmbda, plan, limbs)
-        return [
-            y,
-            wide.scale(yy, _factor(n, 1, np.zeros_like(n), limbs)),
-            wide.scale(d, _factor(n, 1, shift, limbs)),
-            wide.scale(yd, _factor(n, 2, shift, limbs)),
-            self.silo.phi_sum(features, limbs),
-        ]
+        scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), self._factors(chosen, limbs))
+        return [y, *np.split(scaled, 3, axis=1), self.silo.phi_sum(features, limbs)]
+
+    def _factors(self, chosen: Index, limbs: int) -> Limbs:
+        """n, m and n m of each pair."""
+        n, shift = self.n[chosen], self.domain.phi_grid()[chosen]
+        size = len(chosen)
+        if np.all(n == n[0]) and np.all(shift == shift[0]):
+            n, shift = n[:1], shift[:1]
+        pairs = list(zip(n.tolist(), shift.tolist(), strict=True))
+        factors = (
+            [n for n, _ in pairs] + [n << s for n, s in pairs] + [n * n << s for n, s in pairs]
+        )
+        return np.repeat(wide.from_ints(factors, limbs), size // len(pairs), axis=1)
 
     async def _share(self, terms: list[Limbs], count: int, size: int, limbs: int) -> list[Shared]:
         """Share so many vectors of that size, summed over all silos."""
         own = np.concatenate(terms, axis=1) if terms else None
         shared = await self.engine.share(own, size=count * size, limbs=limbs)
         return [shared[i * size : (i + 1) * size] for i in range(count)]
-
-
-def _factor(n: Integers, power: int, shift: Integers, limbs: int) -> int | Limbs:
-    """n^power 2^shift: one for all where it is the same, which is cheaper."""
-    if np.all(n == n[0]) and np.all(shift == shift[0]):
-        n, shift = n[:1], shift[:1]
-    factors = [k**power << s for k, s in zip(n.tolist(), shift.tolist(), strict=True)]
-    return factors[0] if len(factors) == 1 else wide.from_ints(factors, limbs)
 
 
 def _integers(

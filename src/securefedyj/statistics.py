@@ -120,19 +120,17 @@ class SiloStatistics:
                 for side in sides.values():
                     side.carry()
             sides[group.sign].add(group)
-        total = _Totals(len(feature), *map(max, *(side.heights for side in sides.values())))
+        total = _Totals(len(feature), max(side.digits for side in sides.values()))
         for sign, side in sides.items():
             side.add_to(total, sign)
         # One conversion of all four, side by side: many small ones would cost more.
-        parts = total.parts()
-        height = max(map(len, parts))
-        digits = np.zeros((height + height % 2, len(parts), len(feature)), dtype=np.int64)
-        for k, part in enumerate(parts):
-            digits[: len(part), k] = part
+        digits = np.zeros((len(total.double), 4, len(feature)), dtype=np.int64)
+        digits[: len(total.single), :2] = total.single
+        digits[:, 2:] = total.double
         _carry(digits)
         twofold = digits[0::2] + (digits[1::2] << _DIGIT)
         joined = wide.from_digits(twofold.reshape(len(twofold), -1), 2 * _DIGIT, limbs)
-        return Sums(*np.split(joined, len(parts), axis=1))
+        return Sums(*np.split(joined, 4, axis=1))
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
@@ -153,11 +151,9 @@ class SiloStatistics:
         kind[decaying(L_max, u)] = _DECAYING
         skipped = spare // _DIGIT
         # A side without room has but zeros, which take a digit, too.
-        y_digits, d_digits = (np.maximum(_digits(b) - skipped, 1) for b in (y_bits, d_bits))
-        keys = np.stack(
-            [y_digits, d_digits, skipped, kind, sign, self._shelf[row], self._number[row]]
-        )
-        for (ny, nd, skip, kind_, sign_, shelf, number), members in _grouped(keys):
+        digits = np.maximum(_digits(np.maximum(y_bits, d_bits)) - skipped, 1)
+        keys = np.stack([digits, skipped, kind, sign, self._shelf[row], self._number[row]])
+        for (count, skip, kind_, sign_, shelf, number), members in _grouped(keys):
             yield _Group(
                 number,
                 sign_,
@@ -167,7 +163,8 @@ class SiloStatistics:
                 self._place[row[members]],
                 u[members],
                 plan.grid[pair[members]] - _DIGIT * skip,
-                (ny, nd, skip),
+                count,
+                skip,
             )
 
 
@@ -180,7 +177,8 @@ class _Group(NamedTuple):
     place: Index  # of the rows on the shelf
     u: Array
     grid: Integers
-    digits: tuple[int, int, int]  # of y, of d, and lowest ones that stay zero
+    digits: int  # of y and of d
+    skip: int  # lowest ones that stay zero besides
 
     def blocks(self) -> Iterator[tuple[Array, Array, Integers]]:
         """L, u and the grid of some rows at a time."""
@@ -192,20 +190,20 @@ class _Group(NamedTuple):
 
         Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
         """
-        ny, nd, _ = self.digits
-        gram = np.empty((len(self.pair), 1 + ny, 1 + ny + nd))
-        scratch = np.empty((1 + ny + nd) * max(self.shelf.shape[1], _BLOCK))
+        n = self.digits
+        gram = np.empty((len(self.pair), 1 + n, 1 + 2 * n))
+        scratch = np.empty((1 + 2 * n) * max(self.shelf.shape[1], _BLOCK))
         first = 0
         for L, u, grid in self.blocks():
             y, d = residuals(L, u)
-            shape = (1 + ny + nd, *L.shape)
+            shape = (1 + 2 * n, *L.shape)
             parts = scratch[: math.prod(shape)].reshape(shape)
             parts[0] = 1.0
-            _split(y, grid, parts[1 : 1 + ny])
-            _split(d, grid, parts[1 + ny :])
+            _split(y, grid, parts[1 : 1 + n])
+            _split(d, grid, parts[1 + n :])
             last = first + len(L)
             np.matmul(
-                parts[: 1 + ny].transpose(1, 0, 2), parts.transpose(1, 2, 0), out=gram[first:last]
+                parts[: 1 + n].transpose(1, 0, 2), parts.transpose(1, 2, 0), out=gram[first:last]
             )
             first = last
         return gram
@@ -229,38 +227,46 @@ class _Group(NamedTuple):
 
 
 class _Totals:
-    """Sums over rows of each pair, as digits of 22 bits: arrays (digits, pairs), lowest first."""
+    """Sums over rows of each pair, as digits of 22 bits, lowest first.
 
-    def __init__(self, pairs: int, ny: int, nd: int) -> None:
+    Arrays of shape (digits, 2, pairs): of y and d, and of y y and y d.
+    """
+
+    def __init__(self, pairs: int, digits: int) -> None:
         # Two digits more than one product takes make room for the sum of 2^31.
-        heights = (ny + 2, nd + 2, 2 * ny + 2, ny + nd + 2)
-        self.y, self.d, self.yy, self.yd = (np.zeros((h, pairs), np.int64) for h in heights)
+        self.single = np.zeros((digits + 2, 2, pairs), np.int64)
+        self.double = np.zeros((2 * digits + 2, 2, pairs), np.int64)
 
-    def add(self, gram: Array, pair: Index, digits: tuple[int, int, int]) -> None:
+    def add(self, gram: Array, pair: Index, digits: int, skip: int) -> None:
         """Add the products of `_Group.gram`: one row of each of these pairs."""
-        ny, nd, skip = digits
-        products = np.ascontiguousarray(gram.astype(np.int64).transpose(1, 2, 0))
-        yy = np.zeros((2 * ny - 1, len(pair)), np.int64)
-        yd = np.zeros((ny + nd - 1, len(pair)), np.int64)
-        for a in range(ny):
-            yy[a : a + ny] += products[1 + a, 1 : 1 + ny]
-            yd[a : a + nd] += products[1 + a, 1 + ny :]
-        y, d = products[0, 1 : 1 + ny], products[0, 1 + ny :]
-        everywhere = len(pair) == self.y.shape[1]
-        for total, low, part in (
-            (self.y, skip, y),
-            (self.d, skip, d),
-            (self.yy, 2 * skip, yy),
-            (self.yd, 2 * skip, yd),
-        ):
-            total[low : low + len(part), slice(None) if everywhere else pair] += part
+        # Index of the first factor; which second factor, and its index; pair.
+        shape = (1 + digits, 2, digits, len(pair))
+        products = np.empty(shape, np.int64)
+        products[:] = gram[:, :, 1:].transpose(1, 2, 0).reshape(shape)
+        double = np.zeros((2 * digits - 1, 2, len(pair)), np.int64)
+        for a, row in enumerate(products[1:].swapaxes(1, 2)):
+            double[a : a + digits] += row
+        where = slice(None) if len(pair) == self.single.shape[2] else pair
+        self.single[skip : skip + digits, :, where] += products[0].swapaxes(0, 1)
+        self.double[2 * skip : 2 * skip + len(double), :, where] += double
 
-    def parts(self) -> tuple[Integers, Integers, Integers, Integers]:
-        return self.y, self.d, self.yy, self.yd
+    def add_all(self, other: _Totals, sign: int) -> None:
+        """Add the sums of a side; on the negative one y = -Y."""
+        single, double = self.single[: len(other.single)], self.double[: len(other.double)]
+        if sign > 0:
+            single += other.single
+            double += other.double
+        else:
+            single += other.single * _MIRRORED_SINGLE
+            double += other.double * _MIRRORED_DOUBLE
 
     def carry(self) -> None:
-        for digits in self.parts():
-            _carry(digits)
+        _carry(self.single)
+        _carry(self.double)
+
+
+_MIRRORED_SINGLE = np.array([[-1], [1]])  # y, d
+_MIRRORED_DOUBLE = np.array([[1], [-1]])  # y y, y d
 
 
 class _Side:
@@ -268,10 +274,9 @@ class _Side:
 
     def __init__(self, u: Array, grid: Integers, plan: SidePlan) -> None:
         self._u, self._grid = u, grid
-        # Digits of y and d, and of the constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side.
-        most = int(grid.max()) + 3
-        bits = np.array([max(int(plan.y_bits.max()), most), max(int(plan.d_bits.max()), most)])
-        self.heights: list[int] = _digits(bits).tolist()
+        # The constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side take grid + 3 bits.
+        bits = np.maximum(np.maximum(plan.y_bits, plan.d_bits), grid + 3)
+        self.digits = int(_digits(bits).max())
         self._plain: _Totals | None = None
         self._residual: _Totals | None = None
         self._count = np.zeros(len(u), np.int64)  # of the residuals
@@ -280,16 +285,16 @@ class _Side:
         """Add a row to each of the group's pairs."""
         gram = group.gram(_RESIDUALS[group.kind])
         if group.kind != _DECAYING:
-            self._plain = self._plain or _Totals(len(self._u), *self.heights)
-            self._plain.add(gram, group.pair, group.digits)
+            self._plain = self._plain or _Totals(len(self._u), self.digits)
+            self._plain.add(gram, group.pair, group.digits, group.skip)
             return
-        self._residual = self._residual or _Totals(len(self._u), *self.heights)
-        self._residual.add(gram, group.pair, group.digits)
+        self._residual = self._residual or _Totals(len(self._u), self.digits)
+        self._residual.add(gram, group.pair, group.digits, group.skip)
         self._count[group.pair] += group.shelf.shape[1]
         near = group.near()
         if len(near.pair):
-            self._plain = self._plain or _Totals(len(self._u), *self.heights)
-            self._plain.add(near.gram(_decaying_near), near.pair, near.digits)
+            self._plain = self._plain or _Totals(len(self._u), self.digits)
+            self._plain.add(near.gram(_decaying_near), near.pair, near.digits, near.skip)
             self._count[near.pair] -= np.concatenate(
                 [np.count_nonzero(_is_near(L, u), axis=1) for L, u, _ in near.blocks()]
             )
@@ -301,33 +306,27 @@ class _Side:
 
     def add_to(self, total: _Totals, sign: int) -> None:
         """Add all y and d; those with a constant are c_y + r_y and c_d + r_d."""
+        if self._plain is not None:
+            total.add_all(self._plain, sign)
         if self._residual is not None:
             self._add_constants(self._residual)
-        # On the negative side y = -Y.
-        add = np.add if sign > 0 else np.subtract
-        for totals in (self._plain, self._residual):
-            if totals is not None:
-                for change, sums, part in zip(
-                    (add, np.add, np.add, add), total.parts(), totals.parts(), strict=True
-                ):
-                    lowest = sums[: len(part)]
-                    change(lowest, part, out=lowest)
+            total.add_all(self._residual, sign)
 
     def _add_constants(self, r: _Totals) -> None:
-        # Factors of products: digits of c have 22 bits, of n c 53, of r 35 and after a carry 32.
         inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
-        c_y, c_d = (_on_grid(constant, self._grid) for constant in (inverse, inverse * inverse))
-        n_c_y = self._count * c_y
-        _carry(r.y)
-        twice = 2 * r.y
-        twice[: len(c_y)] += n_c_y
-        _carry(twice)
-        r.d[: len(c_d)] += self._count * c_d
-        _carry(r.d)
-        _add_product(r.yy, c_y, twice)
-        _add_product(r.yd, c_y, r.d)
-        _add_product(r.yd, c_d, r.y)
-        r.y[: len(c_y)] += n_c_y
+        constants = _on_grid(np.stack([inverse, inverse * inverse]), self._grid)
+        _carry(r.single)
+        r_y = r.single[:, 0].copy()
+        r.single[: len(constants)] += self._count * constants
+        # S_yy = r_yy + c_y (r_y + S_y) and S_yd = r_yd + c_y S_d + c_d r_y. Digits of c have
+        # 22 bits, of n c 53, and after a carry the factors have 32.
+        factors = r.single.copy()
+        factors[:, 0] += r_y
+        _carry(factors)
+        for j, (c_y, c_d) in enumerate(constants):
+            rows = r.double[j : j + len(factors)]
+            rows += c_y * factors
+            rows[:, 1] += c_d * r_y
 
 
 def _carry(digits: Integers) -> None:
@@ -338,11 +337,6 @@ def _carry(digits: Integers) -> None:
     carry = digits[:-1] >> _DIGIT
     digits[:-1] -= carry << _DIGIT
     digits[1:] += carry
-
-
-def _add_product(total: Integers, a: Integers, b: Integers) -> None:
-    for j, digit in enumerate(a):
-        total[j : j + len(b)] += digit * b
 
 
 def _pieces(length: int, size: int) -> Iterator[slice]:
@@ -436,9 +430,9 @@ def _split(values: Array, grid: Integers, digits: Array) -> None:
 
 def _on_grid(constants: Array, grid: Integers) -> Integers:
     """The digits of constants * 2^grid, rounded to an integer."""
-    digits = np.empty((int(_digits(grid + 3).max()), len(constants), 1))
-    _split(constants[:, None].copy(), grid, digits)
-    return digits[:, :, 0].astype(np.int64)
+    digits = np.empty((int(_digits(grid + 3).max()), *constants.shape))
+    _split(constants.T.copy(), grid, digits.swapaxes(1, 2))
+    return digits.astype(np.int64)
 
 
 def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
