@@ -141,27 +141,28 @@ class Plan(NamedTuple):
 
 def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
-    sides = ((domain.L_positive, lmbda), (domain.L_negative, 2 - lmbda))
-    decay = [_decay_bits(L, u) for L, u in sides]
+    # Both sides at once: row 0 is the positive one.
+    L, u = np.stack([domain.L_positive, domain.L_negative]), np.stack([lmbda, 2 - lmbda])
+    z, inverse, decays = u * L, _reciprocal(u), decaying(L, u)
+    # How far w = e^{uL} can fall below 1 and rise above it, in bits.
+    decay = np.ceil(np.maximum(-z, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
+    growth = np.ceil(np.maximum(z, 0.0) * LOG2_E * _MARGIN).astype(np.int64)
     # y is about as large as the scale, d as its square: a small scale takes a finer grid.
-    scale = np.maximum(*(np.minimum(L, _reciprocal(u)) for L, u in sides))
-    basis = PRECISION + 2 * _smallness(scale)
-    grid = basis + np.maximum(*decay)
-    positive, negative = (
-        SidePlan(
-            np.maximum(grid + _magnitude_bits(*_y_bound(L, u)), 1),
-            np.maximum(grid + _magnitude_bits(*_d_bound(L, u)), 1),
-            grid - basis - bits,
-        )
-        for (L, u), bits in zip(sides, decay, strict=True)
-    )
-    y_bits = np.maximum(positive.y_bits, negative.y_bits)
-    d_bits = np.maximum(positive.d_bits, negative.d_bits)
+    scale = np.minimum(L, inverse)
+    basis = PRECISION + 2 * _smallness(scale.max(axis=0))
+    grid = basis + decay.max(axis=0)
+    # |y| <= a e^z and |d| <= b e^z, and the same for the residuals of a decaying side.
+    a = np.where(decays, inverse, scale)
+    b = np.where(decays, inverse * inverse, np.minimum(L * L / 2, L * inverse))
+    y_bits, d_bits = (np.maximum(grid + _bits_of(bound) + growth, 1) for bound in (a, b))
+    sides = zip(y_bits, d_bits, grid - basis - decay, strict=True)
+    positive, negative = (SidePlan(*side) for side in sides)
     phi_grid = domain.phi_grid()
-    phi_bits = phi_grid + _exponent(np.maximum(domain.L_positive, domain.L_negative) * _MARGIN)
+    phi_bits = phi_grid + _exponent(L.max(axis=0) * _MARGIN)
     n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
-    widest = np.maximum(phi_bits + 2 * y_bits, phi_grid + y_bits + d_bits)
-    return Plan(grid, positive, negative, 2 * (n_bits + y_bits), 3 * n_bits + widest + 2)
+    most_y, most_d = y_bits.max(axis=0), d_bits.max(axis=0)
+    widest = np.maximum(phi_bits + 2 * most_y, phi_grid + most_y + most_d)
+    return Plan(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
 
 
 def near_one(L: Array, u: Array) -> NDArray[np.bool_]:
@@ -174,33 +175,14 @@ def decaying(L: Array, u: Array) -> NDArray[np.bool_]:
     return (u <= DECAYING_BELOW) & ~near_one(L, u)
 
 
-def _decay_bits(L: Array, u: Array) -> Integers:
-    """How far w = e^{uL} can fall below 1, in bits."""
-    return np.ceil(np.maximum(-u * L, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
-
-
 def _smallness(scale: Array) -> Integers:
     """How far a scale is below 1, in bits."""
     return np.maximum(-_exponent(scale), 0)
 
 
-def _y_bound(L: Array, u: Array) -> tuple[Array, Array]:
-    """(a, z) with |y| <= a e^z, and the same for the residual of a decaying side."""
-    inverse = _reciprocal(u)
-    return np.where(decaying(L, u), inverse, np.minimum(L, inverse)), np.maximum(u * L, 0.0)
-
-
-def _d_bound(L: Array, u: Array) -> tuple[Array, Array]:
-    """(a, z) with |d| <= a e^z, and the same for the residual of a decaying side."""
-    inverse = _reciprocal(u)
-    a = np.minimum(L * L / 2, L * inverse)
-    return np.where(decaying(L, u), inverse * inverse, a), np.maximum(u * L, 0.0)
-
-
-def _magnitude_bits(a: Array, z: Array) -> Integers:
-    """b with a e^z <= 2^b; a side without values does not count."""
-    bits = _exponent(np.maximum(a, 2.0**-200) * _MARGIN) + np.ceil(z * LOG2_E * _MARGIN)
-    return bits.astype(np.int64)
+def _bits_of(bound: Array) -> Integers:
+    """b with bound <= 2^b; the bound of a side without values does not count."""
+    return _exponent(np.maximum(bound, 2.0**-200) * _MARGIN)
 
 
 def _reciprocal(u: Array) -> Array:
