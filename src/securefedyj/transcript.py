@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
-from math import sqrt
+from math import log, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -473,8 +473,15 @@ def _center(slope: Decimal, growth: Decimal, mean: Decimal, u: Decimal) -> Decim
     with localcontext(_DIGITS):
         # Two terms of each series where a logarithm or exponential would cancel.
         tiny = Decimal("1e-12")
-        L = mean * (1 - growth / 2) if abs(growth) < tiny else slope.ln() / u
+        L = mean * (1 - growth / 2) if abs(growth) < tiny else _log(slope) / u
         return L * (1 + L / 2) if tiny > L else L.exp() - 1
+
+
+def _log(x: Decimal) -> Decimal:
+    """The logarithm, by one exponential: that of float64, and what is missing to 38 digits."""
+    near = Decimal(log(x))
+    rest = x * (-near).exp() - 1
+    return near + rest * (1 - rest / 2)
 
 
 def _plain(values: Any) -> dict[str, Any]:
