@@ -20,7 +20,9 @@ from benchmarks import network, pooled, relay, secure
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bench.json": lambda data: pooled.table(data["results"]),
-    "secure.json": lambda data: f"{secure.paper_table(data)}\n\n{secure.cost_table(data)}",
+    "secure.json": lambda data: "\n\n".join(
+        (secure.paper_table(data), secure.cost_table(data), secure.caption(data))
+    ),
     "network.json": lambda data: f"{network.table(data)}\n\n{network.caption(data)}",
     "relay.json": lambda data: relay.table(data["results"]),
 }

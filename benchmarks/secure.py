@@ -194,6 +194,20 @@ def cost_table(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def caption(data: dict[str, Any]) -> str:
+    """Local sums and a transcriptome, as sentences."""
+    sums = [r["exact_ns"] for r in data["local_sums"]]
+    ratios = [r["ratio"] for r in data["local_sums"]]
+    best = min(data["transcriptome"], key=lambda r: r["seconds"])
+    return (
+        f"A silo's exact sums take {min(sums):.0f} to {max(sums):.0f} ns per value and lambda "
+        f"(lambda from -2 to 2), {min(ratios):.2f} to {max(ratios):.2f} of what plain float64 sums "
+        f"take. A transcriptome, 3 silos x 350 rows x 20,000 features in one process, takes "
+        f"{best['seconds']:.0f} s (levels {best['levels']}), {best['seconds_local']:.0f} s of them "
+        f"for the sums, and {best['peak_gb']:.1f} GB of memory at most."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("out/secure.json"))
