@@ -189,9 +189,12 @@ def stable(step: Typed) -> list[str]:
     """What a terminal shows every time, as far as it is the same."""
     lines = []
     for line in step.shown:
-        # Who types faster, and whether the hub or the party itself is first to tell that it leaves.
-        if re.match(r"Waiting for |Party \w+ left in exchange ", line):
+        if line.startswith("Waiting for "):  # depends on who types faster
             continue
+        # It is the hub or the party itself that is first to tell.
+        line = re.sub(
+            r"^Party (\w+) left in exchange", r"Party \1 was stopped there in exchange", line
+        )
         line = re.sub(r"[0-9a-f]{64}", "HEX", line)
         if re.search(
             r"exchange \d|Recommended|Rings of |^\^?C?\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",

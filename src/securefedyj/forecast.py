@@ -186,7 +186,8 @@ def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun
 
 async def _program(name: str, agreement: Agreement, silo: SiloStatistics | None) -> Transcript:
     a, b, c = agreement.committee
-    return await secure_fed_yj(await connect(name, agreement.parties, (a, b, c)), silo, agreement)
+    engine = await connect(name, agreement.parties, (a, b, c))
+    return await secure_fed_yj(engine, silo, agreement)
 
 
 class _MadeUp(SiloStatistics):

@@ -80,7 +80,10 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
 async def run_party(
     name: str, agreement: Agreement, table: Array | None, clock: _Clock
 ) -> Transcript:
-    """One party's whole run: check its own data, then connect, then fit."""
+    """One party's whole run: check its own data, then connect, then fit.
+
+    The result follows from the transcript; one party computes it for all.
+    """
     silo = None if table is None else _TimedStatistics(table, agreement, clock)
     engine: Engine
     if agreement.engine == "clear":
@@ -88,7 +91,7 @@ async def run_party(
     else:
         a, b, c = agreement.committee
         engine = await connect(name, agreement.parties, (a, b, c))
-    return await secure_fed_yj(engine, silo, agreement)
+    return await secure_fed_yj(engine, silo, agreement, conclude=name == agreement.parties[0])
 
 
 def _simulate_in_processes(

@@ -182,8 +182,12 @@ class _Group(NamedTuple):
 
     def blocks(self) -> Iterator[tuple[Array, Array, Integers]]:
         """L, u and the grid of some rows at a time."""
-        for block in _pieces(len(self.pair), max(1, _BLOCK // self.shelf.shape[1])):
+        for block in _pieces(len(self.pair), self._rows_at_once()):
             yield self.shelf[self.place[block]], self.u[block, None], self.grid[block]
+
+    def _rows_at_once(self) -> int:
+        columns: int = self.shelf.shape[1]
+        return min(len(self.pair), max(1, _BLOCK // columns))
 
     def gram(self, residuals: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
         """Sums of the digits of y and d and of their products, for each row.
@@ -192,13 +196,14 @@ class _Group(NamedTuple):
         """
         n = self.digits
         gram = np.empty((len(self.pair), 1 + n, 1 + 2 * n))
-        scratch = np.empty((1 + 2 * n) * max(self.shelf.shape[1], _BLOCK))
+        size = self._rows_at_once() * self.shelf.shape[1]
+        scratch = np.empty((1 + 2 * n) * size)
+        scratch[:size] = 1.0  # the ones of every block, also of the smaller last one
         first = 0
         for L, u, grid in self.blocks():
             y, d = residuals(L, u)
             shape = (1 + 2 * n, *L.shape)
             parts = scratch[: math.prod(shape)].reshape(shape)
-            parts[0] = 1.0
             _split(y, grid, parts[1 : 1 + n])
             _split(d, grid, parts[1 + n :])
             last = first + len(L)

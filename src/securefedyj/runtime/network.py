@@ -449,7 +449,8 @@ class _Participant:
         elif record.type == Kind.DONE:
             self._complete.add(peer.name)
         elif record.type == Kind.LEAVE and peer.name not in self._complete:
-            self._settings.say(f"Party {peer.name} was stopped there{self._where()}.")
+            if not peer.leaving:
+                self._settings.say(f"Party {peer.name} was stopped there{self._where()}.")
             peer.leaving = True
             self._abort(f"Party {peer.name} was stopped.")
 
