@@ -137,7 +137,7 @@ def join(folder: Path, name: str) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         latest.append((now, time.monotonic(), usage.ru_utime + usage.ru_stime))
 
-    def done(transcript: Transcript) -> None:
+    def done(transcript: Transcript, _: network.Cost | None) -> None:
         progress(latest[-1][0])
         (first, moment, used), (last, now, used_now) = latest[0], latest[-1]
         cost = {
