@@ -59,7 +59,8 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
         Party(
             name,
             agreement.parties,
-            run_party(name, agreement, table, clock),
+            # The result follows from the transcript: one party computes it for all.
+            run_party(name, agreement, table, clock, conclude=name == agreement.parties[0]),
             session=session,
             parameters=agreement.to_bytes(),
         )
@@ -78,12 +79,9 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
 
 
 async def run_party(
-    name: str, agreement: Agreement, table: Array | None, clock: _Clock
+    name: str, agreement: Agreement, table: Array | None, clock: _Clock, conclude: bool = True
 ) -> Transcript:
-    """One party's whole run: check its own data, then connect, then fit.
-
-    The result follows from the transcript; one party computes it for all.
-    """
+    """One party's whole run: check its own data, then connect, then fit."""
     silo = None if table is None else _TimedStatistics(table, agreement, clock)
     engine: Engine
     if agreement.engine == "clear":
@@ -91,7 +89,7 @@ async def run_party(
     else:
         a, b, c = agreement.committee
         engine = await connect(name, agreement.parties, (a, b, c))
-    return await secure_fed_yj(engine, silo, agreement, conclude=name == agreement.parties[0])
+    return await secure_fed_yj(engine, silo, agreement, conclude=conclude)
 
 
 def _simulate_in_processes(
