@@ -9,8 +9,8 @@ import json
 import shutil
 import signal
 import sys
-import threading
 import textwrap
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
