@@ -192,9 +192,7 @@ def stable(step: Typed) -> list[str]:
         if line.startswith("Waiting for "):  # depends on who types faster
             continue
         # It is the hub or the party itself that is first to tell.
-        line = re.sub(
-            r"^Party (\w+) left in exchange", r"Party \1 was stopped there in exchange", line
-        )
+        line = re.sub(r"^Party (\w+) (left|was stopped there) in", r"Party \1 left in", line)
         line = re.sub(r"[0-9a-f]{64}", "HEX", line)
         if re.search(
             r"exchange \d|Recommended|Rings of |^\^?C?\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",

@@ -657,8 +657,9 @@ class _Participant:
     # Patience.
 
     def _where(self) -> str:
+        """In which exchange, as soon as there was one, also while a run begins anew."""
         done = saved.exchanges_done(self._state.transcript)
-        return f" in exchange {done + 1}" if self._running() else ""
+        return f" in exchange {done + 1}" if done or self._running() else ""
 
     def _check_silence(self) -> None:
         """Nobody may be silent for longer than the timeout; our own computing does not count."""
