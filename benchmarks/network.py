@@ -35,7 +35,7 @@ from benchmarks.line import HUB, Lines, NotPermitted, check_permitted
 from securefedyj.consortium import Consortium, Feature
 from securefedyj.identity import Identity
 from securefedyj.runtime import local, network
-from securefedyj.statistics import SiloStatistics
+from securefedyj.statistics import TimedStatistics
 from securefedyj.tables import read_table
 from securefedyj.transcript import Transcript
 
@@ -128,7 +128,7 @@ def join(folder: Path, name: str) -> None:
     consortium = Consortium.read(folder / "consortium.toml")
     agreement = consortium.agreement()
     table = read_table(folder / f"{name}.csv", agreement.features)
-    silo = SiloStatistics(table, agreement.domain, list(agreement.features))
+    silo = TimedStatistics(table, agreement.domain, list(agreement.features))
     output = folder / name
     output.mkdir(exist_ok=True)
     latest: list[tuple[network.Progress, float, float]] = []

@@ -19,7 +19,7 @@ from securefedyj.messages import Message
 from securefedyj.party import Party
 from securefedyj.plan import Domain, Plan, make_plan
 from securefedyj.runtime import inprocess
-from securefedyj.simulation import _Clock, committee_of, run_party
+from securefedyj.simulation import committee_of, run_party
 from securefedyj.statistics import SiloStatistics
 from securefedyj.transcript import Reveal, Transcript
 
@@ -71,6 +71,11 @@ def agreement(
     return replace(agreed, **changes)
 
 
+async def _program(name: str, agreed: Agreement, table: Array | None) -> Transcript:
+    transcript, _ = await run_party(name, agreed, table)
+    return transcript
+
+
 def assemble(agreements: Sequence[Agreement], tables: Tables) -> list[Party[Transcript]]:
     """The parties by hand, each with the agreement that it believes in."""
     session = secrets.token_bytes(16)
@@ -78,7 +83,7 @@ def assemble(agreements: Sequence[Agreement], tables: Tables) -> list[Party[Tran
         Party(
             name,
             agreed.parties,
-            run_party(name, agreed, table, _Clock()),
+            _program(name, agreed, table),
             session=session,
             parameters=agreed.to_bytes(),
         )

@@ -459,7 +459,8 @@ def _add_join(commands: Commands) -> None:
 
 
 def _run_join(options: argparse.Namespace) -> int:
-    from securefedyj.runtime.network import Settings, TimedStatistics
+    from securefedyj.runtime.network import Settings
+    from securefedyj.statistics import TimedStatistics
 
     if not (options.timeout > 0 and options.wait > 0):
         raise ValueError("--timeout and --wait must be positive.")

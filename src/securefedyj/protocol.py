@@ -49,7 +49,6 @@ async def secure_fed_yj(
     agreement: Agreement,
     transcript: Transcript | None = None,
     after_exchange: Callable[[Transcript], None] = lambda transcript: None,
-    conclude: bool = True,
 ) -> Transcript:
     """Fit all features; every party returns the same transcript.
 
@@ -62,8 +61,6 @@ async def secure_fed_yj(
         from there. All parties must start from the same.
     after_exchange
         Called with the transcript at the end of each exchange.
-    conclude
-        Whether to compute the result from the transcript, which needs no other party.
     """
     transcript = Transcript(agreement) if transcript is None else transcript
     everything = np.arange(len(agreement.features))
@@ -81,8 +78,7 @@ async def secure_fed_yj(
             lmbda = await batch.search(agreement, transcript, after_exchange)
             await batch.open_moments(lmbda, transcript)
             after_exchange(transcript)
-    if conclude:
-        transcript.result = transcript.compute_result()
+    transcript.result = transcript.compute_result()
     return transcript
 
 

@@ -15,10 +15,9 @@ from securefedyj.engines.clear import Clear
 from securefedyj.engines.replicated import connect
 from securefedyj.messages import SESSION_BYTES
 from securefedyj.party import Party
-from securefedyj.plan import Plan
 from securefedyj.protocol import secure_fed_yj
 from securefedyj.runtime import inprocess
-from securefedyj.statistics import Index, SiloStatistics, Sums
+from securefedyj.statistics import TimedStatistics
 from securefedyj.transcript import Transcript
 from securefedyj.yeojohnson import Array
 
@@ -53,43 +52,46 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
     """Run all parties of an agreement, each with its own table or None."""
     if agreement.engine == "mpyc":
         return _simulate_in_processes(agreement, tables)
-    clock = _Clock()
     session = secrets.token_bytes(SESSION_BYTES)
     parties = [
         Party(
             name,
             agreement.parties,
-            # The result follows from the transcript: one party computes it for all.
-            run_party(name, agreement, table, clock, conclude=name == agreement.parties[0]),
+            run_party(name, agreement, table),
             session=session,
             parameters=agreement.to_bytes(),
         )
         for name, table in zip(agreement.parties, tables, strict=True)
     ]
     start = time.perf_counter()
-    transcripts = inprocess.run(parties)
+    outcomes = inprocess.run(parties)
     seconds = time.perf_counter() - start
+    local = sum(seconds for _, seconds in outcomes)
     cost = Cost(
         max(party.rounds for party in parties),
         {party.name: dict(party.bytes_sent) for party in parties},
-        clock.seconds,
-        seconds - clock.seconds,
+        local,
+        seconds - local,
     )
-    return transcripts[0], cost
+    return outcomes[0][0], cost
 
 
 async def run_party(
-    name: str, agreement: Agreement, table: Array | None, clock: _Clock, conclude: bool = True
-) -> Transcript:
-    """One party's whole run: check its own data, then connect, then fit."""
-    silo = None if table is None else _TimedStatistics(table, agreement, clock)
+    name: str, agreement: Agreement, table: Array | None
+) -> tuple[Transcript, float]:
+    """One party's whole run: check its own data, then connect, then fit.
+
+    Returns the transcript and the seconds spent on the local sums.
+    """
+    silo = _silo(agreement, table)
     engine: Engine
     if agreement.engine == "clear":
         engine = Clear(name, agreement.parties)
     else:
         a, b, c = agreement.committee
         engine = await connect(name, agreement.parties, (a, b, c))
-    return await secure_fed_yj(engine, silo, agreement, conclude=conclude)
+    transcript = await secure_fed_yj(engine, silo, agreement)
+    return transcript, silo.seconds if silo else 0.0
 
 
 def _simulate_in_processes(
@@ -112,28 +114,12 @@ def _simulate_in_processes(
 async def _run_mpyc_party(
     engine: Engine, agreement: Agreement, table: Array | None
 ) -> tuple[Transcript, float]:
-    clock = _Clock()
-    silo = None if table is None else _TimedStatistics(table, agreement, clock)
-    return await secure_fed_yj(engine, silo, agreement), clock.seconds
+    silo = _silo(agreement, table)
+    transcript = await secure_fed_yj(engine, silo, agreement)
+    return transcript, silo.seconds if silo else 0.0
 
 
-class _Clock:
-    """Adds up the time spent on local sums."""
-
-    seconds = 0.0
-
-
-class _TimedStatistics(SiloStatistics):
-    """Statistics that say how long they take: the protocol itself reads no clock."""
-
-    def __init__(self, table: Array, agreement: Agreement, clock: _Clock) -> None:
-        self._clock = clock
-        start = time.perf_counter()
-        super().__init__(np.asarray(table), agreement.domain, list(agreement.features))
-        clock.seconds += time.perf_counter() - start
-
-    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        start = time.perf_counter()
-        sums = super().sums(feature, lmbda, plan, limbs)
-        self._clock.seconds += time.perf_counter() - start
-        return sums
+def _silo(agreement: Agreement, table: Array | None) -> TimedStatistics | None:
+    if table is None:
+        return None
+    return TimedStatistics(np.asarray(table), agreement.domain, list(agreement.features))

@@ -13,6 +13,7 @@ order the product adds.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -166,6 +167,21 @@ class SiloStatistics:
                 count,
                 skip,
             )
+
+
+class TimedStatistics(SiloStatistics):
+    """Statistics that say how long they take: the protocol itself reads no clock."""
+
+    def __init__(self, X: Array, domain: Domain, names: list[str]) -> None:
+        start = time.perf_counter()
+        super().__init__(X, domain, names)
+        self.seconds = time.perf_counter() - start
+
+    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+        start = time.perf_counter()
+        sums = super().sums(feature, lmbda, plan, limbs)
+        self.seconds += time.perf_counter() - start
+        return sums
 
 
 class _Group(NamedTuple):

@@ -17,7 +17,7 @@ from securefedyj.consortium import Consortium, Feature
 from securefedyj.identity import Identity
 from securefedyj.runtime import local, network
 from securefedyj.runtime.hub import Hub
-from securefedyj.statistics import SiloStatistics
+from securefedyj.statistics import TimedStatistics
 from securefedyj.transcript import Transcript
 
 THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
@@ -69,7 +69,7 @@ class Loopback:
         agreement = self.consortium.agreement()
         table = self.tables[name]
         names = list(agreement.features)
-        silo = None if table is None else SiloStatistics(table, agreement.domain, names)
+        silo = None if table is None else TimedStatistics(table, agreement.domain, names)
         output = self.folder / name
         output.mkdir(exist_ok=True)
         settings = network.Settings(

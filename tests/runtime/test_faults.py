@@ -23,6 +23,7 @@ from securefedyj.messages import Kind, Message
 from securefedyj.runtime import local, network
 from securefedyj.runtime.network import JoinError
 from securefedyj.runtime.state import State, StateError
+from securefedyj.runtime.worker import Worker
 from securefedyj.transcript import Transcript
 from tests.runtime.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.runtime.test_network import codes_and_logs, wait_for_state
@@ -67,7 +68,7 @@ def test_who_is_stopped_does_not_wait_for_a_computation():
         return []
 
     async def stopped() -> None:
-        task = asyncio.create_task(network.Worker().run(step))
+        task = asyncio.create_task(Worker().run(step))
         while not begun.is_set():
             await asyncio.sleep(0.001)
         task.cancel()
@@ -76,6 +77,40 @@ def test_who_is_stopped_does_not_wait_for_a_computation():
     asyncio.run(stopped())
     assert not computed.is_set()
     enough.set()
+
+
+def test_what_the_thread_raises_is_not_waited_for():
+    def step() -> list[Message]:
+        raise MemoryError
+
+    async def scenario() -> None:
+        async with asyncio.timeout(10):
+            await Worker().run(step)
+
+    with pytest.raises(MemoryError):
+        asyncio.run(scenario())
+
+
+def test_a_failed_computation_is_told_without_its_values(tmp_path):
+    """The others go on waiting for the party, and hear only that it was stopped."""
+
+    async def scenario() -> tuple[BaseException | None, dict[str, list[str]]]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+
+            def fail(*_: Any) -> Any:
+                raise RuntimeError("cannot add 31337")
+
+            net.participants["ana"]._silo.sums = fail
+            async with asyncio.timeout(20):
+                await asyncio.wait([net.tasks["ana"]])
+            return net.tasks["ana"].exception(), net.said
+
+    error, said = asyncio.run(scenario())
+    assert str(error) == "The computation failed here (RuntimeError)."
+    assert not any("31337" in line for lines in said.values() for line in lines)
 
 
 def test_who_computes_hears_at_once_that_another_was_stopped(tmp_path):

@@ -33,9 +33,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import queue
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,7 +49,6 @@ from securefedyj.identity import Identity
 from securefedyj.messages import SESSION_BYTES, VERSION, Message
 from securefedyj.messages import Kind as Step
 from securefedyj.party import Party
-from securefedyj.plan import Plan
 from securefedyj.protocol import TooFewValues, secure_fed_yj
 from securefedyj.runtime import link as hub_link
 from securefedyj.runtime import state as saved
@@ -59,9 +56,9 @@ from securefedyj.runtime import tls
 from securefedyj.runtime.frames import Frame, Type
 from securefedyj.runtime.link import Link, LinkLost, Unwelcome
 from securefedyj.runtime.state import State
-from securefedyj.statistics import Index, SiloStatistics, Sums
+from securefedyj.runtime.worker import Worker
+from securefedyj.statistics import TimedStatistics
 from securefedyj.transcript import Transcript
-from securefedyj.yeojohnson import Array
 
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
 ALIVE_EVERY = 5.0  # seconds
@@ -116,18 +113,6 @@ class Cost(NamedTuple):
     """For everything else that we compute."""
     seconds_waiting: float
     """For messages of the others."""
-
-
-class TimedStatistics(SiloStatistics):
-    """Statistics that say how long their sums take."""
-
-    seconds = 0.0
-
-    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        start = time.perf_counter()
-        sums = super().sums(feature, lmbda, plan, limbs)
-        self.seconds += time.perf_counter() - start
-        return sums
 
 
 @dataclass(frozen=True)
@@ -195,7 +180,7 @@ def _sentence(body: bytes) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-async def participate(settings: Settings, silo: SiloStatistics | None) -> Transcript:
+async def participate(settings: Settings, silo: TimedStatistics | None) -> Transcript:
     """Take part until the result is there; every party returns the same transcript.
 
     Raises
@@ -217,7 +202,7 @@ async def participate(settings: Settings, silo: SiloStatistics | None) -> Transc
 class _Participant:
     """One party, from its start to its result, over as many connections as it takes."""
 
-    def __init__(self, settings: Settings, silo: SiloStatistics | None) -> None:
+    def __init__(self, settings: Settings, silo: TimedStatistics | None) -> None:
         consortium = settings.consortium
         consortium.check_clock(settings.clock())
         self._settings, self._silo = settings, silo
@@ -618,8 +603,10 @@ class _Participant:
         elif isinstance(party.error, (ProtocolError, saved.StateError, OSError)):
             raise JoinError(str(party.error)) from party.error
         elif party.error is not None:
-            what = f"{type(party.error).__name__}: {party.error}"
-            raise JoinError(f"The computation failed here ({what}).") from party.error
+            # What an error of another library says may hold values: its name must do.
+            raise JoinError(
+                f"The computation failed here ({type(party.error).__name__})."
+            ) from party.error
         else:
             self._state.save(party.result)
             self._outcome = party.result
@@ -634,7 +621,7 @@ class _Participant:
         session, before = self._session, self._cost
         if session is None or session.party is None:
             return
-        local = getattr(self._silo, "seconds", 0.0)
+        local = 0.0 if self._silo is None else self._silo.seconds
         computing = before.seconds_local + before.seconds_secure + session.computing
         waiting = time.monotonic() - session.began - session.computing
         self._cost = Cost(
@@ -720,38 +707,6 @@ class _Participant:
             what = "No session could be brought to progress"
         kept = f" after exchange {done}; the same command goes on from there" if done else ""
         return f"{what} within {wait:g} seconds: stopped{kept}."
-
-
-class Worker:
-    """A thread that computes. Unlike asyncio's, nobody waits for it when the process is stopped."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, daemon=True).start()
-
-    async def run(self, step: Callable[..., list[Message]], *arguments: Message) -> list[Message]:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Message]] = loop.create_future()
-
-        def give(messages: list[Message]) -> None:
-            if not answer.done():
-                answer.set_result(messages)
-
-        def job() -> None:
-            messages = step(*arguments)  # a party keeps its errors to itself
-            with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
-                loop.call_soon_threadsafe(give, messages)
-
-        self._jobs.put(job)
-        return await answer
-
-    def end(self) -> None:
-        """Do no more after what was begun."""
-        self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
 
 
 def _session_of(readies: list[dict[str, Any]]) -> tuple[bytes, int]:
