@@ -32,7 +32,6 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from types import TracebackType
 
 HUB = "10.77.0.1"
 
@@ -96,12 +95,7 @@ class Lines:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended = True
         self._thread.join()
         for device in self._devices.values():

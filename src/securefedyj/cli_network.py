@@ -572,9 +572,11 @@ def _write_report(
             cost["this run"] = report.read_cost(folder / "cost.json")
         report.write(folder / "report.html", transcript, table, cost)
     except Exception as error:
+        # Only the system's own words: others may quote rows.
+        why = error if isinstance(error, OSError) else type(error).__name__
         return (
-            f"The report could not be written ({error or type(error).__name__}); the result is in "
-            f"{folder}. Try again with `securefedyj report`."
+            f"The report could not be written ({why}); the result is in {folder}. "
+            "Try again with `securefedyj report`."
         )
     return ""
 

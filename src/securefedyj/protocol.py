@@ -70,7 +70,7 @@ async def secure_fed_yj(
         after_exchange(transcript)
     n = transcript.counts()
     _check_enough(n, agreement)
-    size = max(1, PAIRS_AT_ONCE // (2**agreement.levels_per_exchange - 1))
+    size = features_at_once(agreement)
     for first in range(0, len(everything), size):
         features = everything[first : first + size]
         batch = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
@@ -80,6 +80,11 @@ async def secure_fed_yj(
             after_exchange(transcript)
     transcript.result = transcript.compute_result()
     return transcript
+
+
+def features_at_once(agreement: Agreement) -> int:
+    """How many features share their exchanges: a batch."""
+    return max(1, PAIRS_AT_ONCE // (int(2**agreement.levels_per_exchange) - 1))
 
 
 class TooFewValues(ValueError):

@@ -9,7 +9,7 @@ import numpy as np
 
 from securefedyj.agreement import Agreement
 from securefedyj.files import write_atomically
-from securefedyj.protocol import PAIRS_AT_ONCE
+from securefedyj.protocol import features_at_once
 from securefedyj.transcript import Counts, Moments, Step, Transcript, TranscriptError
 
 FILE = "state.jsonl"
@@ -101,7 +101,7 @@ def exchanges_done(transcript: Transcript) -> int:
     """How many exchanges the reveals stand for; the counts are the first."""
     levels = transcript.agreement.levels_per_exchange
     ends: set[tuple[str, int, int]] = set()
-    size = max(1, PAIRS_AT_ONCE // (2**levels - 1))
+    size = features_at_once(transcript.agreement)
     for reveal in transcript.reveals:
         batch = int(reveal.features[0]) // size if len(reveal.features) else 0
         if isinstance(reveal, Counts):
@@ -124,7 +124,5 @@ def features_open(transcript: Transcript) -> int:
 
 def exchanges_at_most(agreement: Agreement) -> int:
     """How many exchanges a run takes if no search ends early."""
-    levels = agreement.levels_per_exchange
-    size = max(1, PAIRS_AT_ONCE // (int(2**levels) - 1))
-    batches = -(-len(agreement.features) // size)
-    return 1 + batches * (-(-agreement.max_steps // levels) + 1)
+    batches = -(-len(agreement.features) // features_at_once(agreement))
+    return 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
