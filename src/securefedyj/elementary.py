@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+# A float64 of this size has no bits behind the binary point: adding it rounds to an integer.
+_ROUND = 1.5 * 2.0**52
 
 # atanh(s) = s (1 + s^2/3 + s^4/5 + ...), for |s| <= 3 - 2 sqrt(2).
 _ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
@@ -69,8 +71,14 @@ def phi12(r: Array) -> tuple[Array, Array]:
 
 def reduce_exponent(z: Array) -> tuple[Array, Array]:
     """2^n and r with e^z = 2^n e^r and |r| <= ln(2)/2, for |z| < 700."""
-    n = np.rint(z * LOG2_E)
+    power = z * LOG2_E
+    power += _ROUND
+    n = power - _ROUND
     r = z - n * LN2_HIGH
-    r -= n * LN2_LOW
-    n += 1023.0
-    return (n.astype(np.int64) << 52).view(np.float64), r
+    n *= LN2_LOW
+    r -= n
+    # The lowest bits of n + _ROUND are those of n: shift them to where the exponent belongs.
+    bits = power.view(np.int64)
+    bits += 1023
+    bits <<= 52
+    return power, r

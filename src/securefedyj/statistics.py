@@ -29,7 +29,7 @@ Index = NDArray[np.intp]
 
 _DIGIT = 22
 _ROW = 2048  # values in a row
-_BLOCK = 20480  # values in a block of rows: large enough to outweigh the calls, small for the cache
+_BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
 _PAIRS = 4096  # pairs of a feature and a lambda at once
 # What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
 _ROWS_BEFORE_CARRY = 4
@@ -205,26 +205,27 @@ class _Group(NamedTuple):
         columns: int = self.shelf.shape[1]
         return min(len(self.pair), max(1, _BLOCK // columns))
 
-    def gram(self, residuals: Callable[[Array, Array], tuple[Array, Array]]) -> Array:
-        """Sums of the digits of y and d and of their products, for each row.
-
-        Index 0 stands for the number one, then come the digits of y, then those of d, lowest first.
-        """
-        n = self.digits
-        gram = np.empty((len(self.pair), 1 + n, 1 + 2 * n))
-        size = self._rows_at_once() * self.shelf.shape[1]
-        scratch = np.empty((1 + 2 * n) * size)
-        scratch[:size] = 1.0  # the ones of every block, also of the smaller last one
+    def gram(self, residuals: Callable[[Array, Array, Array], tuple[Array, Array]]) -> _Gram:
+        """Sums of the digits of y and d, and of their products by the digits of y."""
+        n, pairs = self.digits, len(self.pair)
+        gram = _Gram(np.empty((2 * n, pairs)), np.empty((pairs, 2 * n, n)))
+        columns = self.shelf.shape[1]
+        scratch, ones = np.empty(2 * n * self._rows_at_once() * columns), np.ones(columns)
         first = 0
         for L, u, grid in self.blocks():
-            y, d = residuals(L, u)
-            shape = (1 + 2 * n, *L.shape)
-            parts = scratch[: math.prod(shape)].reshape(shape)
-            _split(y, grid, parts[1 : 1 + n])
-            _split(d, grid, parts[1 + n :])
+            # The integer part of what is scaled is the highest digit.
+            scale = np.exp2((grid - _DIGIT * (n - 1)).astype(np.float64))[:, None]
+            y, d = residuals(L, u, scale)
+            shape = (2 * n, *L.shape)
+            digits = scratch[: math.prod(shape)].reshape(shape)
+            _split(y, digits[:n])
+            _split(d, digits[n:])
             last = first + len(L)
+            np.matmul(digits, ones, out=gram.sums[:, first:last])
             np.matmul(
-                parts[: 1 + n].transpose(1, 0, 2), parts.transpose(1, 2, 0), out=gram[first:last]
+                digits.transpose(1, 0, 2),
+                digits[:n].transpose(1, 2, 0),
+                out=gram.products[first:last],
             )
             first = last
         return gram
@@ -247,6 +248,13 @@ class _Group(NamedTuple):
         )
 
 
+class _Gram(NamedTuple):
+    """Of rows, each with its pair: digits of y, then digits of d, the lowest first."""
+
+    sums: Array  # (digits of y and d, rows)
+    products: Array  # (rows, digits of y and d, digits of y)
+
+
 class _Totals:
     """Sums over rows of each pair, as digits of 22 bits, lowest first.
 
@@ -258,17 +266,18 @@ class _Totals:
         self.single = np.zeros((digits + 2, 2, pairs), np.int64)
         self.double = np.zeros((2 * digits + 2, 2, pairs), np.int64)
 
-    def add(self, gram: Array, pair: Index, digits: int, skip: int) -> None:
-        """Add the products of `_Group.gram`: one row of each of these pairs."""
-        # Index of the first factor; which second factor, and its index; pair.
-        shape = (1 + digits, 2, digits, len(pair))
+    def add(self, gram: _Gram, pair: Index, digits: int, skip: int) -> None:
+        """Add one row to each of these pairs."""
+        # Index of the factor y; which other factor, and its index; pair.
+        shape = (digits, 2, digits, len(pair))
         products = np.empty(shape, np.int64)
-        products[:] = gram[:, :, 1:].transpose(1, 2, 0).reshape(shape)
+        products[:] = gram.products.transpose(2, 1, 0).reshape(shape)
         double = np.zeros((2 * digits - 1, 2, len(pair)), np.int64)
-        for a, row in enumerate(products[1:].swapaxes(1, 2)):
+        for a, row in enumerate(products.swapaxes(1, 2)):
             double[a : a + digits] += row
+        single = gram.sums.reshape(2, digits, len(pair)).swapaxes(0, 1).astype(np.int64)
         where = slice(None) if len(pair) == self.single.shape[2] else pair
-        self.single[skip : skip + digits, :, where] += products[0].swapaxes(0, 1)
+        self.single[skip : skip + digits, :, where] += single
         self.double[2 * skip : 2 * skip + len(double), :, where] += double
 
     def add_all(self, other: _Totals, sign: int) -> None:
@@ -366,40 +375,45 @@ def _pieces(length: int, size: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
-def _near_one(L: Array, u: Array) -> tuple[Array, Array]:
+# Residuals, times powers of two, which are exact.
+
+
+def _near_one(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
     """y = L phi_1(z), d = L^2 (phi_1 - phi_2)(z) where w = e^z is near 1 for all values."""
     phi1, phi2 = phi12(u * L)
     d = phi1 - phi2
-    phi1 *= L
     d *= L
-    d *= L
+    scaled = L * scale
+    phi1 *= scaled
+    d *= scaled
     return phi1, d
 
 
-def _general(L: Array, u: Array) -> tuple[Array, Array]:
+def _general(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
     """y = (w - 1)/u, d = (L w - y)/u, and the series of d where these would cancel."""
     power, r = reduce_exponent(u * L)
     phi1, phi2 = phi12(r)
     near = power == 1.0
     series = phi1 - phi2
     series *= L
-    series *= L
+    scaled = L * scale
+    series *= scaled
     # expm1(z) = 2^n r phi_1(r) + (2^n - 1), which is r phi_1(r) itself where n = 0.
     phi1 *= r
     phi1 *= power
     power -= 1.0
     phi1 += power
     inverse = 1 / u
-    y = phi1 * inverse
+    y = phi1 * (inverse * scale)
     phi1 += 1.0
-    phi1 *= L
+    phi1 *= scaled
     phi1 -= y
     phi1 *= inverse
     np.copyto(phi1, series, where=near)
     return y, phi1
 
 
-def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
+def _decaying(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
     """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits.
 
     Nothing of values near L = 0, which cannot be told from each other by it; uses up L.
@@ -413,13 +427,15 @@ def _decaying(L: Array, u: Array) -> tuple[Array, Array]:
     phi1 += 1.0
     phi1 *= power
     inverse = 1 / u
-    phi1 *= inverse
-    return phi1, phi1 * (L - inverse)
+    phi1 *= inverse * scale
+    L -= inverse
+    L *= phi1
+    return phi1, L
 
 
-def _decaying_near(L: Array, u: Array) -> tuple[Array, Array]:
+def _decaying_near(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
     """y and d themselves of the values near L = 0, and nothing of the others."""
-    return _near_one(L * _is_near(L, u), u)
+    return _near_one(L * _is_near(L, u), u, scale)
 
 
 def _is_near(L: Array, u: Array) -> NDArray[np.bool_]:
@@ -436,12 +452,11 @@ def _digits(bits: Integers) -> Integers:
     return -(-(bits + 1) // _DIGIT)
 
 
-def _split(values: Array, grid: Integers, digits: Array) -> None:
-    """Write the digits of values * 2^grid, rounded to an integer, lowest first; uses up values.
+def _split(values: Array, digits: Array) -> None:
+    """Write values * 2^(22 (digits - 1)), rounded to integers, digit by digit; uses up values.
 
     Every step is exact: the difference to the nearest integer, and products by powers of two.
     """
-    values *= np.exp2((grid - _DIGIT * (len(digits) - 1)).astype(np.float64))[:, None]
     for digit in digits[:0:-1]:
         np.rint(values, out=digit)
         values -= digit
@@ -452,7 +467,7 @@ def _split(values: Array, grid: Integers, digits: Array) -> None:
 def _on_grid(constants: Array, grid: Integers) -> Integers:
     """The digits of constants * 2^grid, rounded to an integer."""
     digits = np.empty((int(_digits(grid + 3).max()), *constants.shape))
-    _split(constants.T.copy(), grid, digits.swapaxes(1, 2))
+    _split(constants * np.exp2((grid - _DIGIT * (len(digits) - 1)).astype(np.float64)), digits)
     return digits.astype(np.int64)
 
 
