@@ -134,9 +134,8 @@ def sum_of_products(pairs: Sequence[tuple[Limbs, Limbs]]) -> Limbs:
     total = np.empty_like(pairs[0][0])
     for start in range(0, total.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
-        total[:, block] = _schoolbook(
-            [(list(enumerate(_halves(a[:, block]))), _halves(b[:, block])) for a, b in pairs]
-        )
+        first, second = (_halves([pair[side][:, block] for pair in pairs]) for side in (0, 1))
+        total[:, block] = _schoolbook(list(enumerate(first)), second)
     return total
 
 
@@ -148,7 +147,7 @@ def scale(a: Limbs, factor: int | Limbs) -> Limbs:
         product = _scaled(a, [(i, np.uint64(digit)) for i, digit in enumerate(digits) if digit])
         return negate(product) if factor < 0 else product
     _check_shapes(a, factor)
-    halves = _halves(factor)
+    halves = _halves([factor])[:, 0]
     return _scaled(a, [(int(i), halves[i]) for i in np.flatnonzero(halves.any(axis=1))])
 
 
@@ -157,7 +156,7 @@ def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
     for start in range(0, a.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
         part = [(i, row[block] if isinstance(row, np.ndarray) else row) for i, row in rows]
-        product[:, block] = _schoolbook([(part, _halves(a[:, block]))])
+        product[:, block] = _schoolbook(part, _halves([a[:, block]]))
     return product
 
 
@@ -191,30 +190,34 @@ def _check_shapes(*vectors: Limbs) -> None:
         raise ValueError(f"Cannot multiply vectors of shapes {sorted(shapes)}.")
 
 
-def _halves(a: Limbs) -> Limbs:
-    """Return the 32-bit digits of a, one row each, in 64-bit lanes."""
-    halves = np.empty((2 * a.shape[0], a.shape[1]), dtype=np.uint64)
-    np.bitwise_and(a, _LOW_HALF, out=halves[0::2])
-    np.right_shift(a, _HALF, out=halves[1::2])
+def _halves(vectors: Sequence[Limbs]) -> Limbs:
+    """Return the 32-bit digits of some vectors, one row each, in 64-bit lanes, side by side."""
+    limbs, size = vectors[0].shape
+    halves = np.empty((2 * limbs, len(vectors), size), dtype=np.uint64)
+    for i, vector in enumerate(vectors):
+        np.bitwise_and(vector, _LOW_HALF, out=halves[0::2, i])
+        np.right_shift(vector, _HALF, out=halves[1::2, i])
     return halves
 
 
-def _schoolbook(products: Sequence[tuple[Sequence[tuple[int, Limbs | np.uint64]], Limbs]]) -> Limbs:
+def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) -> Limbs:
     """Return the sum of digit * 2^(32 i) * other over all rows (i, digit), modulo 2^(32 digits).
+
+    Of each row and of the others there are several, in the second axis, whose products are added.
 
     Carries are delayed: each column gathers the high halves of its products, and the products
     themselves modulo 2^64. From these follows the sum of the low halves, which is below 2^64 for
     any number of rows below 2^31. Only columns below the modulus are formed.
     """
-    columns, high = np.zeros_like(products[0][1]), np.zeros_like(products[0][1])
-    scratch = np.empty_like(columns)
-    digits = len(columns)
-    for rows, other in products:
-        for i, digit in rows:
-            product = np.multiply(other[: digits - i], digit, out=scratch[i:])
-            columns[i:] += product
-            product >>= _HALF
-            high[i:] += product
+    columns, high = np.zeros_like(others), np.zeros_like(others)
+    scratch = np.empty_like(others)
+    digits = len(others)
+    for i, digit in rows:
+        product = np.multiply(others[: digits - i], digit, out=scratch[i:])
+        columns[i:] += product
+        product >>= _HALF
+        high[i:] += product
+    columns, high = np.add.reduce(columns, axis=1), np.add.reduce(high, axis=1)
     columns -= high << _HALF
     columns[1:] += high[:-1]
     return _propagate(columns)

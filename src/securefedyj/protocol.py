@@ -169,6 +169,8 @@ class _Batch(NamedTuple):
         )
         widths = plan.limbs.reshape(nodes, size).max(axis=0)
         groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
+        if len(groups) == 1:
+            return await self._walk(active, tree, plan, groups[0][0], first)
         pairs = np.arange(nodes * size).reshape(nodes, size)
         walks = await together(
             *(
@@ -207,9 +209,10 @@ class _Batch(NamedTuple):
         if first:
             variation = slice(nodes * size, None)
             varies = (await self.engine.open_bits(shrink[variation])).astype(bool)
-        node = np.zeros(size, dtype=np.intp)
+        goes_on = ~finished(tree.tree)
+        node, place = np.zeros(size, dtype=np.intp), np.arange(size)
         for level in range(tree.levels):
-            now = np.flatnonzero(~finished(tree.at(node)) & varies)
+            now = np.flatnonzero(goes_on[node, place] & varies)
             if not len(now):
                 break
             opened = await self.engine.open_bits(shrink[node[now] * size + now])

@@ -66,7 +66,10 @@ def exp_update(bracket: Bracket, delta: ArrayLike, limits: Limits = UNLIMITED) -
     grow = np.asarray(delta) > 0
     lower = np.where(grow, value, bracket.lower)
     upper = np.where(grow, bracket.upper, value)
-    bracketed = np.isfinite(lower) & np.isfinite(upper)
+    bracketed = np.isfinite(upper - lower)
+    if bracketed.all():  # as it is after the first few steps
+        middle = (lower + upper) / 2
+        return Bracket(np.where(middle <= lower, upper, middle), lower, upper)
     middle = (np.where(bracketed, lower, 0.0) + np.where(bracketed, upper, 0.0)) / 2
     middle = np.where(middle <= lower, upper, middle)
     doubled = np.where(

@@ -89,7 +89,7 @@ class Additive(Shared):
         picked = np.arange(self._size)[index]
         if picked.ndim != 1:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")
-        chosen = {i: np.ascontiguousarray(x[:, index]) for i, x in self.components.items()}
+        chosen = {i: x[:, index] for i, x in self.components.items()}
         return Additive(chosen, size=picked.size, limbs=self._limbs)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Additive":
