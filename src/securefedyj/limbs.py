@@ -3,7 +3,8 @@
 A vector of n integers modulo 2^(64 * limbs), in two's complement, is an array of shape
 ``(limbs, n)``: little-endian limbs, one row per limb. Rows are contiguous, so that every
 step of an algorithm is one NumPy operation over all n values, and no value is ever a Python
-object. No function branches on a value, except on the public factor of ``scale``.
+object. What acts on each value alone takes arrays with more axes, too. No function branches on a
+value, except on the public factor of ``scale``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -98,7 +99,7 @@ def add(a: Limbs, b: Limbs) -> Limbs:
 def negate(a: Limbs) -> Limbs:
     """Return -a."""
     negative = np.invert(a)
-    carry = np.ones(a.shape[1], dtype=np.bool_)
+    carry = np.ones(a.shape[1:], dtype=np.bool_)
     for row in negative:
         row += carry
         carry &= row == 0
@@ -125,16 +126,17 @@ def _ripple(
 
 def multiply(a: Limbs, b: Limbs) -> Limbs:
     """Return a * b."""
-    return sum_of_products([(a, b)])
+    return sum_of_products(a[:, None], b[:, None])
 
 
-def sum_of_products(pairs: Sequence[tuple[Limbs, Limbs]]) -> Limbs:
-    """Return a * b + ... over the pairs (a, b)."""
-    _check_shapes(*(vector for pair in pairs for vector in pair))
-    total = np.empty_like(pairs[0][0])
-    for start in range(0, total.shape[1], _BLOCK):
+def sum_of_products(a: Limbs, b: Limbs) -> Limbs:
+    """Return a_0 * b_0 + a_1 * b_1 + ... of vectors side by side, of shape (limbs, terms, n)."""
+    _check_shapes(a, b)
+    limbs, _, size = a.shape
+    total = np.empty((limbs, size), dtype=np.uint64)
+    for start in range(0, size, _BLOCK):
         block = slice(start, start + _BLOCK)
-        first, second = (_halves([pair[side][:, block] for pair in pairs]) for side in (0, 1))
+        first, second = _halves(a[..., block]), _halves(b[..., block])
         total[:, block] = _schoolbook(list(enumerate(first)), second)
     return total
 
@@ -147,7 +149,7 @@ def scale(a: Limbs, factor: int | Limbs) -> Limbs:
         product = _scaled(a, [(i, np.uint64(digit)) for i, digit in enumerate(digits) if digit])
         return negate(product) if factor < 0 else product
     _check_shapes(a, factor)
-    halves = _halves([factor])[:, 0]
+    halves = _halves(factor)
     return _scaled(a, [(int(i), halves[i]) for i in np.flatnonzero(halves.any(axis=1))])
 
 
@@ -156,7 +158,7 @@ def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
     for start in range(0, a.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
         part = [(i, row[block] if isinstance(row, np.ndarray) else row) for i, row in rows]
-        product[:, block] = _schoolbook(part, _halves([a[:, block]]))
+        product[:, block] = _schoolbook(part, _halves(a[:, None, block]))
     return product
 
 
@@ -190,20 +192,19 @@ def _check_shapes(*vectors: Limbs) -> None:
         raise ValueError(f"Cannot multiply vectors of shapes {sorted(shapes)}.")
 
 
-def _halves(vectors: Sequence[Limbs]) -> Limbs:
-    """Return the 32-bit digits of some vectors, one row each, in 64-bit lanes, side by side."""
-    limbs, size = vectors[0].shape
-    halves = np.empty((2 * limbs, len(vectors), size), dtype=np.uint64)
-    for i, vector in enumerate(vectors):
-        np.bitwise_and(vector, _LOW_HALF, out=halves[0::2, i])
-        np.right_shift(vector, _HALF, out=halves[1::2, i])
+def _halves(a: Limbs) -> Limbs:
+    """Return the 32-bit digits of a, one row each, in 64-bit lanes."""
+    halves = np.empty((2 * len(a), *a.shape[1:]), dtype=np.uint64)
+    np.bitwise_and(a, _LOW_HALF, out=halves[0::2])
+    np.right_shift(a, _HALF, out=halves[1::2])
     return halves
 
 
 def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) -> Limbs:
     """Return the sum of digit * 2^(32 i) * other over all rows (i, digit), modulo 2^(32 digits).
 
-    Of each row and of the others there are several, in the second axis, whose products are added.
+    Of the others, and of each row, there are several in the axis before the last; the sum is over
+    these, too.
 
     Carries are delayed: each column gathers the high halves of its products, and the products
     themselves modulo 2^64. From these follows the sum of the low halves, which is below 2^64 for

@@ -359,7 +359,7 @@ def test_every_pair_of_nibbles_carries_as_integers_do():
     table = nibbles.thresholds(a)[:-1]
     noise = np.random.default_rng(0).integers(0, 256, table.shape, dtype=np.uint8)
     read = nibbles.carries(noise, b, always=0xFF) ^ nibbles.carries(table ^ noise, b, always=0x00)
-    planes = unpack(read, (31, len(pairs)))
+    planes = unpack(read, len(pairs))
     for j in range(2):
         sums = [(2 * a >> 4 * j) % 16 + (2 * b >> 4 * j) % 16 for a, b in pairs]
         assert planes[j].tolist() == [int(s >= 16) for s in sums]
@@ -370,7 +370,7 @@ def test_every_pair_of_nibbles_carries_as_integers_do():
 
 def test_the_table_has_all_thresholds_and_the_sign():
     values = sample(1000, 3)
-    planes = unpack(nibbles.thresholds(wide.from_ints(values, 3)), (15 * 48 + 1, 1000))
+    planes = unpack(nibbles.thresholds(wide.from_ints(values, 3)), 1000)
     doubled = [2 * v % 2**192 for v in values]
     for u in range(1, 16):
         for j in range(48):
@@ -382,5 +382,5 @@ def test_the_table_has_all_thresholds_and_the_sign():
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 64, 1000])
 def test_bit_planes_are_the_bits(size):
     values = sample(size, 3)
-    planes = unpack(bit_planes(wide.from_ints(values, 3)), (192, size))
+    planes = unpack(bit_planes(wide.from_ints(values, 3)), size)
     assert planes.tolist() == [[(v >> j) & 1 for v in values] for j in range(192)]

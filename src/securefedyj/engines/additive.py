@@ -1,13 +1,13 @@
 """Shared values as sums of components, of which a party holds some.
 
 x = x_0 + x_1 + ... modulo 2^k, or the exclusive or of bits. A party keeps the components it holds
-by their index: all of them with engine `clear` (there is one), two of three in a committee, none
-outside of it. Linear operations act on each component alone; a public constant goes to
-component 0. The code is thus the same for all, and a party with no components has a
-placeholder that knows its shape.
+in one array, side by side in the axis before the last, and knows their indices: all of them with
+engine `clear` (there is one), two of three in a committee, none outside of it. Linear operations
+act on each component alone; a public constant goes to component 0. The code is thus the same for
+all, and a party with no components has an empty array that knows its shape.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,102 +23,102 @@ PackedBits: TypeAlias = NDArray[np.uint8]
 NumPy's bitwise loops use vector instructions: bytes cost what words cost, without their padding.
 """
 
+Held: TypeAlias = tuple[int, ...]
+"""The indices of the components that a party holds, in the order of its arrays."""
+
 
 def packed_size(bits: int) -> int:
     """Return the number of bytes for so many bits."""
     return (bits + 7) // 8
 
 
-def _same_holder(a: Mapping[int, Any], b: Mapping[int, Any]) -> None:
-    if a.keys() != b.keys():
+def _same_holder(a: Held, b: Held) -> None:
+    if a != b:
         raise ValueError("These shared values belong to different parties or engines.")
 
 
 class Additive(Shared):
-    """Integers modulo 2^(64 * limbs), shared additively."""
+    """Integers modulo 2^(64 * limbs), shared additively: an array (limbs, held, size)."""
 
-    __slots__ = ("_limbs", "_size", "components")
+    __slots__ = ("components", "held")
 
-    def __init__(self, components: Mapping[int, Limbs], *, size: int, limbs: int) -> None:
+    def __init__(self, components: Limbs, held: Held) -> None:
         self.components = components
-        self._size = size
-        self._limbs = limbs
+        self.held = held
 
     @property
     def size(self) -> int:
         """How many values."""
-        return self._size
+        return int(self.components.shape[2])
 
     @property
     def limbs(self) -> int:
         """How many 64-bit limbs each."""
-        return self._limbs
+        return len(self.components)
 
     def __add__(self, other: Shared | Public) -> "Additive":
         """Sum; a public constant goes to component 0."""
-        if isinstance(other, Shared):
-            mate = self._mate(other)
-            return self._map(lambda i, x: wide.add(x, mate.components[i]))
-        constant = self._public(other)
-        return self._map(lambda i, x: wide.add(x, constant) if i == 0 else x)
+        return self._combined(wide.add, other)
 
     def __neg__(self) -> "Additive":
         """Negative."""
-        return self._map(lambda _, x: wide.negate(x))
+        return Additive(wide.negate(self.components), self.held)
 
     def __sub__(self, other: Shared | Public) -> "Additive":
         """Difference."""
-        if isinstance(other, Shared):
-            mate = self._mate(other)
-            return self._map(lambda i, x: wide.subtract(x, mate.components[i]))
-        constant = self._public(other)
-        return self._map(lambda i, x: wide.subtract(x, constant) if i == 0 else x)
+        return self._combined(wide.subtract, other)
 
     def __mul__(self, factor: Public) -> "Additive":
         """Product with public factors."""
         scalar = isinstance(factor, int | np.integer)
         checked = int(factor) if scalar else self._public(factor)
-        return self._map(lambda _, x: wide.scale(x, checked))
+        scaled = np.empty_like(self.components)
+        for k in range(len(self.held)):
+            scaled[:, k] = wide.scale(self.components[:, k], checked)
+        return Additive(scaled, self.held)
 
     def __lshift__(self, bits: int) -> "Additive":
         """Product with 2^bits."""
-        return self._map(lambda _, x: wide.shift_left(x, bits))
+        return Additive(wide.shift_left(self.components, bits), self.held)
 
     def __getitem__(self, index: Index) -> "Additive":
         """The values at a slice, or at an array of positions or of truth values."""
-        picked = np.arange(self._size)[index]
-        if picked.ndim != 1:
+        chosen = self.components[:, :, index]
+        if chosen.ndim != 3:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")
-        chosen = {i: x[:, index] for i, x in self.components.items()}
-        return Additive(chosen, size=picked.size, limbs=self._limbs)
+        return Additive(chosen, self.held)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Additive":
-        mates = [self._mate(other, same_size=False) for other in others]
-        vectors = {
-            i: np.concatenate([x, *(mate.components[i] for mate in mates)], axis=1)
-            for i, x in self.components.items()
-        }
-        size = self._size + sum(mate.size for mate in mates)
-        return Additive(vectors, size=size, limbs=self._limbs)
+        mates = [self._mate(other, same_size=False).components for other in others]
+        return Additive(np.concatenate([self.components, *mates], axis=2), self.held)
 
-    def _map(self, operation: Callable[[int, Limbs], Limbs]) -> "Additive":
-        changed = {i: operation(i, x) for i, x in self.components.items()}
-        return Additive(changed, size=self._size, limbs=self._limbs)
+    def _combined(
+        self, operation: Callable[[Limbs, Limbs], Limbs], other: Shared | Public
+    ) -> "Additive":
+        if isinstance(other, Shared):
+            mate = self._mate(other)
+            return Additive(operation(self.components, mate.components), self.held)
+        constant = self._public(other)
+        changed = self.components.copy()
+        if 0 in self.held:
+            k = self.held.index(0)
+            changed[:, k] = operation(changed[:, k], constant)
+        return Additive(changed, self.held)
 
     def _mate(self, other: Shared, *, same_size: bool = True) -> "Additive":
         """Return the other operand if it can stand beside this one."""
         mate = additive(other)
-        if mate.limbs != self._limbs or (same_size and mate.size != self._size):
+        if mate.limbs != self.limbs or (same_size and mate.size != self.size):
             raise ValueError(f"{self!r} and {mate!r} do not go together.")
-        _same_holder(self.components, mate.components)
+        _same_holder(self.held, mate.held)
         return mate
 
     def _public(self, value: Public) -> Limbs:
         """Return a public operand as limbs."""
         if isinstance(value, int | np.integer):
-            return wide.from_ints([int(value)], self._limbs)
+            return wide.from_ints([int(value)], self.limbs)
         if isinstance(value, np.ndarray) and value.dtype == np.uint64:
-            if value.shape == (self._limbs, self._size):
+            if value.shape == (self.limbs, self.size):
                 return value
             raise ValueError(f"A public vector of shape {value.shape} does not match {self!r}.")
         raise TypeError(
@@ -128,59 +128,49 @@ class Additive(Shared):
 
 
 class AdditiveBits(SharedBits):
-    """Bits, shared by exclusive or."""
+    """Bits, shared by exclusive or: an array with the shape of the bits, packed, but for `held`."""
 
-    __slots__ = ("_shape", "components")
+    __slots__ = ("_size", "components", "held")
 
-    def __init__(self, components: Mapping[int, PackedBits], *, shape: tuple[int, ...]) -> None:
+    def __init__(self, components: PackedBits, held: Held, *, size: int) -> None:
         self.components = components
-        self._shape = shape
+        self.held = held
+        self._size = size
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape, unpacked."""
-        return self._shape
-
-    @property
-    def packed_shape(self) -> tuple[int, ...]:
-        """The shape of each component."""
-        return (*self._shape[:-1], packed_size(self._shape[-1]))
+        return (*self.components.shape[:-2], self._size)
 
     def __getitem__(self, index: Any) -> "AdditiveBits":
         """The bits at an index; see `SharedBits`."""
-        # A view of no memory: what shape the index gives, without the bits.
-        shape = np.broadcast_to(np.uint8(0), self._shape)[index].shape
-        if not shape:
+        bits = np.moveaxis(unpack(self.components, self._size), -2, 0)
+        picked = bits[(slice(None), *(index if isinstance(index, tuple) else (index,)))]
+        if picked.ndim < 2:
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
-        picked = {i: pack(unpack(x, self._shape)[index]) for i, x in self.components.items()}
-        return AdditiveBits(picked, shape=shape)
+        packed = np.ascontiguousarray(np.moveaxis(pack(picked), 0, -2))
+        return AdditiveBits(packed, self.held, size=picked.shape[-1])
 
     def __xor__(self, other: "AdditiveBits") -> "AdditiveBits":
         """Sum modulo 2."""
-        _same_holder(self.components, other.components)
-        sums = {i: x ^ other.components[i] for i, x in self.components.items()}
-        return AdditiveBits(sums, shape=self._shape)
+        _same_holder(self.held, other.held)
+        return AdditiveBits(self.components ^ other.components, self.held, size=self._size)
 
     def planes(self, index: slice | NDArray[np.integer[Any]]) -> "AdditiveBits":
         """Return some of the first axis, without unpacking."""
-        picked = {i: x[index] for i, x in self.components.items()}
-        whole = range(self._shape[0])
-        count = len(whole[index]) if isinstance(index, slice) else len(index)
-        return AdditiveBits(picked, shape=(count, *self._shape[1:]))
+        return AdditiveBits(self.components[index], self.held, size=self._size)
 
     def with_planes(self, index: NDArray[np.integer[Any]], new: "AdditiveBits") -> "AdditiveBits":
         """Return the same with some of the first axis replaced."""
-        changed = {i: x.copy() for i, x in self.components.items()}
-        for i, x in changed.items():
-            x[index] = new.components[i]
-        return AdditiveBits(changed, shape=self._shape)
+        changed = self.components.copy()
+        changed[index] = new.components
+        return AdditiveBits(changed, self.held, size=self._size)
 
 
 def stack(parts: Sequence[AdditiveBits]) -> AdditiveBits:
     """Join along the first axis."""
-    joined = {i: np.concatenate([p.components[i] for p in parts]) for i in parts[0].components}
-    count = sum(part.shape[0] for part in parts)
-    return AdditiveBits(joined, shape=(count, *parts[0].shape[1:]))
+    joined = np.concatenate([part.components for part in parts])
+    return AdditiveBits(joined, parts[0].held, size=parts[0].shape[-1])
 
 
 def pack(bits: NDArray[np.uint8]) -> PackedBits:
@@ -188,9 +178,9 @@ def pack(bits: NDArray[np.uint8]) -> PackedBits:
     return np.packbits(bits, axis=-1, bitorder="little")
 
 
-def unpack(packed: PackedBits, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return the bits of the given shape."""
-    return np.unpackbits(packed, axis=-1, count=shape[-1], bitorder="little")
+def unpack(packed: PackedBits, size: int) -> NDArray[np.uint8]:
+    """Return so many bits of the last axis."""
+    return np.unpackbits(packed, axis=-1, count=size, bitorder="little")
 
 
 def additive(value: Shared) -> Additive:

@@ -40,20 +40,19 @@ class Clear(Engine):
         expected = dict.fromkeys(self._peers, len(payload))
         for data in (await exchange(Kind.INPUT, outgoing, expected)).values():
             total = wide.add(total, wide.from_bytes(data, limbs))
-        return Additive({0: total}, size=size, limbs=limbs)
+        return _known(total)
 
     async def multiply(self, a: Shared, b: Shared) -> Shared:
         """Multiply. No round."""
-        product = wide.multiply(_value(a), _value(b))
-        return Additive({0: product}, size=a.size, limbs=a.limbs)
+        return _known(wide.multiply(_value(a), _value(b)))
 
     async def negative(self, a: Shared) -> SharedBits:
         """Look at the top bits. No round."""
-        return AdditiveBits({0: bit_planes(_value(a)[-1:])[-1]}, shape=(a.size,))
+        return AdditiveBits(bit_planes(_value(a)[-1:])[-1:], (0,), size=a.size)
 
     async def bits(self, a: Shared) -> SharedBits:
         """Look at the bits. No round."""
-        return AdditiveBits({0: bit_planes(_value(a))}, shape=(64 * a.limbs, a.size))
+        return AdditiveBits(bit_planes(_value(a))[:, None], (0,), size=a.size)
 
     async def open(self, a: Shared) -> Limbs:
         """Return what everybody knows. No round."""
@@ -61,8 +60,12 @@ class Clear(Engine):
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
         """Return what everybody knows. No round."""
-        return unpack(additive_bits(a).components[0], a.shape)
+        return unpack(additive_bits(a).components[..., 0, :], a.shape[-1])
+
+
+def _known(value: Limbs) -> Additive:
+    return Additive(value[:, None], (0,))
 
 
 def _value(a: Shared) -> Limbs:
-    return additive(a).components[0]
+    return additive(a).components[:, 0]

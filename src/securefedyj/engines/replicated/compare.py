@@ -8,7 +8,7 @@ shared products, bit-sliced over all values. No carry comes into the lowest stre
 Bits come as planes: the first axis is the position, the lowest first.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,11 +17,10 @@ from securefedyj.engines.additive import AdditiveBits, PackedBits, stack
 from securefedyj.rounds import together
 
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
-Planes: TypeAlias = Mapping[int, PackedBits]
-PlaneProduct: TypeAlias = Callable[[Planes, Planes], Coroutine[Any, Any, Planes]]
+PlaneProduct: TypeAlias = Callable[[PackedBits, PackedBits], Coroutine[Any, Any, PackedBits]]
 
 
-async def carry_out(carries: Planes, count: int, product: PlaneProduct) -> Planes:
+async def carry_out(carries: PackedBits, count: int, product: PlaneProduct) -> PackedBits:
     """Return the one plane of carries out of the highest stretch, in ceil(log2(count)) rounds.
 
     Only this one is wanted, so each level halves the number of stretches. The planes are those of
@@ -32,25 +31,17 @@ async def carry_out(carries: Planes, count: int, product: PlaneProduct) -> Plane
         end = count + 2 * pairs - 1
         # Propagate of the higher stretch of each pair times generate of the lower one; and, but
         # for the lowest pair, times propagate of the lower one.
-        higher = {
-            i: np.concatenate([x[count:end:2], x[count + 2 : end : 2]]) for i, x in carries.items()
-        }
-        lower = {
-            i: np.concatenate([x[0 : 2 * pairs : 2], x[count + 1 : end : 2]])
-            for i, x in carries.items()
-        }
+        higher = np.concatenate([carries[count:end:2], carries[count + 2 : end : 2]])
+        lower = np.concatenate([carries[0 : 2 * pairs : 2], carries[count + 1 : end : 2]])
         products = await product(higher, lower)
-        carries = {
-            i: np.concatenate(
-                [
-                    x[1 : 2 * pairs : 2] ^ products[i][:pairs],
-                    x[count - rest : count],
-                    products[i][pairs:],
-                    x[end:],
-                ]
-            )
-            for i, x in carries.items()
-        }
+        carries = np.concatenate(
+            [
+                carries[1 : 2 * pairs : 2] ^ products[:pairs],
+                carries[count - rest : count],
+                products[pairs:],
+                carries[end:],
+            ]
+        )
         count = pairs + rest
     return carries
 

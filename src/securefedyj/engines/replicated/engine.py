@@ -43,7 +43,7 @@ class Replicated(Engine):
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values."""
         components = await self._role.share(checked(values, size=size, limbs=limbs))
-        return Additive(components, size=size, limbs=limbs)
+        return Additive(components, self._role.held)
 
     async def multiply(self, a: Shared, b: Shared) -> Shared:
         """Multiply value by value."""
@@ -51,7 +51,7 @@ class Replicated(Engine):
             raise ValueError(f"Cannot multiply {a!r} by {b!r}.")
         x, y = additive(a).components, additive(b).components
         product = await self._role.multiply(INTEGERS, Kind.PRODUCT, x, y)
-        return Additive(product, size=a.size, limbs=a.limbs)
+        return Additive(product, self._role.held)
 
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
@@ -60,31 +60,28 @@ class Replicated(Engine):
         carry = await compare.carry_out(
             carries, count, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
         )
-        sign = {i: x[0] ^ carry[i][0] for i, x in highest.items()}
-        return AdditiveBits(sign, shape=(a.size,))
+        return AdditiveBits(highest ^ carry[0], self._role.held, size=a.size)
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""
-        shape = (64 * a.limbs, a.size)
-        first, second = await self._role.summands(additive(a).components)
-        return await compare.all_bits(
-            AdditiveBits(first, shape=shape), AdditiveBits(second, shape=shape), self._conjunction
+        first, second = (
+            AdditiveBits(planes, self._role.held, size=a.size)
+            for planes in await self._role.summands(additive(a).components)
         )
+        return await compare.all_bits(first, second, self._conjunction)
 
     async def open(self, a: Shared) -> Limbs:
         """Reveal the values to every party."""
-        shape = (a.limbs, a.size)
-        values = await self._role.open(INTEGERS, additive(a).components, shape)
+        values = await self._role.open(INTEGERS, additive(a).components)
         return values.astype(np.uint64, copy=False)
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
         """Reveal the bits to every party."""
-        own = additive_bits(a)
-        return unpack(await self._role.open(BITS, own.components, own.packed_shape), own.shape)
+        return unpack(await self._role.open(BITS, additive_bits(a).components), a.shape[-1])
 
     async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
         product = await self._role.multiply(BITS, Kind.CARRY, a.components, b.components)
-        return AdditiveBits(product, shape=a.shape)
+        return AdditiveBits(product, a.held, size=a.shape[-1])
 
 
 async def connect(name: str, parties: Sequence[str], committee: Committee) -> Replicated:

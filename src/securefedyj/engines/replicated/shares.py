@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.engines.additive import PackedBits, bit_planes, packed_size
+from securefedyj.engines.additive import Held, PackedBits, bit_planes, packed_size
 from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.limbs import Limbs
@@ -30,7 +30,8 @@ from securefedyj.messages import Kind
 from securefedyj.rounds import exchange
 
 D = TypeVar("D", np.uint64, np.uint8)
-Components: TypeAlias = Mapping[int, NDArray[D]]
+Components: TypeAlias = NDArray[D]
+"""Side by side in the axis before the last: x_i and x_{i+1} at member i, none outside."""
 Keystreams: TypeAlias = Mapping[int, Keystream]
 Committee: TypeAlias = tuple[str, str, str]
 
@@ -42,7 +43,8 @@ class Ring(Generic[D]):
     dtype: np.dtype[D]
     add: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
     subtract: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    sum_of_products: Callable[[Sequence[tuple[NDArray[D], NDArray[D]]]], NDArray[D]]
+    sum_of_products: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    """Over the axis before the last."""
 
     def to_bytes(self, x: NDArray[D]) -> bytes:
         """Return the elements in memory order, little-endian."""
@@ -53,24 +55,20 @@ class Ring(Generic[D]):
         return np.frombuffer(data, self.dtype).reshape(shape)
 
 
-def _parity_of_products(pairs: Sequence[tuple[PackedBits, PackedBits]]) -> PackedBits:
-    total, *others = (a & b for a, b in pairs)
-    for product in others:
-        total ^= product
-    return total
+def _parity_of_products(a: PackedBits, b: PackedBits) -> PackedBits:
+    parity: PackedBits = np.bitwise_xor.reduce(a & b, axis=-2)
+    return parity
 
 
 INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, wide.sum_of_products)
 BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _parity_of_products)
 
 
-def _nothing(shape: tuple[int, ...]) -> PackedBits:
-    """Return bits that are all 0, in no memory."""
-    return np.broadcast_to(np.uint8(0), shape)
-
-
 class Role(Protocol):
     """What a party does in each step, in the committee or outside of it."""
+
+    held: Held
+    """Which components of a value the party has."""
 
     async def share(self, values: Limbs) -> Components[np.uint64]:
         """Share the sum of all parties' values."""
@@ -93,7 +91,7 @@ class Role(Protocol):
         The first are the planes of `nibbles.carries`; the second is one plane.
         """
 
-    async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
+    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
         """Reveal the elements to every party."""
 
 
@@ -124,6 +122,7 @@ class Member:
     ) -> None:
         # The components and keys that this member holds: i and i + 1.
         self._own, self._other = index, (index + 1) % 3
+        self.held: Held = (self._own, self._other)
         self._next = committee[(index + 1) % 3]
         self._previous = committee[(index - 1) % 3]
         self._keystreams = keystreams
@@ -140,24 +139,24 @@ class Member:
         for keystream in self._inputs:
             own = wide.add(own, keystream.draw(values.shape, INTEGERS.dtype))
         payload = INTEGERS.to_bytes(own)
-        senders = [self._next, *(self._outsiders if 2 in (self._own, self._other) else ())]
+        senders = [self._next, *(self._outsiders if 2 in self.held else ())]
         incoming = await exchange(
             Kind.INPUT, {self._previous: payload}, dict.fromkeys(senders, len(payload))
         )
-        shares = {self._own: own, self._other: self._received(INTEGERS, incoming, own)}
+        shares = self._received(INTEGERS, incoming, own)
         for outsider in senders[1:]:
-            term = INTEGERS.from_bytes(incoming[outsider], values.shape)
-            shares[2] = wide.add(shares[2], term)
+            third = shares[:, self.held.index(2)]
+            third[:] = wide.add(third, INTEGERS.from_bytes(incoming[outsider], values.shape))
         return shares
 
     async def multiply(
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
-        i, j = self._own, self._other
+        own, other = y[..., 0, :], y[..., 1, :]
         # Bracketed for two ring products in place of three.
-        crossed = ring.sum_of_products([(x[i], ring.add(y[i], y[j])), (x[j], y[i])])
-        return await self._reshare(ring, kind, crossed)
+        factors = np.stack([ring.add(own, other), own], axis=-2)
+        return await self._reshare(ring, kind, ring.sum_of_products(x, factors))
 
     async def summands(
         self, x: Components[np.uint64]
@@ -167,10 +166,15 @@ class Member:
         B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
         A takes one: see `_deal`.
         """
-        limbs, size = x[self._own].shape
+        limbs, _, size = x.shape
         shape = (64 * limbs, packed_size(size))
-        a = await self._deal(lambda: bit_planes(wide.add(x[0], x[1])), shape)
-        b = {i: bit_planes(x[2]) if i == 2 else _nothing(shape) for i in a}
+        dealt = await self._deal(lambda: bit_planes(wide.add(x[:, 0], x[:, 1])), shape)
+        a, b = np.zeros((2, shape[0], 2, shape[1]), dtype=np.uint8)
+        for k, i in enumerate(self.held):
+            if i in dealt:
+                a[:, k] = dealt[i]
+            if i == 2:
+                b[:, k] = bit_planes(x[:, k])
         return a, b
 
     async def nibbles(
@@ -181,46 +185,49 @@ class Member:
         Member 0 shares a table of A, as (t_0, t_1, 0). Members 2 and 1 read t_0 and t_1 at B;
         what they read sums to the carries, and is shared anew like products.
         """
-        limbs, size = x[self._own].shape
+        limbs, _, size = x.shape
         count, row = nibbles.PER_LIMB * limbs, packed_size(size)
         shape = (nibbles.THRESHOLDS * count + 1, row)
-        table = await self._deal(lambda: nibbles.thresholds(wide.add(x[0], x[1])), shape)
+        table = await self._deal(lambda: nibbles.thresholds(wide.add(x[:, 0], x[:, 1])), shape)
         # The table is large: keep no view of it, and let go of it before the round.
-        highest = {i: bits[-1:].copy() for i, bits in table.items()}
-        if 2 in x:
-            highest[2] = nibbles.top(x[2])
-            held, always = (1, 0x00) if 1 in x else (0, 0xFF)
-            carries = nibbles.carries(table[held][:-1], x[2], always=always)
+        highest = np.zeros((2, row), dtype=np.uint8)
+        for k, i in enumerate(self.held):
+            highest[k] = nibbles.top(x[:, k]) if i == 2 else table[i][-1]
+        if 2 in self.held:
+            held, always = (1, 0x00) if 1 in self.held else (0, 0xFF)
+            b = x[:, self.held.index(2)]
+            carries = nibbles.carries(table[held][:-1], b, always=always)
         else:
-            carries = _nothing((2 * count - 1, row))
+            carries = np.zeros((2 * count - 1, row), dtype=np.uint8)
         del table
         return await self._reshare(BITS, Kind.CARRY, carries), highest
 
-    async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
+    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
         """Reveal x: x_i goes to member i + 1, which misses just that.
 
         Parties outside get x_0 + x_1 + r from member 0 and x_2 - r from member 1, with r from k_1:
         two numbers that tell x and nothing of its shares.
         """
-        payload = ring.to_bytes(x[self._own])
+        own, other = x[..., 0, :], x[..., 1, :]
+        both = ring.add(own, other)
+        payload = ring.to_bytes(own)
         outgoing = {self._next: payload}
-        if self._outsiders and 1 in x:
-            mask = self._keystreams[1].draw(shape, ring.dtype)
-            part = ring.add(ring.add(x[0], x[1]), mask) if 0 in x else ring.subtract(x[2], mask)
+        if self._outsiders and 1 in self.held:
+            mask = self._keystreams[1].draw(own.shape, ring.dtype)
+            part = ring.add(both, mask) if self._own == 0 else ring.subtract(other, mask)
             outgoing.update(dict.fromkeys(self._outsiders, ring.to_bytes(part)))
         incoming = await exchange(Kind.OPENING, outgoing, {self._previous: len(payload)})
-        missing = ring.from_bytes(incoming[self._previous], shape)
-        return ring.add(ring.add(x[self._own], x[self._other]), missing)
+        return ring.add(both, ring.from_bytes(incoming[self._previous], own.shape))
 
     async def _deal(
         self, known: Callable[[], PackedBits], shape: tuple[int, ...]
-    ) -> Components[np.uint8]:
-        """Share bits that member 0 knows, as (r, bits xor r, 0).
+    ) -> Mapping[int, PackedBits]:
+        """Share bits that member 0 knows, as (r, bits xor r, 0); return what is not 0.
 
         r is from k_0, which members 0 and 2 hold; member 1 is sent its component.
         """
-        shares = dict.fromkeys((self._own, self._other), _nothing(shape))
-        if 0 in shares:
+        shares = {}
+        if 0 in self.held:
             shares[0] = self._keystreams[0].draw(shape, BITS.dtype)
         if self._own == 0:
             shares[1] = known()
@@ -238,7 +245,7 @@ class Member:
         own = ring.add(term, self._zero(ring, term.shape))
         payload = ring.to_bytes(own)
         incoming = await exchange(kind, {self._previous: payload}, {self._next: len(payload)})
-        return {self._own: own, self._other: self._received(ring, incoming, own)}
+        return self._received(ring, incoming, own)
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
         """Return alpha_i = F(k_i) - F(k_{i+1}); the three of them sum to zero."""
@@ -248,9 +255,9 @@ class Member:
 
     def _received(
         self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
-    ) -> NDArray[D]:
-        """Return component i + 1 as member i + 1 sent it."""
-        return ring.from_bytes(incoming[self._next], own.shape)
+    ) -> Components[D]:
+        """Return component i, and beside it component i + 1 as member i + 1 sent it."""
+        return np.stack([own, ring.from_bytes(incoming[self._next], own.shape)], axis=-2)
 
 
 class Outsider:
@@ -268,6 +275,8 @@ class Outsider:
         self._committee = committee
         self._inputs = inputs
 
+    held: Held = ()
+
     async def share(self, values: Limbs) -> Components[np.uint64]:
         """Send x - r_0 - r_1 to members 1 and 2; member 0 draws r_0, member 1 draws r_1."""
         rest = values
@@ -275,21 +284,22 @@ class Outsider:
             rest = wide.subtract(rest, keystream.draw(values.shape, INTEGERS.dtype))
         holders = [self._committee[1], self._committee[2]]
         await exchange(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
-        return {}
+        return np.empty((len(values), 0, values.shape[1]), dtype=np.uint64)
 
     async def multiply(
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
         """Pass the round."""
         await exchange(kind, {}, {})
-        return {}
+        return x
 
     async def summands(
         self, x: Components[np.uint64]
     ) -> tuple[Components[np.uint8], Components[np.uint8]]:
         """Pass the round."""
         await exchange(Kind.SUMMAND, {}, {})
-        return {}, {}
+        planes = np.empty((64 * len(x), 0, packed_size(x.shape[2])), dtype=np.uint8)
+        return planes, planes
 
     async def nibbles(
         self, x: Components[np.uint64]
@@ -297,11 +307,14 @@ class Outsider:
         """Pass both rounds."""
         await exchange(Kind.SUMMAND, {}, {})
         await exchange(Kind.CARRY, {}, {})
-        return {}, {}
+        count, row = nibbles.PER_LIMB * len(x), packed_size(x.shape[2])
+        carries = np.empty((2 * count - 1, 0, row), dtype=np.uint8)
+        return carries, carries[0]
 
-    async def open(self, ring: Ring[D], x: Components[D], shape: tuple[int, ...]) -> NDArray[D]:
+    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
         """Add up the two parts that members 0 and 1 send."""
-        size = ring.dtype.itemsize * int(np.prod(shape))
+        shape = (*x.shape[:-2], x.shape[-1])
+        size = ring.dtype.itemsize * math.prod(shape)
         senders = self._committee[:2]
         incoming = await exchange(Kind.OPENING, {}, dict.fromkeys(senders, size))
         first, second = (ring.from_bytes(incoming[sender], shape) for sender in senders)
