@@ -214,10 +214,11 @@ def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) ->
     scratch = np.empty_like(others)
     digits = len(others)
     for i, digit in rows:
-        product = np.multiply(others[: digits - i], digit, out=scratch[i:])
-        columns[i:] += product
+        product, column, rest = scratch[i:], columns[i:], high[i:]
+        np.multiply(others[: digits - i], digit, out=product)
+        column += product
         product >>= _HALF
-        high[i:] += product
+        rest += product
     columns, high = np.add.reduce(columns, axis=1), np.add.reduce(high, axis=1)
     columns -= high << _HALF
     columns[1:] += high[:-1]

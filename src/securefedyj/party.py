@@ -143,9 +143,14 @@ class Party(Generic[R]):
 
     def _advance(self, outgoing: list[Message]) -> None:
         """Play all rounds whose messages are complete."""
-        while self._current is not None and not self.waiting_for:
-            peers = self._current.expected
-            incoming = {peer: self._inbox.pop((self.rounds, peer)).payload for peer in peers}
+        while self._current is not None:
+            incoming = {}
+            for peer in self._current.expected:
+                if (message := self._inbox.get((self.rounds, peer))) is None:
+                    return
+                incoming[peer] = message.payload
+            for peer in incoming:
+                del self._inbox[self.rounds, peer]
             self.rounds += 1
             self._step(incoming, outgoing)
 

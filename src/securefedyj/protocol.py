@@ -243,23 +243,22 @@ class _Batch(NamedTuple):
         V = nS_yy - await self.engine.multiply(S_y, S_y)
         thresholds = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
         below = concatenate([V - (1 << bits) for bits in thresholds])
-        small, V_bits, y_bits = await together(
-            self.engine.negative(below), self.engine.bits(V), self.engine.bits(S_y)
+        small, bits = await together(
+            self.engine.negative(below), self.engine.bits(concatenate([V, S_y]))
         )
         reached = 1 - (await self.engine.open_bits(small)).reshape(-1, len(chosen))
         magnitude = reached.sum(axis=0).astype(np.int64)
         V_low, y_low = lowest_opened(magnitude)
         positions = np.arange(64 * limbs)[:, None]
         top = MAGNITUDE_STEP * (magnitude + 1)
-        V_chosen = (positions >= V_low) & (positions < top)
-        y_chosen = positions >= y_low
-        V_opened, y_opened = await together(
-            self.engine.open_bits(V_bits[V_chosen]), self.engine.open_bits(y_bits[y_chosen])
-        )
+        wanted = np.hstack([(positions >= V_low) & (positions < top), positions >= y_low])
+        opened = np.zeros(wanted.shape, dtype=np.uint8)
+        opened[wanted] = await self.engine.open_bits(bits[wanted])
+        V_opened, y_opened = np.hsplit(opened, 2)
         return (
             magnitude,
-            _integers(V_opened, V_chosen, V_low, signed=False),
-            _integers(y_opened, y_chosen, y_low, signed=True),
+            _integers(V_opened, V_low, signed=False),
+            _integers(y_opened, y_low, signed=True),
         )
 
     def _terms(self, chosen: Index, lmbda: Array, plan: Plan, limbs: int) -> list[Limbs]:
@@ -293,16 +292,11 @@ class _Batch(NamedTuple):
         return [shared[i * size : (i + 1) * size] for i in range(count)]
 
 
-def _integers(
-    opened: NDArray[np.uint8], chosen: NDArray[np.bool_], low: Integers, *, signed: bool
-) -> list[int]:
-    """The opened bits as integers, shifted right by ``low``; bits below were not opened."""
-    bits = np.zeros(chosen.shape, dtype=np.uint8)
-    bits[chosen] = opened
-    limbs = len(bits) // 64
+def _integers(bits: NDArray[np.uint8], low: Integers, *, signed: bool) -> list[int]:
+    """The integers with these bits, shifted right by ``low``; those below were not opened."""
+    width = len(bits)
     data = np.packbits(bits.T, axis=1, bitorder="little")
     values = [int.from_bytes(row.tobytes(), "little") for row in data]
-    width = 64 * limbs
     return [
         (value - (1 << width) if signed and value >> (width - 1) else value) >> int(shift)
         for value, shift in zip(values, low, strict=True)

@@ -144,11 +144,11 @@ class AdditiveBits(SharedBits):
 
     def __getitem__(self, index: Any) -> "AdditiveBits":
         """The bits at an index; see `SharedBits`."""
-        bits = np.moveaxis(unpack(self.components, self._size), -2, 0)
+        bits = unpack(self.components, self._size).swapaxes(0, -2)  # components first
         picked = bits[(slice(None), *(index if isinstance(index, tuple) else (index,)))]
-        if picked.ndim < 2:
+        if not 2 <= picked.ndim <= 3:
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
-        packed = np.ascontiguousarray(np.moveaxis(pack(picked), 0, -2))
+        packed = np.ascontiguousarray(pack(picked).swapaxes(0, -2))
         return AdditiveBits(packed, self.held, size=picked.shape[-1])
 
     def __xor__(self, other: "AdditiveBits") -> "AdditiveBits":

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from securefedyj.engines.additive import AdditiveBits, PackedBits, stack
-from securefedyj.rounds import together
 
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
 PlaneProduct: TypeAlias = Callable[[PackedBits, PackedBits], Coroutine[Any, Any, PackedBits]]
@@ -71,9 +70,18 @@ async def _all_carries(
     while half < positions.size:
         upper = positions[positions // half % 2 == 1]
         inner = upper[upper >= 2 * half]  # the lowest block's propagate is never asked for
-        started, passed = await together(
-            product(propagate.planes(upper), generate.planes(upper // half * half - 1)),
-            product(propagate.planes(inner), propagate.planes(inner // half * half - 1)),
+        products = await product(
+            stack([propagate.planes(upper), propagate.planes(inner)]),
+            stack(
+                [
+                    generate.planes(upper // half * half - 1),
+                    propagate.planes(inner // half * half - 1),
+                ]
+            ),
+        )
+        started, passed = (
+            products.planes(slice(len(upper))),
+            products.planes(slice(len(upper), None)),
         )
         generate = generate.with_planes(upper, generate.planes(upper) ^ started)
         propagate = propagate.with_planes(inner, passed)

@@ -43,8 +43,8 @@ class Ring(Generic[D]):
     dtype: np.dtype[D]
     add: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
     subtract: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    sum_of_products: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    """Over the axis before the last."""
+    crossed: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    """x_i y_i + x_i y_{i+1} + x_{i+1} y_i of the components x and y that a member holds."""
 
     def to_bytes(self, x: NDArray[D]) -> bytes:
         """Return the elements in memory order, little-endian."""
@@ -55,13 +55,29 @@ class Ring(Generic[D]):
         return np.frombuffer(data, self.dtype).reshape(shape)
 
 
-def _parity_of_products(a: PackedBits, b: PackedBits) -> PackedBits:
-    parity: PackedBits = np.bitwise_xor.reduce(a & b, axis=-2)
-    return parity
+# Bracketed for two products in place of three.
 
 
-INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, wide.sum_of_products)
-BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _parity_of_products)
+def _crossed_integers(x: Limbs, y: Limbs) -> Limbs:
+    own, other = y[:, 0], y[:, 1]
+    return wide.sum_of_products(x, _beside(wide.add(own, other), own))
+
+
+def _crossed_bits(x: PackedBits, y: PackedBits) -> PackedBits:
+    own, other = y[..., 0, :], y[..., 1, :]
+    crossed: PackedBits = x[..., 0, :] & (own ^ other)
+    crossed ^= x[..., 1, :] & own
+    return crossed
+
+
+def _beside(own: NDArray[D], other: NDArray[D]) -> Components[D]:
+    both = np.empty((*own.shape[:-1], 2, own.shape[-1]), own.dtype)
+    both[..., 0, :], both[..., 1, :] = own, other
+    return both
+
+
+INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, _crossed_integers)
+BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _crossed_bits)
 
 
 class Role(Protocol):
@@ -153,10 +169,7 @@ class Member:
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
-        own, other = y[..., 0, :], y[..., 1, :]
-        # Bracketed for two ring products in place of three.
-        factors = np.stack([ring.add(own, other), own], axis=-2)
-        return await self._reshare(ring, kind, ring.sum_of_products(x, factors))
+        return await self._reshare(ring, kind, ring.crossed(x, y))
 
     async def summands(
         self, x: Components[np.uint64]
@@ -257,7 +270,7 @@ class Member:
         self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
     ) -> Components[D]:
         """Return component i, and beside it component i + 1 as member i + 1 sent it."""
-        return np.stack([own, ring.from_bytes(incoming[self._next], own.shape)], axis=-2)
+        return _beside(own, ring.from_bytes(incoming[self._next], own.shape))
 
 
 class Outsider:
