@@ -1,7 +1,7 @@
 """Shared values as sums of components, of which a party holds some.
 
 x = x_0 + x_1 + ... modulo 2^k, or the exclusive or of bits. A party keeps the components it holds
-in one array, side by side in the axis before the last, and knows their indices: all of them with
+in one array, one after the other in its first axis, and knows their indices: all of them with
 engine `clear` (there is one), two of three in a committee, none outside of it. Linear operations
 act on each component alone; a public constant goes to component 0. The code is thus the same for
 all, and a party with no components has an empty array that knows its shape.
@@ -32,13 +32,18 @@ def packed_size(bits: int) -> int:
     return (bits + 7) // 8
 
 
+def _limbs_first(components: Limbs) -> Limbs:
+    """Swap the first two axes: as the functions of `limbs` take them, or back again."""
+    return components.swapaxes(0, 1)
+
+
 def _same_holder(a: Held, b: Held) -> None:
     if a != b:
         raise ValueError("These shared values belong to different parties or engines.")
 
 
 class Additive(Shared):
-    """Integers modulo 2^(64 * limbs), shared additively: an array (limbs, held, size)."""
+    """Integers modulo 2^(64 * limbs), shared additively: an array (held, limbs, size)."""
 
     __slots__ = ("components", "held")
 
@@ -54,7 +59,7 @@ class Additive(Shared):
     @property
     def limbs(self) -> int:
         """How many 64-bit limbs each."""
-        return len(self.components)
+        return int(self.components.shape[1])
 
     def __add__(self, other: Shared | Public) -> "Additive":
         """Sum; a public constant goes to component 0."""
@@ -62,7 +67,7 @@ class Additive(Shared):
 
     def __neg__(self) -> "Additive":
         """Negative."""
-        return Additive(wide.negate(self.components), self.held)
+        return Additive(_limbs_first(wide.negate(_limbs_first(self.components))), self.held)
 
     def __sub__(self, other: Shared | Public) -> "Additive":
         """Difference."""
@@ -73,13 +78,14 @@ class Additive(Shared):
         scalar = isinstance(factor, int | np.integer)
         checked = int(factor) if scalar else self._public(factor)
         scaled = np.empty_like(self.components)
-        for k in range(len(self.held)):
-            scaled[:, k] = wide.scale(self.components[:, k], checked)
+        for own, x in zip(scaled, self.components, strict=True):
+            own[:] = wide.scale(x, checked)
         return Additive(scaled, self.held)
 
     def __lshift__(self, bits: int) -> "Additive":
         """Product with 2^bits."""
-        return Additive(wide.shift_left(self.components, bits), self.held)
+        shifted = wide.shift_left(_limbs_first(self.components), bits)
+        return Additive(_limbs_first(shifted), self.held)
 
     def __getitem__(self, index: Index) -> "Additive":
         """The values at a slice, or at an array of positions or of truth values."""
@@ -97,12 +103,13 @@ class Additive(Shared):
     ) -> "Additive":
         if isinstance(other, Shared):
             mate = self._mate(other)
-            return Additive(operation(self.components, mate.components), self.held)
+            result = operation(_limbs_first(self.components), _limbs_first(mate.components))
+            return Additive(_limbs_first(result), self.held)
         constant = self._public(other)
         changed = self.components.copy()
         if 0 in self.held:
             k = self.held.index(0)
-            changed[:, k] = operation(changed[:, k], constant)
+            changed[k] = operation(changed[k], constant)
         return Additive(changed, self.held)
 
     def _mate(self, other: Shared, *, same_size: bool = True) -> "Additive":
@@ -128,7 +135,7 @@ class Additive(Shared):
 
 
 class AdditiveBits(SharedBits):
-    """Bits, shared by exclusive or: an array with the shape of the bits, packed, but for `held`."""
+    """Bits, shared by exclusive or: an array (held, ...) with the shape of the bits, packed."""
 
     __slots__ = ("_size", "components", "held")
 
@@ -140,16 +147,15 @@ class AdditiveBits(SharedBits):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape, unpacked."""
-        return (*self.components.shape[:-2], self._size)
+        return (*self.components.shape[1:-1], self._size)
 
     def __getitem__(self, index: Any) -> "AdditiveBits":
         """The bits at an index; see `SharedBits`."""
-        bits = unpack(self.components, self._size).swapaxes(0, -2)  # components first
-        picked = bits[(slice(None), *(index if isinstance(index, tuple) else (index,)))]
-        if not 2 <= picked.ndim <= 3:
+        within = index if isinstance(index, tuple) else (index,)
+        picked = unpack(self.components, self._size)[:, *within]
+        if picked.ndim < 2:
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
-        packed = np.ascontiguousarray(pack(picked).swapaxes(0, -2))
-        return AdditiveBits(packed, self.held, size=picked.shape[-1])
+        return AdditiveBits(pack(picked), self.held, size=picked.shape[-1])
 
     def __xor__(self, other: "AdditiveBits") -> "AdditiveBits":
         """Sum modulo 2."""
@@ -157,19 +163,19 @@ class AdditiveBits(SharedBits):
         return AdditiveBits(self.components ^ other.components, self.held, size=self._size)
 
     def planes(self, index: slice | NDArray[np.integer[Any]]) -> "AdditiveBits":
-        """Return some of the first axis, without unpacking."""
-        return AdditiveBits(self.components[index], self.held, size=self._size)
+        """Return some of the first axis of the bits, without unpacking."""
+        return AdditiveBits(self.components[:, index], self.held, size=self._size)
 
     def with_planes(self, index: NDArray[np.integer[Any]], new: "AdditiveBits") -> "AdditiveBits":
-        """Return the same with some of the first axis replaced."""
+        """Return the same with some of the first axis of the bits replaced."""
         changed = self.components.copy()
-        changed[index] = new.components
+        changed[:, index] = new.components
         return AdditiveBits(changed, self.held, size=self._size)
 
 
 def stack(parts: Sequence[AdditiveBits]) -> AdditiveBits:
-    """Join along the first axis."""
-    joined = np.concatenate([part.components for part in parts])
+    """Join along the first axis of the bits."""
+    joined = np.concatenate([part.components for part in parts], axis=1)
     return AdditiveBits(joined, parts[0].held, size=parts[0].shape[-1])
 
 

@@ -52,7 +52,7 @@ class Clear(Engine):
 
     async def bits(self, a: Shared) -> SharedBits:
         """Look at the bits. No round."""
-        return AdditiveBits(bit_planes(_value(a))[:, None], (0,), size=a.size)
+        return AdditiveBits(bit_planes(_value(a))[None], (0,), size=a.size)
 
     async def open(self, a: Shared) -> Limbs:
         """Return what everybody knows. No round."""
@@ -60,12 +60,13 @@ class Clear(Engine):
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
         """Return what everybody knows. No round."""
-        return unpack(additive_bits(a).components[..., 0, :], a.shape[-1])
+        return unpack(additive_bits(a).components[0], a.shape[-1])
 
 
 def _known(value: Limbs) -> Additive:
-    return Additive(value[:, None], (0,))
+    return Additive(value[None], (0,))
 
 
 def _value(a: Shared) -> Limbs:
-    return additive(a).components[:, 0]
+    value: Limbs = additive(a).components[0]
+    return value

@@ -5,7 +5,7 @@ At one position they are a b and a xor b. Neighbouring stretches combine by
 (g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each level is one round of
 shared products, bit-sliced over all values. No carry comes into the lowest stretch.
 
-Bits come as planes: the first axis is the position, the lowest first.
+Bits come as planes: the axis after that of the components is the position, the lowest first.
 """
 
 from collections.abc import Callable, Coroutine
@@ -30,19 +30,21 @@ async def carry_out(carries: PackedBits, count: int, product: PlaneProduct) -> P
         end = count + 2 * pairs - 1
         # Propagate of the higher stretch of each pair times generate of the lower one; and, but
         # for the lowest pair, times propagate of the lower one.
-        higher = np.concatenate([carries[count:end:2], carries[count + 2 : end : 2]])
-        lower = np.concatenate([carries[0 : 2 * pairs : 2], carries[count + 1 : end : 2]])
+        higher = _joined(carries[:, count:end:2], carries[:, count + 2 : end : 2])
+        lower = _joined(carries[:, 0 : 2 * pairs : 2], carries[:, count + 1 : end : 2])
         products = await product(higher, lower)
-        carries = np.concatenate(
-            [
-                carries[1 : 2 * pairs : 2] ^ products[:pairs],
-                carries[count - rest : count],
-                products[pairs:],
-                carries[end:],
-            ]
+        carries = _joined(
+            carries[:, 1 : 2 * pairs : 2] ^ products[:, :pairs],
+            carries[:, count - rest : count],
+            products[:, pairs:],
+            carries[:, end:],
         )
         count = pairs + rest
     return carries
+
+
+def _joined(*planes: PackedBits) -> PackedBits:
+    return np.concatenate(planes, axis=1)
 
 
 async def all_bits(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:

@@ -60,7 +60,7 @@ class Replicated(Engine):
         carry = await compare.carry_out(
             carries, count, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
         )
-        return AdditiveBits(highest ^ carry[0], self._role.held, size=a.size)
+        return AdditiveBits(highest ^ carry[:, 0], self._role.held, size=a.size)
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""

@@ -31,7 +31,7 @@ from securefedyj.rounds import exchange
 
 D = TypeVar("D", np.uint64, np.uint8)
 Components: TypeAlias = NDArray[D]
-"""Side by side in the axis before the last: x_i and x_{i+1} at member i, none outside."""
+"""One after the other: x_i and x_{i+1} at member i, none outside."""
 Keystreams: TypeAlias = Mapping[int, Keystream]
 Committee: TypeAlias = tuple[str, str, str]
 
@@ -59,21 +59,16 @@ class Ring(Generic[D]):
 
 
 def _crossed_integers(x: Limbs, y: Limbs) -> Limbs:
-    own, other = y[:, 0], y[:, 1]
-    return wide.sum_of_products(x, _beside(wide.add(own, other), own))
+    own, other = y
+    factors = np.array([wide.add(own, other), own])
+    return wide.sum_of_products(x.swapaxes(0, 1), factors.swapaxes(0, 1))
 
 
 def _crossed_bits(x: PackedBits, y: PackedBits) -> PackedBits:
-    own, other = y[..., 0, :], y[..., 1, :]
-    crossed: PackedBits = x[..., 0, :] & (own ^ other)
-    crossed ^= x[..., 1, :] & own
+    own, other = y
+    crossed: PackedBits = x[0] & (own ^ other)
+    crossed ^= x[1] & own
     return crossed
-
-
-def _beside(own: NDArray[D], other: NDArray[D]) -> Components[D]:
-    both = np.empty((*own.shape[:-1], 2, own.shape[-1]), own.dtype)
-    both[..., 0, :], both[..., 1, :] = own, other
-    return both
 
 
 INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, _crossed_integers)
@@ -161,7 +156,7 @@ class Member:
         )
         shares = self._received(INTEGERS, incoming, own)
         for outsider in senders[1:]:
-            third = shares[:, self.held.index(2)]
+            third = shares[self.held.index(2)]
             third[:] = wide.add(third, INTEGERS.from_bytes(incoming[outsider], values.shape))
         return shares
 
@@ -179,15 +174,15 @@ class Member:
         B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
         A takes one: see `_deal`.
         """
-        limbs, _, size = x.shape
+        _, limbs, size = x.shape
         shape = (64 * limbs, packed_size(size))
-        dealt = await self._deal(lambda: bit_planes(wide.add(x[:, 0], x[:, 1])), shape)
-        a, b = np.zeros((2, shape[0], 2, shape[1]), dtype=np.uint8)
+        dealt = await self._deal(lambda: bit_planes(wide.add(x[0], x[1])), shape)
+        a, b = np.zeros((2, 2, *shape), dtype=np.uint8)
         for k, i in enumerate(self.held):
             if i in dealt:
-                a[:, k] = dealt[i]
+                a[k] = dealt[i]
             if i == 2:
-                b[:, k] = bit_planes(x[:, k])
+                b[k] = bit_planes(x[k])
         return a, b
 
     async def nibbles(
@@ -198,17 +193,17 @@ class Member:
         Member 0 shares a table of A, as (t_0, t_1, 0). Members 2 and 1 read t_0 and t_1 at B;
         what they read sums to the carries, and is shared anew like products.
         """
-        limbs, _, size = x.shape
+        _, limbs, size = x.shape
         count, row = nibbles.PER_LIMB * limbs, packed_size(size)
         shape = (nibbles.THRESHOLDS * count + 1, row)
-        table = await self._deal(lambda: nibbles.thresholds(wide.add(x[:, 0], x[:, 1])), shape)
+        table = await self._deal(lambda: nibbles.thresholds(wide.add(x[0], x[1])), shape)
         # The table is large: keep no view of it, and let go of it before the round.
         highest = np.zeros((2, row), dtype=np.uint8)
         for k, i in enumerate(self.held):
-            highest[k] = nibbles.top(x[:, k]) if i == 2 else table[i][-1]
+            highest[k] = nibbles.top(x[k]) if i == 2 else table[i][-1]
         if 2 in self.held:
             held, always = (1, 0x00) if 1 in self.held else (0, 0xFF)
-            b = x[:, self.held.index(2)]
+            b = x[self.held.index(2)]
             carries = nibbles.carries(table[held][:-1], b, always=always)
         else:
             carries = np.zeros((2 * count - 1, row), dtype=np.uint8)
@@ -221,7 +216,7 @@ class Member:
         Parties outside get x_0 + x_1 + r from member 0 and x_2 - r from member 1, with r from k_1:
         two numbers that tell x and nothing of its shares.
         """
-        own, other = x[..., 0, :], x[..., 1, :]
+        own, other = x
         both = ring.add(own, other)
         payload = ring.to_bytes(own)
         outgoing = {self._next: payload}
@@ -269,8 +264,8 @@ class Member:
     def _received(
         self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
     ) -> Components[D]:
-        """Return component i, and beside it component i + 1 as member i + 1 sent it."""
-        return _beside(own, ring.from_bytes(incoming[self._next], own.shape))
+        """Return component i, and component i + 1 as member i + 1 sent it."""
+        return np.array([own, ring.from_bytes(incoming[self._next], own.shape)])
 
 
 class Outsider:
@@ -297,7 +292,7 @@ class Outsider:
             rest = wide.subtract(rest, keystream.draw(values.shape, INTEGERS.dtype))
         holders = [self._committee[1], self._committee[2]]
         await exchange(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
-        return np.empty((len(values), 0, values.shape[1]), dtype=np.uint64)
+        return np.empty((0, *values.shape), dtype=np.uint64)
 
     async def multiply(
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
@@ -311,7 +306,7 @@ class Outsider:
     ) -> tuple[Components[np.uint8], Components[np.uint8]]:
         """Pass the round."""
         await exchange(Kind.SUMMAND, {}, {})
-        planes = np.empty((64 * len(x), 0, packed_size(x.shape[2])), dtype=np.uint8)
+        planes = np.empty((0, 64 * x.shape[1], packed_size(x.shape[2])), dtype=np.uint8)
         return planes, planes
 
     async def nibbles(
@@ -320,13 +315,13 @@ class Outsider:
         """Pass both rounds."""
         await exchange(Kind.SUMMAND, {}, {})
         await exchange(Kind.CARRY, {}, {})
-        count, row = nibbles.PER_LIMB * len(x), packed_size(x.shape[2])
-        carries = np.empty((2 * count - 1, 0, row), dtype=np.uint8)
-        return carries, carries[0]
+        count, row = nibbles.PER_LIMB * x.shape[1], packed_size(x.shape[2])
+        carries = np.empty((0, 2 * count - 1, row), dtype=np.uint8)
+        return carries, carries[:, 0]
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
         """Add up the two parts that members 0 and 1 send."""
-        shape = (*x.shape[:-2], x.shape[-1])
+        shape = x.shape[1:]
         size = ring.dtype.itemsize * math.prod(shape)
         senders = self._committee[:2]
         incoming = await exchange(Kind.OPENING, {}, dict.fromkeys(senders, size))
