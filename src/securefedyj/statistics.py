@@ -85,6 +85,7 @@ class SiloStatistics:
             self._feature[self._order], np.arange(self.n_features + 1)
         )
         self._phi = wide.from_digits(self._phi_digits(), 31, 2)
+        self._asked = self._arranged(np.empty(0, dtype=np.intp))
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
@@ -135,15 +136,10 @@ class SiloStatistics:
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
-        held = self._first[feature + 1] - self._first[feature]
-        pair = np.repeat(np.arange(len(feature)), held)
-        row = self._order[
-            np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
-        ]
-        sign = self._sign[row]
-        domain = self._domain.take(feature[pair])
+        if not np.array_equal(feature, self._asked.feature):  # a search asks for the same again
+            self._asked = self._arranged(feature)
+        _, pair, row, sign, L_max = self._asked
         u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
-        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
             for a, b in zip(plan.positive, plan.negative, strict=True)
@@ -153,7 +149,7 @@ class SiloStatistics:
         skipped = spare // _DIGIT
         # A side without room has but zeros, which take a digit, too.
         digits = np.maximum(_digits(np.maximum(y_bits, d_bits)) - skipped, 1)
-        keys = np.stack([digits, skipped, kind, sign, self._shelf[row], self._number[row]])
+        keys = np.array([digits, skipped, kind, sign, self._shelf[row], self._number[row]])
         for (count, skip, kind_, sign_, shelf, number), members in _grouped(keys):
             yield _Group(
                 number,
@@ -167,6 +163,16 @@ class SiloStatistics:
                 count,
                 skip,
             )
+
+    def _arranged(self, feature: Index) -> _Arrangement:
+        held = self._first[feature + 1] - self._first[feature]
+        pair = np.repeat(np.arange(len(feature)), held)
+        row = self._order[
+            np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
+        ]
+        sign, domain = self._sign[row], self._domain.take(feature[pair])
+        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
+        return _Arrangement(feature.copy(), pair, row, sign, L_max)
 
 
 class TimedStatistics(SiloStatistics):
@@ -182,6 +188,16 @@ class TimedStatistics(SiloStatistics):
         sums = super().sums(feature, lmbda, plan, limbs)
         self.seconds += time.perf_counter() - start
         return sums
+
+
+class _Arrangement(NamedTuple):
+    """The rows of each pair of a feature and some lambda."""
+
+    feature: Index  # of each pair
+    pair: Index  # of each row, and so on
+    row: Index
+    sign: Integers
+    L_max: Array
 
 
 class _Group(NamedTuple):
@@ -471,10 +487,10 @@ def _on_grid(constants: Array, grid: Integers) -> Integers:
     return digits.astype(np.int64)
 
 
-def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index]]:
+def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index | slice]]:
     """Each distinct column of keys with the positions where it stands."""
     if keys.size and (keys == keys[:, :1]).all():
-        yield keys[:, 0].tolist(), np.arange(keys.shape[1])
+        yield keys[:, 0].tolist(), slice(None)
         return
     order = np.lexsort(keys)
     change = np.any(keys[:, order[1:]] != keys[:, order[:-1]], axis=0)
