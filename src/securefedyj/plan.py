@@ -142,7 +142,7 @@ class Plan(NamedTuple):
 def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
     # Both sides at once: row 0 is the positive one.
-    L, u = np.stack([domain.L_positive, domain.L_negative]), np.stack([lmbda, 2 - lmbda])
+    L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
     z, inverse, decays = u * L, _reciprocal(u), decaying(L, u)
     # How far w = e^{uL} can fall below 1 and rise above it, in bits.
     decay = np.ceil(np.maximum(-z, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
@@ -154,7 +154,7 @@ def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     # |y| <= a e^z and |d| <= b e^z, and the same for the residuals of a decaying side.
     a = np.where(decays, inverse, scale)
     b = np.where(decays, inverse * inverse, np.minimum(L * L / 2, L * inverse))
-    y_bits, d_bits = (np.maximum(grid + _bits_of(bound) + growth, 1) for bound in (a, b))
+    y_bits, d_bits = np.maximum(grid + _bits_of(np.array([a, b])) + growth, 1)
     sides = zip(y_bits, d_bits, grid - basis - decay, strict=True)
     positive, negative = (SidePlan(*side) for side in sides)
     phi_grid = domain.phi_grid()

@@ -145,15 +145,16 @@ class _Batch(NamedTuple):
             path, varies[active] = await self._walk_by_width(active, tree, first=step == 0)
             if step == 0:
                 transcript.reveals.append(Variation(self.features[active], varies[active]))
-            for level in range(levels):
-                now = ~finished(bracket.take(active)) & varies[active]
-                if not now.any():
+            for level, signs in enumerate(path):
+                now = np.flatnonzero(signs)  # the others were over before
+                if not len(now):
                     break
-                where, delta = active[now], path[level][now]
+                where, delta = active[now], signs[now]
+                here = bracket.take(where)
                 transcript.reveals.append(
-                    Step(step + level, self.features[where], bracket.value[where], delta)
+                    Step(step + level, self.features[where], here.value, delta)
                 )
-                bracket.put(where, exp_update(bracket.take(where), delta, limits.take(where)))
+                bracket.put(where, exp_update(here, delta, limits.take(where)))
             after_exchange(transcript)
         return np.where(varies, bracket.value, 1.0)
 
@@ -162,11 +163,8 @@ class _Batch(NamedTuple):
     ) -> tuple[Signs, NDArray[np.bool_]]:
         """Signs on the path of each feature; features with rings of one width go together."""
         nodes, size = tree.points.shape
-        plan = make_plan(
-            self.domain.take(np.tile(active, nodes)),
-            np.tile(self.n[active], nodes),
-            tree.points.ravel(),
-        )
+        every = np.tile(active, nodes)
+        plan = make_plan(self.domain.take(every), self.n[every], tree.points.ravel())
         widths = plan.limbs.reshape(nodes, size).max(axis=0)
         groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
         if len(groups) == 1:
@@ -189,8 +187,9 @@ class _Batch(NamedTuple):
         """One exchange: signs at all points under sharing, then open those on the path.
 
         Signs off the path stay shared, so that what is opened does not depend on how many
-        levels share an exchange. In the first exchange it is also opened whether a feature
-        varies at all; the search of one that does not is over.
+        levels share an exchange. On the path, 0 stands where the search was over before. In the
+        first exchange it is also opened whether a feature varies at all; the search of one that
+        does not is over.
         """
         nodes, size = tree.points.shape
         pairs = np.tile(chosen, nodes)
@@ -309,6 +308,9 @@ def _groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]
     A group of fewer than ``least`` features joins the next wider one: what it would save in
     bytes, it would cost in operations.
     """
+    if len(limbs) and np.all(limbs == limbs[0]):
+        yield int(limbs[0]), np.arange(len(limbs))
+        return
     waiting = np.empty(0, dtype=np.intp)
     widths = np.unique(limbs)
     for width in widths:

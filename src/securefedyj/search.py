@@ -153,7 +153,7 @@ def speculate(bracket: Bracket, levels: int, limits: Limits = UNLIMITED) -> Spec
         down, up = (exp_update(layer, delta, limits) for delta in (-1, +1))
         layer = Bracket(
             *(
-                np.stack(pair, axis=1).reshape(-1, pair[0].shape[1])
+                np.array(pair).swapaxes(0, 1).reshape(-1, pair[0].shape[1])
                 for pair in zip(down, up, strict=True)
             )
         )

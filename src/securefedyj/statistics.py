@@ -111,18 +111,21 @@ class SiloStatistics:
         return Sums(*(np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)))
 
     def _sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        sides = {
-            +1: _Side(lmbda, plan.grid, plan.positive),
-            -1: _Side(2 - lmbda, plan.grid, plan.negative),
-        }
+        sides: dict[int, _Side] = {}
         carried = 0
         for group in self._groups(feature, lmbda, plan):
+            if group.sign not in sides:
+                sides[group.sign] = (
+                    _Side(lmbda, plan.grid, plan.positive)
+                    if group.sign > 0
+                    else _Side(2 - lmbda, plan.grid, plan.negative)
+                )
             if group.number >= carried + _ROWS_BEFORE_CARRY:
                 carried = group.number
                 for side in sides.values():
                     side.carry()
             sides[group.sign].add(group)
-        total = _Totals(len(feature), max(side.digits for side in sides.values()))
+        total = _Totals(len(feature), max((side.digits for side in sides.values()), default=1))
         for sign, side in sides.items():
             side.add_to(total, sign)
         # One conversion of all four, side by side: many small ones would cost more.
