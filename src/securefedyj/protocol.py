@@ -9,6 +9,7 @@ exact integers; mean and variance are opened to the precision of the answer and 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -193,9 +194,11 @@ class _Batch(NamedTuple):
         """
         nodes, size = tree.points.shape
         pairs = np.tile(chosen, nodes)
-        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(
-            self._terms(pairs, tree.points.ravel(), plan, limbs), 5, len(pairs), limbs
-        )
+        terms = self._terms(pairs, tree.points.ravel(), plan, limbs)
+        if self.silo is not None:
+            terms.append(self.silo.phi_sum(self.features[chosen], limbs))
+        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
+        S_phi = S_phi[np.tile(np.arange(size), nodes)]  # it does not depend on lambda
         # V = n S_yy - S_y^2 and m K = m (n S_yd - S_y S_d), in one round.
         products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, mS_d]))
         V, mK = nS_yy - products[: len(pairs)], nmS_yd - products[len(pairs) :]
@@ -238,7 +241,7 @@ class _Batch(NamedTuple):
     ) -> tuple[Integers, list[int], list[int]]:
         """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
         terms = self._terms(chosen, lmbda, plan, limbs)
-        S_y, nS_yy = await self._share(terms[:2], 2, len(chosen), limbs)
+        S_y, nS_yy = await self._share(terms[:2], [len(chosen)] * 2, limbs)
         V = nS_yy - await self.engine.multiply(S_y, S_y)
         thresholds = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
         below = concatenate([V - (1 << bits) for bits in thresholds])
@@ -261,16 +264,15 @@ class _Batch(NamedTuple):
         )
 
     def _terms(self, chosen: Index, lmbda: Array, plan: Plan, limbs: int) -> list[Limbs]:
-        """This silo's S_y, n S_yy, m S_d, n m S_yd and S_phi, with m = n 2^phi_grid.
+        """This silo's S_y, n S_yy, m S_d and n m S_yd, with m = n 2^phi_grid.
 
         The factors are public; before sharing, multiplying by them is a single party's work.
         """
         if self.silo is None:
             return []
-        features = self.features[chosen]
-        y, d, yy, yd = self.silo.sums(features, lmbda, plan, limbs)
+        y, d, yy, yd = self.silo.sums(self.features[chosen], lmbda, plan, limbs)
         scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), self._factors(chosen, limbs))
-        return [y, *np.split(scaled, 3, axis=1), self.silo.phi_sum(features, limbs)]
+        return [y, *np.split(scaled, 3, axis=1)]
 
     def _factors(self, chosen: Index, limbs: int) -> Limbs:
         """n, m and n m of each pair."""
@@ -284,11 +286,12 @@ class _Batch(NamedTuple):
         )
         return np.repeat(wide.from_ints(factors, limbs), size // len(pairs), axis=1)
 
-    async def _share(self, terms: list[Limbs], count: int, size: int, limbs: int) -> list[Shared]:
-        """Share so many vectors of that size, summed over all silos."""
+    async def _share(self, terms: list[Limbs], sizes: list[int], limbs: int) -> list[Shared]:
+        """Share vectors of these sizes, summed over all silos."""
         own = np.concatenate(terms, axis=1) if terms else None
-        shared = await self.engine.share(own, size=count * size, limbs=limbs)
-        return [shared[i * size : (i + 1) * size] for i in range(count)]
+        shared = await self.engine.share(own, size=sum(sizes), limbs=limbs)
+        ends = list(itertools.accumulate(sizes))
+        return [shared[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _integers(bits: NDArray[np.uint8], low: Integers, *, signed: bool) -> list[int]:
