@@ -73,7 +73,7 @@ def agreement(
 
 async def _program(name: str, agreed: Agreement, table: Array | None) -> Transcript:
     transcript, _ = await run_party(name, agreed, table)
-    return transcript
+    return transcript.concluded()
 
 
 def assemble(agreements: Sequence[Agreement], tables: Tables) -> list[Party[Transcript]]:

@@ -187,7 +187,7 @@ def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun
 async def _program(name: str, agreement: Agreement, silo: SiloStatistics | None) -> Transcript:
     a, b, c = agreement.committee
     engine = await connect(name, agreement.parties, (a, b, c))
-    return await secure_fed_yj(engine, silo, agreement)
+    return (await secure_fed_yj(engine, silo, agreement)).concluded()
 
 
 class _MadeUp(SiloStatistics):

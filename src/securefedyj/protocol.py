@@ -1,7 +1,7 @@
 """SecureFedYJ, the program that every party runs: the paper's algorithm 3.
 
 It knows the engine only by its interface, and the silo only by its exact sums. Everything it
-opens goes into the transcript, and the result is computed from the transcript alone.
+opens goes into the transcript, and the result follows from the transcript alone.
 
 Differences from the paper: several steps share an exchange (`search.speculate`); the sums are
 exact integers; mean and variance are opened to the precision of the answer and no further.
@@ -51,7 +51,7 @@ async def secure_fed_yj(
     transcript: Transcript | None = None,
     after_exchange: Callable[[Transcript], None] = lambda transcript: None,
 ) -> Transcript:
-    """Fit all features; every party returns the same transcript.
+    """Fit all features; every party returns the same transcript, still without the result.
 
     Parameters
     ----------
@@ -79,7 +79,6 @@ async def secure_fed_yj(
             lmbda = await batch.search(agreement, transcript, after_exchange)
             await batch.open_moments(lmbda, transcript)
             after_exchange(transcript)
-    transcript.result = transcript.compute_result()
     return transcript
 
 

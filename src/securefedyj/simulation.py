@@ -73,7 +73,7 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
         local,
         seconds - local,
     )
-    return outcomes[0][0], cost
+    return outcomes[0][0].concluded(), cost
 
 
 async def run_party(
@@ -81,7 +81,7 @@ async def run_party(
 ) -> tuple[Transcript, float]:
     """One party's whole run: check its own data, then connect, then fit.
 
-    Returns the transcript and the seconds spent on the local sums.
+    Returns the transcript, still without the result, and the seconds spent on the local sums.
     """
     silo = _silo(agreement, table)
     engine: Engine
@@ -108,7 +108,7 @@ def _simulate_in_processes(
     local = sum(done.result[1] for done in finished.values())
     seconds = max(done.seconds for done in finished.values())
     sent = {name: dict(done.bytes_sent) for name, done in finished.items()}
-    return transcript, Cost(None, sent, local, seconds)
+    return transcript.concluded(), Cost(None, sent, local, seconds)
 
 
 async def _run_mpyc_party(

@@ -159,6 +159,11 @@ class Transcript:
                 np.add.at(signs, reveal.features, 1)
         return signs
 
+    def concluded(self) -> Transcript:
+        """Itself, with the result that follows from the reveals of a whole run."""
+        self.result = self.compute_result()
+        return self
+
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         p = self.n_features

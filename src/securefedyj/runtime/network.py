@@ -540,7 +540,8 @@ class _Participant:
                 self._progressed = True
             self._report(session, transcript)
 
-        return await secure_fed_yj(engine, self._silo, self._agreement, transcript, keep)
+        done = await secure_fed_yj(engine, self._silo, self._agreement, transcript, keep)
+        return done.concluded()
 
     def _report(self, session: _Session, transcript: Transcript) -> None:
         assert session.party is not None
