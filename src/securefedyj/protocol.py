@@ -242,12 +242,14 @@ class _Batch(NamedTuple):
         terms = self._terms(chosen, lmbda, plan, limbs)
         S_y, nS_yy = await self._share(terms[:2], [len(chosen)] * 2, limbs)
         V = nS_yy - await self.engine.multiply(S_y, S_y)
-        thresholds = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
-        below = concatenate([V - (1 << bits) for bits in thresholds])
+        steps = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
+        thresholds = wide.from_ints([1 << bits for bits in steps], limbs)
+        size = len(chosen)
+        below = V[np.tile(np.arange(size), len(steps))] - np.repeat(thresholds, size, axis=1)
         small, bits = await together(
             self.engine.negative(below), self.engine.bits(concatenate([V, S_y]))
         )
-        reached = 1 - (await self.engine.open_bits(small)).reshape(-1, len(chosen))
+        reached = 1 - (await self.engine.open_bits(small)).reshape(-1, size)
         magnitude = reached.sum(axis=0).astype(np.int64)
         V_low, y_low = lowest_opened(magnitude)
         positions = np.arange(64 * limbs)[:, None]

@@ -514,10 +514,14 @@ class _Row(NamedTuple):
 def _rows_by_sign(X: Array) -> Iterator[_Row]:
     columns = max(1, _BLOCK // max(len(X), 1))
     for left in range(0, X.shape[1], columns):
-        values = np.ascontiguousarray(X[:, left : left + columns].T)
-        for j, (x, L) in enumerate(zip(values, log1p(np.abs(values)), strict=True), start=left):
-            for sign, chosen in ((+1, x >= 0), (-1, x < 0)):
-                side = np.sort(L[chosen])
+        x = np.ascontiguousarray(X[:, left : left + columns].T)
+        L = log1p(np.abs(x))
+        ordered = np.sort(np.where(x < 0, -L, L), axis=1)  # what is missing comes last
+        negative, positive = np.count_nonzero(x < 0, axis=1), np.count_nonzero(x >= 0, axis=1)
+        counts = zip(ordered, negative.tolist(), positive.tolist(), strict=True)
+        for j, (values, below, above) in enumerate(counts, start=left):
+            sides = {+1: values[below : below + above], -1: -values[:below][::-1]}
+            for sign, side in sides.items():
                 for number, first in enumerate(range(0, len(side), _ROW)):
                     yield _Row(j, sign, number, side[first : first + _ROW])
 
