@@ -193,13 +193,15 @@ def stable(step: Typed) -> list[str]:
             continue
         # It is the hub or the party itself that is first to tell.
         line = re.sub(r"^Party (\w+) (left|was stopped there) in", r"Party \1 left in", line)
-        line = re.sub(r"[0-9a-f]{64}", "HEX", line)
+        line = re.sub(r"[0-9a-f]{64}", "HEX", line).replace("^C", "")  # may be written over
         if re.search(
-            r"exchange \d|Recommended|Rings of |^\^?C?\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
+            r"exchange \d|Recommended|Rings of |^\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
             line,
         ):
             line = re.sub(r"[\d.]+(, [\d.]+)*", "0", re.sub(r"(?<=sent, up to ).* left", "", line))
             line = re.sub(" +", " ", line)
+        if line.startswith("exchange ") and lines and lines[-1].startswith("Party "):
+            continue  # what was being computed when a party left
         lines.append(line)
     return sorted(lines) if step.command.startswith("securefedyj hub ") else lines
 
