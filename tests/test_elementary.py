@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from securefedyj.elementary import LN2_HIGH, LN2_LOW, log1p, phi12, reduce_exponent
+from securefedyj import elementary
+from securefedyj.elementary import LN2_HIGH, LN2_LOW, log1p
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -53,6 +54,24 @@ EXPONENTS = np.concatenate(
 )
 
 
+def phi12(r: Array) -> tuple[Array, Array]:
+    phi1, phi2 = np.empty_like(r), np.empty_like(r)
+    elementary.phi12(r, phi1, phi2)
+    return phi1, phi2
+
+
+def exp(r: Array) -> Array:
+    result = r.copy()
+    elementary.exp(result, np.empty_like(r), np.empty_like(r))
+    return result
+
+
+def reduce_exponent(z: Array) -> tuple[Array, Array]:
+    power, r = np.empty_like(z), z.copy()
+    elementary.reduce_exponent(r, power, np.empty_like(z), np.empty_like(z))
+    return power, r
+
+
 def units(got: Array, exact: list[mpf]) -> Array:
     """Errors in units of the last place of the exact results."""
     ulp = [mpf(float(np.spacing(abs(float(value))))) for value in exact]
@@ -89,6 +108,13 @@ def test_phi12_are_right_to_a_unit_and_a_half():
     assert (phi1[0], phi2[0]) == (phi1[1], phi2[1]) == (1, 0.5)
 
 
+def test_exp_is_right_to_a_unit_and_a_half():
+    with mp.workprec(200):
+        errors = units(exp(PHI_INPUTS), [mp.exp(mpf(r)) for r in PHI_INPUTS.tolist()])
+    assert errors.max() < 1.5
+    assert exp(np.zeros(1))[0] == 1
+
+
 def test_a_reduced_exponent_is_the_same_exponential():
     power, r = reduce_exponent(EXPONENTS)
     mantissa, exponent = np.frexp(power)
@@ -111,8 +137,8 @@ def test_the_high_part_of_ln2_times_an_exponent_is_exact():
 
 
 def every_function(x: Array) -> list[Array]:
-    """All results for inputs that suit all three: |x| <= ln(2)/2."""
-    return [log1p(np.abs(x)), *phi12(x), *reduce_exponent(2000 * x)]
+    """All results for inputs that suit all of them: |x| <= ln(2)/2."""
+    return [log1p(np.abs(x)), *phi12(x), exp(x), *reduce_exponent(2000 * x)]
 
 
 def assert_same_bits(a: Array, b: Array) -> None:
@@ -159,7 +185,8 @@ def test_one_value_at_a_time_gives_the_same_bits():
 
 def test_inputs_are_left_as_they_are():
     x = BASE.copy()
-    every_function(x)
+    log1p(np.abs(x))
+    elementary.phi12(x, np.empty_like(x), np.empty_like(x))
     assert_same_bits(x, BASE)
 
 
@@ -201,6 +228,20 @@ GOLDEN_PHI = {
     -0.34: ("0x1.b20a3c6d5c335p-1", "0x1.ca969c8bc386cp-2"),
     0.3465: ("0x1.31f3766c5790ap+0", "0x1.20514ed165a97p-1"),
 }
+GOLDEN_EXP = {
+    0.0: "0x1.0000000000000p+0",
+    1e-300: "0x1.0000000000000p+0",
+    -1e-09: "0x1.fffffff768fa1p-1",
+    0.001: "0x1.0041919b7ee34p+0",
+    -0.01: "0x1.fae7cfd2b9cfep-1",
+    0.1: "0x1.1aec7b35a00d4p+0",
+    -0.1: "0x1.cf46d99d52b3bp-1",
+    0.2: "0x1.38add9e58ac8dp+0",
+    -0.25: "0x1.8ebef9eac820bp-1",
+    0.3: "0x1.599058c8c1a96p+0",
+    -0.34: "0x1.6c6d28e50ebb6p-1",
+    0.3465: "0x1.6a03146cf6eadp+0",
+}
 GOLDEN_EXPONENT = {
     0.0: ("0x1.0000000000000p+0", "0x0.0p+0"),
     0.3: ("0x1.0000000000000p+0", "0x1.3333333333333p-2"),
@@ -222,5 +263,7 @@ def test_the_bits_are_those_of_every_other_machine():
         assert float(log1p(np.array([x]))[0]).hex() == expected, x
     for x, expected in GOLDEN_PHI.items():
         assert tuple(float(v[0]).hex() for v in phi12(np.array([x]))) == expected, x
+    for x, expected in GOLDEN_EXP.items():
+        assert float(exp(np.array([x]))[0]).hex() == expected, x
     for x, expected in GOLDEN_EXPONENT.items():
         assert tuple(float(v[0]).hex() for v in reduce_exponent(np.array([x]))) == expected, x

@@ -30,6 +30,16 @@ _ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
 # Eleven terms are right to 2^-53 in phi_1 and phi_2, which take r^2 and r of it.
 _PHI3 = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
 
+# Q(t) = (sqrt(t) coth(sqrt(t)/2) - 2)/t = 1/6 - t/360 + ..., for t <= ln(2)^2/4: the polynomial
+# of degree 4 that is nearest, to 2^-54, found by `mpmath.chebyfit`.
+_Q = (
+    float.fromhex("0x1.63f285639f513p-25"),
+    float.fromhex("-0x1.bbd5323fac0f0p-20"),
+    float.fromhex("0x1.1566ab5c1bf72p-14"),
+    float.fromhex("-0x1.6c16c16c0ac0cp-9"),
+    float.fromhex("0x1.5555555555553p-3"),
+)
+
 
 def log1p(x: Array) -> Array:
     """log(1 + x) for x >= 0, to within three units of the last place."""
@@ -55,30 +65,52 @@ def _twice_atanh(s: Array) -> Array:
     return 2 * s * series
 
 
-def phi12(r: Array) -> tuple[Array, Array]:
+# The functions below write into arrays that the caller lends, of the shape of their argument:
+# fresh memory for large arrays would cost as much as the arithmetic.
+
+
+def phi12(r: Array, phi1: Array, phi2: Array) -> None:
     """(e^r - 1)/r and (e^r - 1 - r)/r^2 for |r| <= ln(2)/2, right also at r = 0."""
-    phi2 = r * _PHI3[0]
+    np.multiply(r, _PHI3[0], out=phi2)
     phi2 += _PHI3[1]
     for c in _PHI3[2:]:
         phi2 *= r
         phi2 += c
     phi2 *= r
     phi2 += 0.5
-    phi1 = phi2 * r
+    np.multiply(phi2, r, out=phi1)
     phi1 += 1.0
-    return phi1, phi2
 
 
-def reduce_exponent(z: Array) -> tuple[Array, Array]:
-    """2^n and r with e^z = 2^n e^r and |r| <= ln(2)/2, for |z| < 700."""
-    power = z * LOG2_E
+def exp(r: Array, square: Array, divisor: Array) -> None:
+    """Replace r by e^r, for |r| <= ln(2)/2; the other two are scratch.
+
+    e^r = 1 + 2 r / (R - r) with R = r coth(r/2) = 2 + r^2 Q(r^2).
+    """
+    np.multiply(r, r, out=square)
+    np.multiply(square, _Q[0], out=divisor)
+    divisor += _Q[1]
+    for c in _Q[2:]:
+        divisor *= square
+        divisor += c
+    divisor *= square
+    divisor += 2.0
+    divisor -= r
+    r /= divisor
+    r *= 2.0
+    r += 1.0
+
+
+def reduce_exponent(z: Array, power: Array, n: Array, product: Array) -> None:
+    """Write 2^n to power and leave r in z: e^z = 2^n e^r and |r| <= ln(2)/2, for |z| < 700."""
+    np.multiply(z, LOG2_E, out=power)
     power += _ROUND
-    n = power - _ROUND
-    r = z - n * LN2_HIGH
+    np.subtract(power, _ROUND, out=n)
+    np.multiply(n, LN2_HIGH, out=product)
+    z -= product
     n *= LN2_LOW
-    r -= n
+    z -= n
     # The lowest bits of n + _ROUND are those of n: shift them to where the exponent belongs.
     bits = power.view(np.int64)
     bits += 1023
     bits <<= 52
-    return power, r

@@ -12,7 +12,6 @@ order the product adds.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -21,18 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.elementary import LN2_HIGH, LN2_LOW, Array, log1p, phi12, reduce_exponent
+from securefedyj.elementary import LN2_HIGH, LN2_LOW, Array, exp, log1p, phi12, reduce_exponent
 from securefedyj.limbs import Limbs
-from securefedyj.plan import Domain, Integers, Plan, SidePlan, decaying, near_one
+from securefedyj.plan import Domain, Integers, Plan, decaying, near_one
 
 Index = NDArray[np.intp]
 
 _DIGIT = 22
 _ROW = 2048  # values in a row
-_BLOCK = 12288  # values in a block of rows: large enough to outweigh the calls, small for the cache
+_BLOCK = 30720  # values in a block of rows: enough to outweigh the calls, and no more memory
 _PAIRS = 4096  # pairs of a feature and a lambda at once
-# What one row adds to a digit is below 2^58: carry before the sums of four totals overflow.
-_ROWS_BEFORE_CARRY = 4
+# A float64 has four digits at most that are not 0. So a row adds to a digit of a sum less than
+# four sums of products of two digits, and with the constants 2^57; and there are two sides.
+_ROWS_BEFORE_CARRY = 16
 
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
 _SMALL = 2.0**-6
@@ -86,6 +86,7 @@ class SiloStatistics:
         )
         self._phi = wide.from_digits(self._phi_digits(), 31, 2)
         self._asked = self._arranged(np.empty(0, dtype=np.intp))
+        self._scratch = _Scratch()
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
@@ -111,23 +112,14 @@ class SiloStatistics:
         return Sums(*(np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)))
 
     def _sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        sides: dict[int, _Side] = {}
+        groups = list(self._groups(feature, lmbda, plan))
+        total = _Totals(len(feature), max((g.skip + g.digits for g in groups), default=1))
         carried = 0
-        for group in self._groups(feature, lmbda, plan):
-            if group.sign not in sides:
-                sides[group.sign] = (
-                    _Side(lmbda, plan.grid, plan.positive)
-                    if group.sign > 0
-                    else _Side(2 - lmbda, plan.grid, plan.negative)
-                )
+        for group in groups:
             if group.number >= carried + _ROWS_BEFORE_CARRY:
                 carried = group.number
-                for side in sides.values():
-                    side.carry()
-            sides[group.sign].add(group)
-        total = _Totals(len(feature), max((side.digits for side in sides.values()), default=1))
-        for sign, side in sides.items():
-            side.add_to(total, sign)
+                total.carry()
+            total.add(group, group.values(self._scratch))
         # One conversion of all four, side by side: many small ones would cost more.
         digits = np.zeros((len(total.double), 4, len(feature)), dtype=np.int64)
         digits[: len(total.single), :2] = total.single
@@ -215,41 +207,52 @@ class _Group(NamedTuple):
     digits: int  # of y and of d
     skip: int  # lowest ones that stay zero besides
 
-    def blocks(self) -> Iterator[tuple[Array, Array, Integers]]:
-        """L, u and the grid of some rows at a time."""
-        for block in _pieces(len(self.pair), self._rows_at_once()):
-            yield self.shelf[self.place[block]], self.u[block, None], self.grid[block]
-
-    def _rows_at_once(self) -> int:
-        columns: int = self.shelf.shape[1]
-        return min(len(self.pair), max(1, _BLOCK // columns))
-
-    def gram(self, residuals: Callable[[Array, Array, Array], tuple[Array, Array]]) -> _Gram:
-        """Sums of the digits of y and d, and of their products by the digits of y."""
-        n, pairs = self.digits, len(self.pair)
-        gram = _Gram(np.empty((2 * n, pairs)), np.empty((pairs, 2 * n, n)))
-        columns = self.shelf.shape[1]
-        scratch, ones = np.empty(2 * n * self._rows_at_once() * columns), np.ones(columns)
-        first = 0
-        for L, u, grid in self.blocks():
-            # The integer part of what is scaled is the highest digit.
-            scale = np.exp2((grid - _DIGIT * (n - 1)).astype(np.float64))[:, None]
-            y, d = residuals(L, u, scale)
-            shape = (2 * n, *L.shape)
-            digits = scratch[: math.prod(shape)].reshape(shape)
-            _split(y, digits[:n])
-            _split(d, digits[n:])
-            last = first + len(L)
-            np.matmul(digits, ones, out=gram.sums[:, first:last])
-            np.matmul(
-                digits.transpose(1, 0, 2),
-                digits[:n].transpose(1, 2, 0),
-                out=gram.products[first:last],
-            )
-            first = last
+    def values(self, scratch: _Scratch) -> _Gram:
+        """The sums of y and d over each row."""
+        gram = self._gram(_RESIDUALS[self.kind], scratch)
+        if self.kind != _DECAYING:
+            return gram
+        rows, near = self._near()
+        count = np.full(len(self.pair), self.shelf.shape[1])
+        if len(rows):
+            count[rows] -= near._count_near()
+        self._add_constants(gram, count)
+        if len(rows):
+            gram.add(rows, near._gram(_near_values, scratch))
         return gram
 
-    def near(self) -> _Group:
+    def _gram(self, residuals: Callable[..., tuple[Array, Array]], scratch: _Scratch) -> _Gram:
+        """Sums of the digits of y and d, and of their products by the digits of y."""
+        n, pairs, columns = self.digits, len(self.pair), self.shelf.shape[1]
+        sums, products = np.empty((2 * n, pairs)), np.empty((pairs, 2 * n, n))
+        # The integer part of what is scaled is the highest digit.
+        scale = np.exp2((self.grid - _DIGIT * (n - 1)).astype(np.float64))[:, None]
+        u, ones = self.u[:, None], np.ones(columns)
+        for block in _pieces(pairs, self._rows_at_once()):
+            place = self.place[block]
+            arrays = scratch.arrays(_WORK + 2 * n, len(place), columns)
+            work, digits = arrays[:_WORK], arrays[_WORK:]
+            np.take(self.shelf, place, axis=0, out=work[0], mode="clip")  # which saves a copy
+            y, d = residuals(u[block], scale[block], *work)
+            _split(y, digits[:n])
+            _split(d, digits[n:])
+            np.matmul(digits, ones, out=sums[:, block])
+            np.matmul(digits.transpose(1, 0, 2), digits[:n].transpose(1, 2, 0), out=products[block])
+        single, double = sums.reshape(2, n, pairs), products.T.reshape(n, 2, n, pairs)
+        return _Gram(single.astype(np.int64), double.astype(np.int64, order="C"))
+
+    def _add_constants(self, residuals: _Gram, count: Integers) -> None:
+        """Make of the sums of so many r those of c + r."""
+        inverse = 1 / np.abs(self.u)
+        c = _on_grid(np.stack([inverse, inverse * inverse]), self.grid, self.digits)
+        r, r_products = residuals
+        # (c_y + r_y)(c + r) = r_y r + c_y (c + r) + r_y c, for y and for d.
+        r_y = r[0].copy()
+        r += count * c
+        r_products += c[0][:, None, None] * r
+        r_products += r_y[:, None, None] * c
+
+    def _near(self) -> tuple[Index, _Group]:
         """The rows that have values near L = 0, and of them the first columns, where these are."""
         slope = np.abs(self.u)
         rows = np.flatnonzero(slope * self.shelf[self.place, 0] <= _SMALL)
@@ -258,7 +261,7 @@ class _Group(NamedTuple):
             slope * self.shelf[place, width - 1] <= _SMALL
         ):
             width *= 8
-        return self._replace(
+        return rows, self._replace(
             pair=self.pair[rows],
             shelf=self.shelf[:, :width],
             place=place,
@@ -266,12 +269,29 @@ class _Group(NamedTuple):
             grid=self.grid[rows],
         )
 
+    def _count_near(self) -> Integers:
+        """How many values near L = 0 each row has."""
+        near = (
+            _is_near(self.shelf[self.place[block]], self.u[block, None])
+            for block in _pieces(len(self.place), self._rows_at_once())
+        )
+        return np.concatenate([np.count_nonzero(which, axis=1) for which in near])
+
+    def _rows_at_once(self) -> int:
+        columns: int = self.shelf.shape[1]
+        return min(len(self.place), max(1, _BLOCK // columns))
+
 
 class _Gram(NamedTuple):
-    """Of rows, each with its pair: digits of y, then digits of d, the lowest first."""
+    """Sums over rows, each with its pair: of the digits of y and of d, the lowest first."""
 
-    sums: Array  # (digits of y and d, rows)
-    products: Array  # (rows, digits of y and d, digits of y)
+    single: Integers  # (y or d, digit, row)
+    double: Integers  # (digit of y, y or d, digit of that, row): of products
+
+    def add(self, rows: Index, other: _Gram) -> None:
+        """Add to some rows the sums of others."""
+        self.single[..., rows] += other.single
+        self.double[..., rows] += other.double
 
 
 class _Totals:
@@ -285,97 +305,22 @@ class _Totals:
         self.single = np.zeros((digits + 2, 2, pairs), np.int64)
         self.double = np.zeros((2 * digits + 2, 2, pairs), np.int64)
 
-    def add(self, gram: _Gram, pair: Index, digits: int, skip: int) -> None:
-        """Add one row to each of these pairs."""
-        # Index of the factor y; which other factor, and its index; pair.
-        shape = (digits, 2, digits, len(pair))
-        products = np.empty(shape, np.int64)
-        products[:] = gram.products.transpose(2, 1, 0).reshape(shape)
-        double = np.zeros((2 * digits - 1, 2, len(pair)), np.int64)
-        for a, row in enumerate(products.swapaxes(1, 2)):
+    def add(self, group: _Group, gram: _Gram) -> None:
+        """Add one row to each of the group's pairs; on the negative side y = -Y."""
+        digits, skip, pairs = group.digits, group.skip, len(group.pair)
+        if group.sign < 0:
+            gram.single[0] *= -1
+            gram.double[:, 1] *= -1
+        double = np.zeros((2 * digits - 1, 2, pairs), np.int64)
+        for a, row in enumerate(gram.double.swapaxes(1, 2)):
             double[a : a + digits] += row
-        single = gram.sums.reshape(2, digits, len(pair)).swapaxes(0, 1).astype(np.int64)
-        where = slice(None) if len(pair) == self.single.shape[2] else pair
-        self.single[skip : skip + digits, :, where] += single
+        where = slice(None) if pairs == self.single.shape[2] else group.pair
+        self.single[skip : skip + digits, :, where] += gram.single.swapaxes(0, 1)
         self.double[2 * skip : 2 * skip + len(double), :, where] += double
-
-    def add_all(self, other: _Totals, sign: int) -> None:
-        """Add the sums of a side; on the negative one y = -Y."""
-        single, double = self.single[: len(other.single)], self.double[: len(other.double)]
-        if sign > 0:
-            single += other.single
-            double += other.double
-        else:
-            single += other.single * _MIRRORED_SINGLE
-            double += other.double * _MIRRORED_DOUBLE
 
     def carry(self) -> None:
         _carry(self.single)
         _carry(self.double)
-
-
-_MIRRORED_SINGLE = np.array([[-1], [1]])  # y, d
-_MIRRORED_DOUBLE = np.array([[1], [-1]])  # y y, y d
-
-
-class _Side:
-    """The sums of one side of each pair: of plain values, and of residuals beside a constant."""
-
-    def __init__(self, u: Array, grid: Integers, plan: SidePlan) -> None:
-        self._u, self._grid = u, grid
-        # The constants 1/|u| <= 2 and 1/u^2 <= 4 of a decaying side take grid + 3 bits.
-        bits = np.maximum(np.maximum(plan.y_bits, plan.d_bits), grid + 3)
-        self.digits = int(_digits(bits).max())
-        self._plain: _Totals | None = None
-        self._residual: _Totals | None = None
-        self._count = np.zeros(len(u), np.int64)  # of the residuals
-
-    def add(self, group: _Group) -> None:
-        """Add a row to each of the group's pairs."""
-        gram = group.gram(_RESIDUALS[group.kind])
-        if group.kind != _DECAYING:
-            self._plain = self._plain or _Totals(len(self._u), self.digits)
-            self._plain.add(gram, group.pair, group.digits, group.skip)
-            return
-        self._residual = self._residual or _Totals(len(self._u), self.digits)
-        self._residual.add(gram, group.pair, group.digits, group.skip)
-        self._count[group.pair] += group.shelf.shape[1]
-        near = group.near()
-        if len(near.pair):
-            self._plain = self._plain or _Totals(len(self._u), self.digits)
-            self._plain.add(near.gram(_decaying_near), near.pair, near.digits, near.skip)
-            self._count[near.pair] -= np.concatenate(
-                [np.count_nonzero(_is_near(L, u), axis=1) for L, u, _ in near.blocks()]
-            )
-
-    def carry(self) -> None:
-        for totals in (self._plain, self._residual):
-            if totals is not None:
-                totals.carry()
-
-    def add_to(self, total: _Totals, sign: int) -> None:
-        """Add all y and d; those with a constant are c_y + r_y and c_d + r_d."""
-        if self._plain is not None:
-            total.add_all(self._plain, sign)
-        if self._residual is not None:
-            self._add_constants(self._residual)
-            total.add_all(self._residual, sign)
-
-    def _add_constants(self, r: _Totals) -> None:
-        inverse = 1 / np.where(self._count, np.abs(self._u), 1.0)
-        constants = _on_grid(np.stack([inverse, inverse * inverse]), self._grid)
-        _carry(r.single)
-        r_y = r.single[:, 0].copy()
-        r.single[: len(constants)] += self._count * constants
-        # S_yy = r_yy + c_y (r_y + S_y) and S_yd = r_yd + c_y S_d + c_d r_y. Digits of c have
-        # 22 bits, of n c 53, and after a carry the factors have 32.
-        factors = r.single.copy()
-        factors[:, 0] += r_y
-        _carry(factors)
-        for j, (c_y, c_d) in enumerate(constants):
-            rows = r.double[j : j + len(factors)]
-            rows += c_y * factors
-            rows[:, 1] += c_d * r_y
 
 
 def _carry(digits: Integers) -> None:
@@ -394,67 +339,78 @@ def _pieces(length: int, size: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
-# Residuals, times powers of two, which are exact.
+# Residuals, times powers of two, which are exact. L comes in the first of the arrays to work with;
+# y and d are returned in two of them.
 
 
-def _near_one(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
+def _near_one(
+    u: Array, scale: Array, L: Array, z: Array, y: Array, d: Array, _: Array
+) -> tuple[Array, Array]:
     """y = L phi_1(z), d = L^2 (phi_1 - phi_2)(z) where w = e^z is near 1 for all values."""
-    phi1, phi2 = phi12(u * L)
-    d = phi1 - phi2
+    np.multiply(u, L, out=z)
+    phi12(z, y, d)
+    np.subtract(y, d, out=d)
     d *= L
-    scaled = L * scale
-    phi1 *= scaled
-    d *= scaled
-    return phi1, d
+    L *= scale
+    y *= L
+    d *= L
+    return y, d
 
 
-def _general(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
+def _general(
+    u: Array, scale: Array, L: Array, z: Array, power: Array, d: Array, series: Array
+) -> tuple[Array, Array]:
     """y = (w - 1)/u, d = (L w - y)/u, and the series of d where these would cancel."""
-    power, r = reduce_exponent(u * L)
-    phi1, phi2 = phi12(r)
+    np.multiply(u, L, out=z)
+    reduce_exponent(z, power, d, series)
+    phi12(z, d, series)
     near = power == 1.0
-    series = phi1 - phi2
+    np.subtract(d, series, out=series)
     series *= L
-    scaled = L * scale
-    series *= scaled
+    L *= scale
+    series *= L
     # expm1(z) = 2^n r phi_1(r) + (2^n - 1), which is r phi_1(r) itself where n = 0.
-    phi1 *= r
-    phi1 *= power
+    d *= z
+    d *= power
     power -= 1.0
-    phi1 += power
+    d += power
     inverse = 1 / u
-    y = phi1 * (inverse * scale)
-    phi1 += 1.0
-    phi1 *= scaled
-    phi1 -= y
-    phi1 *= inverse
-    np.copyto(phi1, series, where=near)
-    return y, phi1
+    y = np.multiply(d, inverse * scale, out=z)
+    d += 1.0
+    d *= L
+    d -= y
+    d *= inverse
+    np.copyto(d, series, where=near)
+    return y, d
 
 
-def _decaying(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
+def _decaying(
+    u: Array, scale: Array, L: Array, z: Array, power: Array, a: Array, b: Array
+) -> tuple[Array, Array]:
     """r_y = w/u, r_d = (w/u)(L - 1/u): what is left of y and d when they near their limits.
 
-    Nothing of values near L = 0, which cannot be told from each other by it; uses up L.
+    Nothing of values near L = 0, which cannot be told from each other by it.
     """
     rows = np.flatnonzero(_is_near(L[:, :1], u))
     if len(rows):
         L[rows] = np.where(_is_near(L[rows], u[rows]), _GONE / np.abs(u[rows]), L[rows])
-    power, r = reduce_exponent(u * L)
-    phi1, _ = phi12(r)
-    phi1 *= r
-    phi1 += 1.0
-    phi1 *= power
+    np.multiply(u, L, out=z)
+    reduce_exponent(z, power, a, b)
+    exp(z, a, b)
+    z *= power
     inverse = 1 / u
-    phi1 *= inverse * scale
+    z *= inverse * scale
     L -= inverse
-    L *= phi1
-    return phi1, L
+    L *= z
+    return z, L
 
 
-def _decaying_near(L: Array, u: Array, scale: Array) -> tuple[Array, Array]:
+def _near_values(
+    u: Array, scale: Array, L: Array, z: Array, y: Array, d: Array, _: Array
+) -> tuple[Array, Array]:
     """y and d themselves of the values near L = 0, and nothing of the others."""
-    return _near_one(L * _is_near(L, u), u, scale)
+    L *= _is_near(L, u)
+    return _near_one(u, scale, L, z, y, d, _)
 
 
 def _is_near(L: Array, u: Array) -> NDArray[np.bool_]:
@@ -464,6 +420,20 @@ def _is_near(L: Array, u: Array) -> NDArray[np.bool_]:
 
 _NEAR_ONE, _GENERAL, _DECAYING = range(3)
 _RESIDUALS = (_near_one, _general, _decaying)
+_WORK = 5  # arrays that these take
+
+
+class _Scratch:
+    """Memory for blocks, kept from one to the next: new memory costs as much as the arithmetic."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0)
+
+    def arrays(self, count: int, rows: int, columns: int) -> Array:
+        size = count * rows * columns
+        if len(self._memory) < size:
+            self._memory = np.empty(size)
+        return self._memory[:size].reshape(count, rows, columns)
 
 
 def _digits(bits: Integers) -> Integers:
@@ -483,11 +453,11 @@ def _split(values: Array, digits: Array) -> None:
     np.rint(values, out=digits[0])
 
 
-def _on_grid(constants: Array, grid: Integers) -> Integers:
-    """The digits of constants * 2^grid, rounded to an integer."""
-    digits = np.empty((int(_digits(grid + 3).max()), *constants.shape))
-    _split(constants * np.exp2((grid - _DIGIT * (len(digits) - 1)).astype(np.float64)), digits)
-    return digits.astype(np.int64)
+def _on_grid(constants: Array, grid: Integers, count: int) -> Integers:
+    """That many digits of constants * 2^grid, rounded to an integer; the axis before the last."""
+    digits = np.empty((count, *constants.shape))
+    _split(constants * np.exp2((grid - _DIGIT * (count - 1)).astype(np.float64)), digits)
+    return digits.swapaxes(0, 1).astype(np.int64)
 
 
 def _grouped(keys: Integers) -> Iterator[tuple[list[int], Index | slice]]:
