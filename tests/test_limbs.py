@@ -65,6 +65,14 @@ def test_public_factors_shifts_and_widths_are_those_of_python(data):
     np.testing.assert_array_equal(wide.from_bytes(wide.to_bytes(a), limbs), a)
 
 
+@pytest.mark.parametrize("position", [0, 32, 64, 96])
+def test_the_largest_factor_of_one_digit_carries_right(position):
+    xs = [-1, 1, 2**127 - 1, -(2**127), 2**96 - 1, 2**32 - 1, 0]
+    factor = (2**32 - 1) << position
+    product = wide.scale(wide.from_ints(xs, 2), wide.from_ints([wrapped(factor, 2)] * len(xs), 2))
+    assert wide.to_ints(product) == [wrapped(x * factor, 2) for x in xs]
+
+
 def test_products_of_long_vectors_do_not_depend_on_the_blocks():
     size = 2 * 1024 + 1
     values = [(-3) ** (i % 80) * (i + 1) for i in range(size)]

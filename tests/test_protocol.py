@@ -540,7 +540,7 @@ def test_two_runs_on_the_same_data_share_no_payload(distinctive):
     seen = []
     for _ in range(2):
         recorder = Recorder()
-        run(agreement(120, engine="replicated", max_steps=4), tables, recorder)
+        run(agreement(120, engine="replicated", max_steps=5), tables, recorder)
         # Openings of a single bit per feature have 15 bytes; chance does not repeat those.
         seen.append({m.payload for m in recorder.messages if m.kind != Kind.HELLO})
     assert len(seen[0]) > 100
@@ -576,8 +576,9 @@ def test_nothing_but_counts_signs_and_moments_is_opened(distinctive, monkeypatch
     (moments,) = (r for r in transcript.reveals if isinstance(r, Moments))
     plan = make_plan(transcript.agreement.domain, transcript.result.n, transcript.result.lmbda)
     # For each feature: whether it varies; which multiple of 8 bits V reaches; 52 bits of V; S_y
-    # without the bits below 44 bits under its standard deviation, up to the top of the ring.
-    ring = 64 * int(plan.limbs.max())
+    # without the bits below 44 bits under its standard deviation, up to the top of the ring, which
+    # is as wide as V.
+    ring = 64 * -(-(int(plan.v_bits.max()) + 2) // 64)
     low = 4 * moments.magnitude - 44
     assert low.min() > 0
     thresholds = int(plan.v_bits.max()) // 8

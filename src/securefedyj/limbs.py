@@ -158,7 +158,14 @@ def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
     for start in range(0, a.shape[1], _BLOCK):
         block = slice(start, start + _BLOCK)
         part = [(i, row[block] if isinstance(row, np.ndarray) else row) for i, row in rows]
-        product[:, block] = _schoolbook(part, _halves(a[:, None, block]))
+        halves = _halves(a[:, block])
+        if len(part) == 1:  # products and their carries stay below 2^64
+            ((i, digit),) = part
+            columns = np.zeros_like(halves)
+            np.multiply(halves[: len(halves) - i], digit, out=columns[i:])
+            product[:, block] = _propagate(columns)
+        else:
+            product[:, block] = _schoolbook(part, halves[:, None])
     return product
 
 

@@ -225,7 +225,9 @@ class _Batch(NamedTuple):
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""
         chosen = np.flatnonzero(self.n > 0)
         plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
-        groups = list(_groups_by_width(plan.limbs, _WORTHWHILE))
+        # V and the thresholds it is compared with; D, which would be wider, is not asked for.
+        limbs_of_V = -(-(plan.v_bits + 2) // 64)
+        groups = list(_groups_by_width(limbs_of_V, _WORTHWHILE))
         opened = await together(
             *(
                 self._moments(chosen[g], lmbda[chosen[g]], plan.take(g), limbs)
@@ -272,20 +274,15 @@ class _Batch(NamedTuple):
         if self.silo is None:
             return []
         y, d, yy, yd = self.silo.sums(self.features[chosen], lmbda, plan, limbs)
-        scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), self._factors(chosen, limbs))
+        n, size = self.n[chosen], len(chosen)
+        factors = wide.zeros(limbs, 3 * size)
+        factors[0] = np.concatenate([n, n, n * n])
+        scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), factors)
+        shift = np.tile(self.domain.phi_grid()[chosen], 2)
+        for bits in np.unique(shift).tolist():  # one, as a rule
+            these = size + np.flatnonzero(shift == bits)
+            scaled[:, these] = wide.shift_left(scaled[:, these], bits)
         return [y, *np.split(scaled, 3, axis=1)]
-
-    def _factors(self, chosen: Index, limbs: int) -> Limbs:
-        """n, m and n m of each pair."""
-        n, shift = self.n[chosen], self.domain.phi_grid()[chosen]
-        size = len(chosen)
-        if np.all(n == n[0]) and np.all(shift == shift[0]):
-            n, shift = n[:1], shift[:1]
-        pairs = list(zip(n.tolist(), shift.tolist(), strict=True))
-        factors = (
-            [n for n, _ in pairs] + [n << s for n, s in pairs] + [n * n << s for n, s in pairs]
-        )
-        return np.repeat(wide.from_ints(factors, limbs), size // len(pairs), axis=1)
 
     async def _share(self, terms: list[Limbs], sizes: list[int], limbs: int) -> list[Shared]:
         """Share vectors of these sizes, summed over all silos."""

@@ -151,8 +151,12 @@ class AdditiveBits(SharedBits):
 
     def __getitem__(self, index: Any) -> "AdditiveBits":
         """The bits at an index; see `SharedBits`."""
-        within = index if isinstance(index, tuple) else (index,)
-        picked = unpack(self.components, self._size)[:, *within]
+        bits = unpack(self.components, self._size)
+        if isinstance(index, np.ndarray) and index.dtype == bool and index.shape == self.shape:
+            # The same as below, but NumPy is much slower where an axis comes before the mask.
+            picked = bits.reshape(len(bits), index.size).compress(index.ravel(), axis=1)
+        else:
+            picked = bits[:, *(index if isinstance(index, tuple) else (index,))]
         if picked.ndim < 2:
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
         return AdditiveBits(pack(picked), self.held, size=picked.shape[-1])
