@@ -159,13 +159,10 @@ def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
         block = slice(start, start + _BLOCK)
         part = [(i, row[block] if isinstance(row, np.ndarray) else row) for i, row in rows]
         halves = _halves(a[:, block])
-        if len(part) == 1:  # products and their carries stay below 2^64
-            ((i, digit),) = part
-            columns = np.zeros_like(halves)
-            np.multiply(halves[: len(halves) - i], digit, out=columns[i:])
-            product[:, block] = _propagate(columns)
-        else:
+        if len(part) > 1:
             product[:, block] = _schoolbook(part, halves[:, None])
+        else:  # products and their carries stay below 2^64
+            product[:, block] = _propagate(_first_row(part, halves))
     return product
 
 
@@ -217,10 +214,11 @@ def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) ->
     themselves modulo 2^64. From these follows the sum of the low halves, which is below 2^64 for
     any number of rows below 2^31. Only columns below the modulus are formed.
     """
-    columns, high = np.zeros_like(others), np.zeros_like(others)
+    columns = _first_row(rows[:1], others)
+    high = columns >> _HALF
     scratch = np.empty_like(others)
     digits = len(others)
-    for i, digit in rows:
+    for i, digit in rows[1:]:
         product, column, rest = scratch[i:], columns[i:], high[i:]
         np.multiply(others[: digits - i], digit, out=product)
         column += product
@@ -230,6 +228,14 @@ def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) ->
     columns -= high << _HALF
     columns[1:] += high[:-1]
     return _propagate(columns)
+
+
+def _first_row(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) -> Limbs:
+    """Return the columns of digit * 2^(32 i) * other of the one row there is, or zeros."""
+    columns = np.zeros_like(others)
+    for i, digit in rows:
+        np.multiply(others[: len(others) - i], digit, out=columns[i:])
+    return columns
 
 
 def _propagate(columns: Limbs) -> Limbs:

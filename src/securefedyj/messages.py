@@ -49,7 +49,7 @@ class Kind(IntFlag):
         return "+".join(str(kind.name) for kind in self) or "nothing"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Message:
     """One message of one round from one party to another."""
 

@@ -74,7 +74,8 @@ async def secure_fed_yj(
     size = features_at_once(agreement)
     for first in range(0, len(everything), size):
         features = everything[first : first + size]
-        batch = _Batch(engine, silo, agreement.domain.take(features), features, n[features])
+        domain = agreement.domain.take(features)
+        batch = _Batch(engine, silo, domain, features, n[features], domain.phi_grid())
         if not transcript.has_moments(features):
             lmbda = await batch.search(agreement, transcript, after_exchange)
             await batch.open_moments(lmbda, transcript)
@@ -120,6 +121,7 @@ class _Batch(NamedTuple):
     domain: Domain
     features: Index
     n: Integers
+    phi_grid: Integers
 
     async def search(
         self,
@@ -163,7 +165,7 @@ class _Batch(NamedTuple):
     ) -> tuple[Signs, NDArray[np.bool_]]:
         """Signs on the path of each feature; features with rings of one width go together."""
         nodes, size = tree.points.shape
-        every = np.tile(active, nodes)
+        every = np.concatenate([active] * nodes)
         plan = make_plan(self.domain.take(every), self.n[every], tree.points.ravel())
         widths = plan.limbs.reshape(nodes, size).max(axis=0)
         groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
@@ -192,12 +194,12 @@ class _Batch(NamedTuple):
         does not is over.
         """
         nodes, size = tree.points.shape
-        pairs = np.tile(chosen, nodes)
+        pairs = np.concatenate([chosen] * nodes)
         terms = self._terms(pairs, tree.points.ravel(), plan, limbs)
         if self.silo is not None:
             terms.append(self.silo.phi_sum(self.features[chosen], limbs))
         S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
-        S_phi = S_phi[np.tile(np.arange(size), nodes)]  # it does not depend on lambda
+        S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
         # V = n S_yy - S_y^2 and m K = m (n S_yd - S_y S_d), in one round.
         products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, mS_d]))
         V, mK = nS_yy - products[: len(pairs)], nmS_yd - products[len(pairs) :]
@@ -247,7 +249,7 @@ class _Batch(NamedTuple):
         steps = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
         thresholds = wide.from_ints([1 << bits for bits in steps], limbs)
         size = len(chosen)
-        below = V[np.tile(np.arange(size), len(steps))] - np.repeat(thresholds, size, axis=1)
+        below = concatenate([V] * len(steps)) - np.repeat(thresholds, size, axis=1)
         small, bits = await together(
             self.engine.negative(below), self.engine.bits(concatenate([V, S_y]))
         )
@@ -278,11 +280,8 @@ class _Batch(NamedTuple):
         factors = wide.zeros(limbs, 3 * size)
         factors[0] = np.concatenate([n, n, n * n])
         scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), factors)
-        shift = np.tile(self.domain.phi_grid()[chosen], 2)
-        for bits in np.unique(shift).tolist():  # one, as a rule
-            these = size + np.flatnonzero(shift == bits)
-            scaled[:, these] = wide.shift_left(scaled[:, these], bits)
-        return [y, *np.split(scaled, 3, axis=1)]
+        nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
+        return [y, nS_yy, *(_shifted(a, self.phi_grid[chosen]) for a in others)]
 
     async def _share(self, terms: list[Limbs], sizes: list[int], limbs: int) -> list[Shared]:
         """Share vectors of these sizes, summed over all silos."""
@@ -290,6 +289,17 @@ class _Batch(NamedTuple):
         shared = await self.engine.share(own, size=sum(sizes), limbs=limbs)
         ends = list(itertools.accumulate(sizes))
         return [shared[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _shifted(a: Limbs, bits: Integers) -> Limbs:
+    """a * 2^bits, of each value its own."""
+    if len(bits) and np.all(bits == bits[0]):  # as a rule
+        return wide.shift_left(a, int(bits[0]))
+    shifted = np.empty_like(a)
+    for some in np.unique(bits).tolist():
+        these = bits == some
+        shifted[:, these] = wide.shift_left(a[:, these], some)
+    return shifted
 
 
 def _integers(bits: NDArray[np.uint8], low: Integers, *, signed: bool) -> list[int]:

@@ -24,7 +24,7 @@ R2 = TypeVar("R2")
 R3 = TypeVar("R3")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Exchange:
     """One round of one party: payloads to peers, and sizes of the payloads it waits for.
 

@@ -105,6 +105,8 @@ class SiloStatistics:
 
     def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
+        if len(feature) <= _PAIRS:
+            return self._sums(feature, lmbda, plan, limbs)
         pieces = [
             self._sums(feature[some], lmbda[some], plan.take(some), limbs)
             for some in _pieces(len(feature), _PAIRS)
@@ -127,7 +129,7 @@ class SiloStatistics:
         _carry(digits)
         twofold = digits[0::2] + (digits[1::2] << _DIGIT)
         joined = wide.from_digits(twofold.reshape(len(twofold), -1), 2 * _DIGIT, limbs)
-        return Sums(*np.split(joined, 4, axis=1))
+        return Sums(*joined.reshape(limbs, 4, -1).swapaxes(0, 1))
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
