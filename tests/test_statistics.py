@@ -6,6 +6,8 @@ digits. The sums of any number of values must then be the sums of those integers
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from federated_data import Totals, added, exact_y_d_phi, one_by_one, totals
@@ -277,3 +279,19 @@ def test_a_value_outside_is_an_error_that_names_feature_and_bound_and_not_the_va
 def test_values_at_the_bounds_are_inside():
     domain = Domain.from_bounds([(0.1, 0.3), (-5, -1)], 2)
     SiloStatistics(np.array([[0.1, -5.0], [0.3, -1.0], [np.nan, np.nan]]), domain, ["a", "b"])
+
+
+def test_sums_in_several_threads_do_not_disturb_each_other():
+    X = RNG.lognormal(0, 2, (300, 20)) - 1
+    domain = Domain.from_bounds(None, 20)
+    silo = SiloStatistics(X, domain, [str(j) for j in range(20)])
+    lambdas = [np.full(20, lmbda) for lmbda in (-3.0, -0.7, 0.0, 0.4, 1.0, 2.5)]
+
+    def sums(lmbda):
+        plan = make_plan(domain, silo.count, lmbda)
+        return [part.copy() for part in silo.sums(np.arange(20), lmbda, plan, 16)]
+
+    alone = [sums(lmbda) for lmbda in lambdas]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            np.testing.assert_array_equal(list(pool.map(sums, lambdas)), alone)

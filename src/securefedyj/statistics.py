@@ -12,6 +12,7 @@ order the product adds.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -86,7 +87,6 @@ class SiloStatistics:
         )
         self._phi = wide.from_digits(self._phi_digits(), 31, 2)
         self._asked = self._arranged(np.empty(0, dtype=np.intp))
-        self._scratch = _Scratch()
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
@@ -121,7 +121,7 @@ class SiloStatistics:
             if group.number >= carried + _ROWS_BEFORE_CARRY:
                 carried = group.number
                 total.carry()
-            total.add(group, group.values(self._scratch))
+            total.add(group, group.values())
         # One conversion of all four, side by side: many small ones would cost more.
         digits = np.zeros((len(total.double), 4, len(feature)), dtype=np.int64)
         digits[: len(total.single), :2] = total.single
@@ -133,9 +133,10 @@ class SiloStatistics:
 
     def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
-        if not np.array_equal(feature, self._asked.feature):  # a search asks for the same again
-            self._asked = self._arranged(feature)
-        _, pair, row, sign, L_max = self._asked
+        asked = self._asked
+        if not np.array_equal(feature, asked.feature):  # a search asks for the same again
+            asked = self._asked = self._arranged(feature)
+        _, pair, row, sign, L_max = asked
         u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
         y_bits, d_bits, spare = (
             np.where(sign > 0, a[pair], b[pair])
@@ -209,9 +210,9 @@ class _Group(NamedTuple):
     digits: int  # of y and of d
     skip: int  # lowest ones that stay zero besides
 
-    def values(self, scratch: _Scratch) -> _Gram:
+    def values(self) -> _Gram:
         """The sums of y and d over each row."""
-        gram = self._gram(_RESIDUALS[self.kind], scratch)
+        gram = self._gram(_RESIDUALS[self.kind])
         if self.kind != _DECAYING:
             return gram
         rows, near = self._near()
@@ -220,10 +221,10 @@ class _Group(NamedTuple):
             count[rows] -= near._count_near()
         self._add_constants(gram, count)
         if len(rows):
-            gram.add(rows, near._gram(_near_values, scratch))
+            gram.add(rows, near._gram(_near_values))
         return gram
 
-    def _gram(self, residuals: Callable[..., tuple[Array, Array]], scratch: _Scratch) -> _Gram:
+    def _gram(self, residuals: Callable[..., tuple[Array, Array]]) -> _Gram:
         """Sums of the digits of y and d, and of their products by the digits of y."""
         n, pairs, columns = self.digits, len(self.pair), self.shelf.shape[1]
         sums, products = np.empty((2 * n, pairs)), np.empty((pairs, 2 * n, n))
@@ -232,7 +233,7 @@ class _Group(NamedTuple):
         u, ones = self.u[:, None], np.ones(columns)
         for block in _pieces(pairs, self._rows_at_once()):
             place = self.place[block]
-            arrays = scratch.arrays(_WORK + 2 * n, len(place), columns)
+            arrays = _SCRATCH.arrays(_WORK + 2 * n, len(place), columns)
             work, digits = arrays[:_WORK], arrays[_WORK:]
             np.take(self.shelf, place, axis=0, out=work[0], mode="clip")  # which saves a copy
             y, d = residuals(u[block], scale[block], *work)
@@ -425,17 +426,21 @@ _RESIDUALS = (_near_one, _general, _decaying)
 _WORK = 5  # arrays that these take
 
 
-class _Scratch:
+class _Scratch(threading.local):
     """Memory for blocks, kept from one to the next: new memory costs as much as the arithmetic."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0)
 
     def arrays(self, count: int, rows: int, columns: int) -> Array:
+        """So many arrays; what the last ones held is lost."""
         size = count * rows * columns
         if len(self._memory) < size:
             self._memory = np.empty(size)
         return self._memory[:size].reshape(count, rows, columns)
+
+
+_SCRATCH = _Scratch()
 
 
 def _digits(bits: Integers) -> Integers:

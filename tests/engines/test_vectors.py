@@ -116,19 +116,22 @@ class Reference:
         return shared
 
     def carry_out(self, turn, generate, propagate):
-        """Combine pairs, until the lowest stretch is all; propagate[i][0] is not used."""
+        """Combine pairs, until the lowest stretch is all."""
         while len(generate[0]) > 1:
             odd = len(generate[0]) // 2 * 2
-            started, passed = self.reshare(
+            higher = [p[1:odd:2] for p in propagate]
+            (products,) = self.reshare(
                 turn,
-                conjunction([p[1:odd:2] for p in propagate], [g[0:odd:2] for g in generate]),
-                conjunction([p[3:odd:2] for p in propagate], [p[2:odd:2] for p in propagate]),
+                conjunction(
+                    [p + p for p in higher],
+                    [g[0:odd:2] + p[0:odd:2] for g, p in zip(generate, propagate, strict=True)],
+                ),
             )
             generate = [
-                [a ^ b for a, b in zip(g[1:odd:2], s, strict=True)] + g[odd:]
-                for g, s in zip(generate, started, strict=True)
+                [a ^ b for a, b in zip(g[1:odd:2], z[: odd // 2], strict=True)] + g[odd:]
+                for g, z in zip(generate, products, strict=True)
             ]
-            propagate = [[0, *q, *p[odd:]] for p, q in zip(propagate, passed, strict=True)]
+            propagate = [z[odd // 2 :] + p[odd:] for p, z in zip(propagate, products, strict=True)]
             turn += 1
         return turn, [g[0] for g in generate]
 
@@ -205,16 +208,14 @@ def test_signs_are_those_of_the_second_implementation():
         """Where a carry comes out if one comes in, whatever A' is; added by member 2."""
         return planes_of([lambda v: nibble(b[v], j) == 15])[0]
 
-    # Round 3: generate of all nibbles, then propagate of all but the lowest.
-    terms = [[0] * (2 * count - 1)]
+    # Round 3: generate of all nibbles, then propagate of all.
+    terms = [[0] * (2 * count)]
     for share in (masked, mask):
         generate = [read(share, j, 16) for j in range(count)]
         with_carry = [read(share, j, 15) ^ (always(j) * (share is mask)) for j in range(count)]
-        terms.append(generate + [generate[j] ^ with_carry[j] for j in range(1, count)])
+        terms.append(generate + [generate[j] ^ with_carry[j] for j in range(count)])
     (carries,) = reference.reshare(3, terms)
-    turn, carry = reference.carry_out(
-        4, [z[:count] for z in carries], [[0, *z[count:]] for z in carries]
-    )
+    turn, carry = reference.carry_out(4, [z[:count] for z in carries], [z[count:] for z in carries])
     top = [mask[-1], masked[-1], planes_of([lambda v: b[v] >> (64 * LIMBS - 1)])[0]]
     shares = [t ^ c for t, c in zip(top, carry, strict=True)]
     for i in range(3):

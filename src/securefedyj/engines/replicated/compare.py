@@ -19,32 +19,19 @@ Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, 
 PlaneProduct: TypeAlias = Callable[[PackedBits, PackedBits], Coroutine[Any, Any, PackedBits]]
 
 
-async def carry_out(carries: PackedBits, count: int, product: PlaneProduct) -> PackedBits:
-    """Return the one plane of carries out of the highest stretch, in ceil(log2(count)) rounds.
+async def carry_out(carries: PackedBits, product: PlaneProduct) -> PackedBits:
+    """Return the one plane of carries out of the highest stretch, in ceil(log2(stretches)) rounds.
 
-    Only this one is wanted, so each level halves the number of stretches. The planes are those of
-    generate for all stretches, then those of propagate for all but the lowest.
+    Only this one is wanted, so each level halves the number of stretches. The axes are those of the
+    components, of generate and propagate, of the stretches, and of the packed values.
     """
-    while count > 1:
-        pairs, rest = divmod(count, 2)
-        end = count + 2 * pairs - 1
-        # Propagate of the higher stretch of each pair times generate of the lower one; and, but
-        # for the lowest pair, times propagate of the lower one.
-        higher = _joined(carries[:, count:end:2], carries[:, count + 2 : end : 2])
-        lower = _joined(carries[:, 0 : 2 * pairs : 2], carries[:, count + 1 : end : 2])
-        products = await product(higher, lower)
-        carries = _joined(
-            carries[:, 1 : 2 * pairs : 2] ^ products[:, :pairs],
-            carries[:, count - rest : count],
-            products[:, pairs:],
-            carries[:, end:],
-        )
-        count = pairs + rest
-    return carries
-
-
-def _joined(*planes: PackedBits) -> PackedBits:
-    return np.concatenate(planes, axis=1)
+    while (count := carries.shape[2]) > 1:
+        paired = count - count % 2
+        lower, higher = carries[:, :, 0:paired:2], carries[:, :, 1:paired:2]
+        combined = await product(higher[:, 1:], lower)  # propagate of the higher one times both
+        combined[:, 0] ^= higher[:, 0]
+        carries = np.concatenate([combined, carries[:, :, paired:]], axis=2)
+    return carries[:, 0, 0]
 
 
 async def all_bits(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:

@@ -13,7 +13,7 @@ from securefedyj.engines.additive import (
     unpack,
 )
 from securefedyj.engines.interface import Engine, Shared, SharedBits, checked
-from securefedyj.engines.replicated import compare, nibbles
+from securefedyj.engines.replicated import compare
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
 from securefedyj.engines.replicated.shares import (
     BITS,
@@ -55,12 +55,11 @@ class Replicated(Engine):
 
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
-        count = nibbles.PER_LIMB * a.limbs
         carries, highest = await self._role.nibbles(additive(a).components)
         carry = await compare.carry_out(
-            carries, count, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
+            carries, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
         )
-        return AdditiveBits(highest ^ carry[:, 0], self._role.held, size=a.size)
+        return AdditiveBits(highest ^ carry, self._role.held, size=a.size)
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""

@@ -60,17 +60,17 @@ def carries(table: PackedBits, b: Limbs, *, always: int) -> PackedBits:
     Returns
     -------
     planes
-        A share of generate for all nibbles, and of propagate for all but the lowest.
+        A share of generate for all nibbles, and one of propagate, as two arrays in one.
     """
     planes = bit_planes(wide.shift_left(b, 1))
     count, size = PER_LIMB * len(b), planes.shape[1]
     table = table.reshape(THRESHOLDS, count, size)
-    result: PackedBits = np.empty((2 * count - 1, size), dtype=np.uint8)
+    result: PackedBits = np.empty((2, count, size), dtype=np.uint8)
     for start in range(0, size, _CHUNK):
         chunk = slice(start, start + _CHUNK)
         with_carry, without = _read(table[:, :, chunk], planes[:, chunk], always)
-        result[:count, chunk] = without
-        result[count:, chunk] = (with_carry ^ without)[1:]
+        result[0, :, chunk] = without
+        np.bitwise_xor(with_carry, without, out=result[1, :, chunk])
     return result
 
 

@@ -87,7 +87,7 @@ class Role(Protocol):
     async def multiply(
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
-        """Multiply element by element."""
+        """Multiply element by element; x may have axes of length 1 where y is longer."""
 
     async def summands(
         self, x: Components[np.uint64]
@@ -206,7 +206,7 @@ class Member:
             b = x[self.held.index(2)]
             carries = nibbles.carries(table[held][:-1], b, always=always)
         else:
-            carries = np.zeros((2 * count - 1, row), dtype=np.uint8)
+            carries = np.zeros((2, count, row), dtype=np.uint8)
         del table
         return await self._reshare(BITS, Kind.CARRY, carries), highest
 
@@ -299,7 +299,7 @@ class Outsider:
     ) -> Components[D]:
         """Pass the round."""
         await exchange(kind, {}, {})
-        return x
+        return y
 
     async def summands(
         self, x: Components[np.uint64]
@@ -316,8 +316,8 @@ class Outsider:
         await exchange(Kind.SUMMAND, {}, {})
         await exchange(Kind.CARRY, {}, {})
         count, row = nibbles.PER_LIMB * x.shape[1], packed_size(x.shape[2])
-        carries = np.empty((0, 2 * count - 1, row), dtype=np.uint8)
-        return carries, carries[:, 0]
+        carries = np.empty((0, 2, count, row), dtype=np.uint8)
+        return carries, carries[:, 0, 0]
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
         """Add up the two parts that members 0 and 1 send."""
