@@ -200,12 +200,19 @@ class _Batch(NamedTuple):
             terms.append(self.silo.phi_sum(self.features[chosen], limbs))
         S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
         S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
-        # V = n S_yy - S_y^2 and m K = m (n S_yd - S_y S_d), in one round.
-        products = await self.engine.multiply(concatenate([S_y, S_y]), concatenate([S_y, mS_d]))
-        V, mK = nS_yy - products[: len(pairs)], nmS_yd - products[len(pairs) :]
-        # Delta = sign(S_phi V - m K): the derivative of the log-likelihood, times V > 0.
-        score = await self.engine.multiply(S_phi, V) - mK
-        shrink = await self.engine.negative(concatenate([score, -V[:size]]) if first else score)
+        # Delta = sign(D), where D is V > 0 times the derivative of the log-likelihood:
+        # D = S_phi V - m (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds.
+        if first:
+            at_root = S_y[:size]
+            products = await self.engine.multiply(
+                concatenate([S_phi, at_root]), concatenate([S_y, at_root])
+            )
+            product, V = products[: len(pairs)], nS_yy[:size] - products[len(pairs) :]
+        else:
+            product = await self.engine.multiply(S_phi, S_y)
+        sums = await self.engine.sum_of_products([(S_phi, nS_yy), (S_y, mS_d - product)])
+        score = sums - nmS_yd
+        shrink = await self.engine.negative(concatenate([score, -V]) if first else score)
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
         varies = np.ones(size, dtype=bool)

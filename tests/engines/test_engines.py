@@ -64,6 +64,47 @@ def test_sums_products_and_signs_are_exact(engine, consortium, limbs, size):
 
 @every_engine
 @every_consortium
+@pytest.mark.parametrize("limbs", [1, 5])
+@pytest.mark.parametrize("size", [0, 1, 65])
+def test_a_sum_of_products_is_exact(engine, consortium, limbs, size):
+    xs, ys = sample(size, limbs), sample(size, limbs, seed=1)[::-1]
+    first, second = split(xs, consortium, limbs), split(ys, consortium, limbs)
+
+    async def program(engine, name):
+        x = await engine.share(first.get(name), size=size, limbs=limbs)
+        y = await engine.share(second.get(name), size=size, limbs=limbs)
+        total = await engine.sum_of_products([(x, y), (y - x, x), (y, y)])
+        return wide.to_ints(await engine.open(total))
+
+    expected = [wrapped(x * y + (y - x) * x + y * y, limbs) for x, y in zip(xs, ys, strict=True)]
+    assert simulate(program, consortium, engine) == [expected] * len(consortium.parties)
+
+
+@every_engine
+def test_factors_of_different_shapes_are_refused(engine):
+    async def program(engine, name):
+        x = await engine.share(None, size=3, limbs=2)
+        narrow = await engine.share(None, size=3, limbs=1)
+        for pairs in ([(x, x[:2])], [(x, narrow)], [(x, x), (x[:1], x[:1])]):
+            with pytest.raises(ValueError, match="Cannot multiply <.*integers of"):
+                await engine.sum_of_products(pairs)
+
+    simulate(program, THREE, engine)
+
+
+def test_a_sum_of_products_sends_as_much_as_one_product():
+    def payload(count):
+        async def program(engine, name):
+            x = await engine.share(None, size=7, limbs=4)
+            await engine.sum_of_products([(x, x)] * count)
+
+        return rounds_and_payload(program, THREE)
+
+    assert payload(1) == payload(3)
+
+
+@every_engine
+@every_consortium
 @pytest.mark.parametrize("limbs", [1, 2, 4, 16])
 @pytest.mark.parametrize("size", [1, 65])
 def test_bits_are_those_of_the_twos_complement(engine, consortium, limbs, size):

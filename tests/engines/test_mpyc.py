@@ -83,7 +83,7 @@ async def everything(engine, own):
             engine.share(ys, size=12, limbs=limbs),
             engine.share(edges, size=12, limbs=limbs),
         )
-        product = await engine.multiply(x, y)
+        product = await engine.sum_of_products([(x, y), (x - y, y)])
         public = wide.from_ints(range(-6, 6), limbs)
         linear = (3 - ((x + y) * 5 << 3)) - (public * x + public) + np.int64(7)
         picked = concatenate([edge[::-1], product[np.array([5, 0])], linear[np.arange(12) > 8]])

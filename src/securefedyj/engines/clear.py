@@ -18,7 +18,7 @@ from securefedyj.engines.additive import (
     bit_planes,
     unpack,
 )
-from securefedyj.engines.interface import Engine, Shared, SharedBits, checked
+from securefedyj.engines.interface import Engine, Shared, SharedBits, checked, same_shape
 from securefedyj.limbs import Limbs
 from securefedyj.messages import Kind
 from securefedyj.rounds import exchange
@@ -42,9 +42,13 @@ class Clear(Engine):
             total = wide.add(total, wide.from_bytes(data, limbs))
         return _known(total)
 
-    async def multiply(self, a: Shared, b: Shared) -> Shared:
-        """Multiply. No round."""
-        return _known(wide.multiply(_value(a), _value(b)))
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        """Multiply and add. No round."""
+        same_shape(pairs)
+        a, b = (
+            np.stack([_value(x) for x in factors], axis=1) for factors in zip(*pairs, strict=True)
+        )
+        return _known(wide.sum_of_products(a, b))
 
     async def negative(self, a: Shared) -> SharedBits:
         """Look at the top bits. No round."""

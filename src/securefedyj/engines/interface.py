@@ -166,9 +166,13 @@ class Engine(ABC):
         The shape is public, and the same at all parties.
         """
 
-    @abstractmethod
     async def multiply(self, a: Shared, b: Shared) -> Shared:
         """Multiply value by value."""
+        return await self.sum_of_products([(a, b)])
+
+    @abstractmethod
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        """The sum of a * b over some pairs, value by value; it sends as much as one product."""
 
     @abstractmethod
     async def negative(self, a: Shared) -> SharedBits:
@@ -185,6 +189,15 @@ class Engine(ABC):
     @abstractmethod
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
         """Reveal the bits to every party."""
+
+
+def same_shape(pairs: Sequence[tuple[Shared, Shared]]) -> tuple[int, int]:
+    """Return the size and limbs of all factors; refuse factors that differ."""
+    size, limbs = pairs[0][0].size, pairs[0][0].limbs
+    for a, b in pairs:
+        if not (size, limbs) == (a.size, a.limbs) == (b.size, b.limbs):
+            raise ValueError(f"Cannot multiply {a!r} by {b!r}, and add up {size} integers.")
+    return size, limbs
 
 
 def checked(values: Limbs | None, *, size: int, limbs: int) -> Limbs:

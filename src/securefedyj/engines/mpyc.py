@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj import limbs as wide
-from securefedyj.engines.interface import Engine, Index, Public, Shared, SharedBits, checked
+from securefedyj.engines.interface import (
+    Engine,
+    Index,
+    Public,
+    Shared,
+    SharedBits,
+    checked,
+    same_shape,
+)
 from securefedyj.limbs import Limbs
 from securefedyj.rounds import Delegation, delegate
 
@@ -163,15 +171,20 @@ class Mpyc(Engine):
         dealt = await delegate(lambda: self._mpc.gather(self._mpc.input(secret)))
         return self._shared(sum(part.value for part in dealt), limbs)
 
-    async def multiply(self, a: Shared, b: Shared) -> Shared:
-        """Multiply value by value."""
-        if (a.size, a.limbs) != (b.size, b.limbs):
-            raise ValueError(f"Cannot multiply {a!r} by {b!r}.")
-        x, y = _shamir(a), _shamir(b)
-        if not a.size:
-            return a
-        factors = self._secure(x.residues, a.limbs), self._secure(y.residues, a.limbs)
-        return self._shared(await self._result(self._mpc.np_multiply, *factors), a.limbs)
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        """Multiply all pairs at once, and add up."""
+        size, limbs = same_shape(pairs)
+        if not size:
+            return pairs[0][0]
+        factors = (
+            self._secure(np.concatenate([_shamir(x).residues for x in side]), limbs)
+            for side in zip(*pairs, strict=True)
+        )
+        products = self._shared(await self._result(self._mpc.np_multiply, *factors), limbs)
+        total = products[:size]
+        for k in range(1, len(pairs)):
+            total += products[k * size : (k + 1) * size]
+        return total
 
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: one secure comparison for each value."""

@@ -12,7 +12,7 @@ from securefedyj.engines.additive import (
     additive_bits,
     unpack,
 )
-from securefedyj.engines.interface import Engine, Shared, SharedBits, checked
+from securefedyj.engines.interface import Engine, Shared, SharedBits, checked, same_shape
 from securefedyj.engines.replicated import compare
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
 from securefedyj.engines.replicated.shares import (
@@ -45,13 +45,16 @@ class Replicated(Engine):
         components = await self._role.share(checked(values, size=size, limbs=limbs))
         return Additive(components, self._role.held)
 
-    async def multiply(self, a: Shared, b: Shared) -> Shared:
-        """Multiply value by value."""
-        if (a.size, a.limbs) != (b.size, b.limbs):
-            raise ValueError(f"Cannot multiply {a!r} by {b!r}.")
-        x, y = additive(a).components, additive(b).components
-        product = await self._role.multiply(INTEGERS, Kind.PRODUCT, x, y)
-        return Additive(product, self._role.held)
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        """Multiply value by value, add up, and share the sum anew."""
+        size, limbs = same_shape(pairs)
+        x, y = (
+            np.stack([additive(factor).components for factor in side], axis=2)
+            for side in zip(*pairs, strict=True)
+        )
+        total = await self._role.multiply(INTEGERS, Kind.PRODUCT, x, y)
+        held = self._role.held
+        return Additive(total.reshape(len(held), limbs, size), held)
 
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""

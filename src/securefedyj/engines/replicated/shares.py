@@ -59,9 +59,10 @@ class Ring(Generic[D]):
 
 
 def _crossed_integers(x: Limbs, y: Limbs) -> Limbs:
+    """Of several products, side by side in the axis after that of the limbs, the sum."""
     own, other = y
-    factors = np.array([wide.add(own, other), own])
-    return wide.sum_of_products(x.swapaxes(0, 1), factors.swapaxes(0, 1))
+    factors = np.concatenate([wide.add(own, other), own], axis=1)
+    return wide.sum_of_products(np.concatenate(x, axis=1), factors)
 
 
 def _crossed_bits(x: PackedBits, y: PackedBits) -> PackedBits:
