@@ -86,7 +86,7 @@ def test_factors_of_different_shapes_are_refused(engine):
         x = await engine.share(None, size=3, limbs=2)
         narrow = await engine.share(None, size=3, limbs=1)
         for pairs in ([(x, x[:2])], [(x, narrow)], [(x, x), (x[:1], x[:1])]):
-            with pytest.raises(ValueError, match="Cannot multiply <.*integers of"):
+            with pytest.raises(ValueError, match="Cannot multiply"):
                 await engine.sum_of_products(pairs)
 
     simulate(program, THREE, engine)
