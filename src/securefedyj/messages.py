@@ -49,6 +49,11 @@ class Kind(IntFlag):
         return "+".join(str(kind.name) for kind in self) or "nothing"
 
 
+def header_size(sender: str, recipient: str) -> int:
+    """Bytes on the wire besides the payload."""
+    return _HEADER.size + len(sender.encode()) + len(recipient.encode())
+
+
 @dataclass(slots=True)
 class Message:
     """One message of one round from one party to another."""
@@ -64,8 +69,7 @@ class Message:
     @property
     def size(self) -> int:
         """Bytes on the wire."""
-        names = len(self.sender.encode()) + len(self.recipient.encode())
-        return _HEADER.size + names + len(self.payload)
+        return header_size(self.sender, self.recipient) + len(self.payload)
 
     def to_bytes(self) -> bytes:
         """Return the message as it stands on the wire."""

@@ -18,7 +18,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from securefedyj.errors import PartyStopped, ProtocolError
-from securefedyj.messages import SESSION_BYTES, VERSION, Kind, Message
+from securefedyj.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
 from securefedyj.rounds import Exchange, Incoming, exchange
 
 R = TypeVar("R")
@@ -70,6 +70,7 @@ class Party(Generic[R]):
         self.peers = tuple(peer for peer in parties if peer != name)
         self.rounds = 0
         self.bytes_sent = dict.fromkeys(self.peers, 0)
+        self._envelope = {peer: header_size(name, peer) for peer in self.peers}
         self.error: Exception | None = None
         self._program = program
         self._session = session
@@ -232,9 +233,8 @@ class Party(Generic[R]):
         return await self._program
 
     def _message(self, recipient: str, kind: Kind, payload: bytes) -> Message:
-        message = Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
-        self.bytes_sent[recipient] += message.size
-        return message
+        self.bytes_sent[recipient] += self._envelope[recipient] + len(payload)
+        return Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
 
 
 def _described(message: Message) -> str:
