@@ -118,8 +118,8 @@ class SiloStatistics:
         total = _Totals(len(feature), max((g.skip + g.digits for g in groups), default=1))
         carried = 0
         for group in groups:
-            if group.number >= carried + _ROWS_BEFORE_CARRY:
-                carried = group.number
+            if group.number // _ROWS_BEFORE_CARRY != carried:
+                carried = group.number // _ROWS_BEFORE_CARRY
                 total.carry()
             total.add(group, group.values())
         # One conversion of all four, side by side: many small ones would cost more.
@@ -136,31 +136,33 @@ class SiloStatistics:
         asked = self._asked
         if not np.array_equal(feature, asked.feature):  # a search asks for the same again
             asked = self._asked = self._arranged(feature)
-        _, pair, row, sign, L_max = asked
-        u = np.where(sign > 0, lmbda[pair], 2 - lmbda[pair])
-        y_bits, d_bits, spare = (
-            np.where(sign > 0, a[pair], b[pair])
-            for a, b in zip(plan.positive, plan.negative, strict=True)
-        )
-        kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
-        kind[decaying(L_max, u)] = _DECAYING
-        skipped = spare // _DIGIT
-        # A side without room has but zeros, which take a digit, too.
-        digits = np.maximum(_digits(np.maximum(y_bits, d_bits)) - skipped, 1)
-        keys = np.array([digits, skipped, kind, sign, self._shelf[row], self._number[row]])
-        for (count, skip, kind_, sign_, shelf, number), members in _grouped(keys):
-            yield _Group(
-                number,
-                sign_,
-                kind_,
-                pair[members],
-                self._shelves[shelf],
-                self._place[row[members]],
-                u[members],
-                plan.grid[pair[members]] - _DIGIT * skip,
-                count,
-                skip,
-            )
+        for sign, side, (pair, place, L_max, *fixed) in (
+            (+1, plan.positive, asked.positive),
+            (-1, plan.negative, asked.negative),
+        ):
+            if not len(pair):
+                continue
+            u = lmbda[pair] if sign > 0 else 2 - lmbda[pair]
+            y_bits, d_bits, spare = (part[pair] for part in side)
+            kind = np.where(near_one(L_max, u), _NEAR_ONE, _GENERAL)
+            kind[decaying(L_max, u)] = _DECAYING
+            skipped = spare // _DIGIT
+            # A side without room has but zeros, which take a digit, too.
+            digits = np.maximum(_digits(np.maximum(y_bits, d_bits)) - skipped, 1)
+            keys = np.array([digits, skipped, kind, *fixed])
+            for (count, skip, kind_, shelf, number), members in _grouped(keys):
+                yield _Group(
+                    number,
+                    sign,
+                    kind_,
+                    pair[members],
+                    self._shelves[shelf],
+                    place[members],
+                    u[members],
+                    plan.grid[pair[members]] - _DIGIT * skip,
+                    count,
+                    skip,
+                )
 
     def _arranged(self, feature: Index) -> _Arrangement:
         held = self._first[feature + 1] - self._first[feature]
@@ -168,9 +170,20 @@ class SiloStatistics:
         row = self._order[
             np.arange(len(pair)) + np.repeat(self._first[feature] - np.cumsum(held) + held, held)
         ]
-        sign, domain = self._sign[row], self._domain.take(feature[pair])
-        L_max = np.where(sign > 0, domain.L_positive, domain.L_negative)
-        return _Arrangement(feature.copy(), pair, row, sign, L_max)
+        sides = []
+        for sign, L_max in (+1, self._domain.L_positive), (-1, self._domain.L_negative):
+            these = self._sign[row] == sign
+            some, owner = row[these], pair[these]
+            sides.append(
+                _Rows(
+                    owner,
+                    self._place[some],
+                    L_max[feature[owner]],
+                    self._shelf[some],
+                    self._number[some],
+                )
+            )
+        return _Arrangement(feature.copy(), *sides)
 
 
 class TimedStatistics(SiloStatistics):
@@ -188,14 +201,22 @@ class TimedStatistics(SiloStatistics):
         return sums
 
 
-class _Arrangement(NamedTuple):
-    """The rows of each pair of a feature and some lambda."""
+class _Rows(NamedTuple):
+    """Rows of one sign, each with its pair of a feature and some lambda."""
 
-    feature: Index  # of each pair
-    pair: Index  # of each row, and so on
-    row: Index
-    sign: Integers
+    pair: Index
+    place: Index  # on the shelf
     L_max: Array
+    shelf: Index
+    number: Integers
+
+
+class _Arrangement(NamedTuple):
+    """The rows of each pair."""
+
+    feature: Index  # of the pairs
+    positive: _Rows
+    negative: _Rows
 
 
 class _Group(NamedTuple):

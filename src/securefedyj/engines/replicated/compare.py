@@ -30,7 +30,9 @@ async def carry_out(carries: PackedBits, product: PlaneProduct) -> PackedBits:
         lower, higher = carries[:, :, 0:paired:2], carries[:, :, 1:paired:2]
         combined = await product(higher[:, 1:], lower)  # propagate of the higher one times both
         combined[:, 0] ^= higher[:, 0]
-        carries = np.concatenate([combined, carries[:, :, paired:]], axis=2)
+        if paired < count:
+            combined = np.concatenate([combined, carries[:, :, paired:]], axis=2)
+        carries = combined
     return carries[:, 0, 0]
 
 
