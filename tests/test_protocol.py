@@ -34,7 +34,7 @@ from securefedyj.messages import Kind
 from securefedyj.plan import Domain, make_plan
 from securefedyj.protocol import TooFewValues, secure_fed_yj
 from securefedyj.runtime import inprocess
-from securefedyj.statistics import OutOfBounds, SiloStatistics
+from securefedyj.statistics import OutOfBounds, SiloStatistics, Sums
 from securefedyj.transcript import Moments, Step, Transcript
 
 FITTED = ("lambdas_", "mean_", "var_", "at_bound_", "n_samples_seen_")
@@ -532,6 +532,60 @@ def test_no_sum_is_sent_as_it_is(distinctive):
     second = {wide.to_bytes(wide.from_ints([value], 32))[8:16] for value in shared}
     assert second <= words["clear"]
     assert not second & words["replicated"]
+
+
+class Repeated(SiloStatistics):
+    """A silo where every row stands for many equal ones."""
+
+    def __init__(self, X, agreed, times):
+        super().__init__(X, agreed.domain, list(agreed.features))
+        self.count, self.times = self.count * times, times
+
+    def sums(self, feature, lmbda, plan, limbs):
+        return Sums(*(wide.scale(part, self.times) for part in super().sums(
+            feature, lmbda, plan, limbs)))  # fmt: skip
+
+    def phi_sum(self, features, limbs):
+        return wide.scale(super().phi_sum(features, limbs), self.times)
+
+
+@pytest.mark.parametrize("times", [2**16 + 1, 2**31 + 9, 2**40 - 1])
+def test_rows_without_number_give_the_signs_of_their_pattern(distinctive, times):
+    """n, n^2 and the sums take more and more digits, and one feature has fewer values."""
+    tables = [table.copy() for table in distinctive]
+    tables[0][3, 1] = np.nan
+    agreed = agreement(
+        2,
+        parties=THREE.parties,
+        committee=THREE.committee,
+        engine="replicated",
+        max_steps=12,
+        levels_per_exchange=3,
+    )
+
+    def signs(times):
+        async def program(engine, name):
+            silo = Repeated(tables[THREE.parties.index(name)], agreed, times)
+            return await secure_fed_yj(engine, silo, agreed)
+
+        transcript, *_ = simulate(program)
+        steps = [r for r in transcript.reveals if isinstance(r, Step)]
+        return [(r.features.tolist(), r.lmbda.tolist(), r.delta.tolist()) for r in steps]
+
+    assert signs(times) == signs(1)
+
+
+def test_features_on_different_grids_of_phi_do_not_disturb_each_other():
+    rng = np.random.default_rng(3)
+    scales = np.array([0.05, 1.0, 3e-4, 20.0])
+    tables = [rng.gamma(2.0, 0.1, (25, 4)) * scales for _ in range(3)]
+    bounds = [(-0.1, 0.1), (-1e6, 1e6), (0.0, 1e-3), (0.0, 500.0)]
+    assert len(set(Domain.from_bounds(bounds, 4).phi_grid().tolist())) > 2
+    together = SecureFedYJ(bounds=bounds, max_steps=25).fit(tables)
+    for j, pair in enumerate(bounds):
+        alone = SecureFedYJ(bounds=pair, max_steps=25).fit([table[:, [j]] for table in tables])
+        for name in ("lambdas_", "mean_", "var_"):
+            assert getattr(alone, name)[0] == getattr(together, name)[j]
 
 
 def test_two_runs_on_the_same_data_share_no_payload(distinctive):

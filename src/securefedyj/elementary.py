@@ -31,7 +31,7 @@ _ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
 _PHI3 = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
 
 # Q(t) = (sqrt(t) coth(sqrt(t)/2) - 2)/t = 1/6 - t/360 + ..., for t <= ln(2)^2/4: the polynomial
-# of degree 4 that is nearest, to 2^-54, found by `mpmath.chebyfit`.
+# of degree 4 that is nearest, to 2^-53, found by `mpmath.chebyfit`.
 _Q = (
     float.fromhex("0x1.63f285639f513p-25"),
     float.fromhex("-0x1.bbd5323fac0f0p-20"),
@@ -102,7 +102,7 @@ def exp(r: Array, square: Array, divisor: Array) -> None:
 
 
 def reduce_exponent(z: Array, power: Array, n: Array, product: Array) -> None:
-    """Write 2^n to power and leave r in z: e^z = 2^n e^r and |r| <= ln(2)/2, for |z| < 700."""
+    """Write 2^n to power and leave r in z: e^z = 2^n e^r and |r| <= ln(2)/2, for -710 < z < 709."""
     np.multiply(z, LOG2_E, out=power)
     power += _ROUND
     np.subtract(power, _ROUND, out=n)

@@ -124,11 +124,6 @@ def _ripple(
     apply(following, overflows, out=following)
 
 
-def multiply(a: Limbs, b: Limbs) -> Limbs:
-    """Return a * b."""
-    return sum_of_products(a[:, None], b[:, None])
-
-
 def sum_of_products(a: Limbs, b: Limbs) -> Limbs:
     """Return a_0 * b_0 + a_1 * b_1 + ... of vectors side by side, of shape (limbs, terms, n)."""
     _check_shapes(a, b)

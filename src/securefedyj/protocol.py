@@ -74,8 +74,7 @@ async def secure_fed_yj(
     size = features_at_once(agreement)
     for first in range(0, len(everything), size):
         features = everything[first : first + size]
-        domain = agreement.domain.take(features)
-        batch = _Batch(engine, silo, domain, features, n[features], domain.phi_grid())
+        batch = _Batch.of(features, engine, silo, agreement.domain, n)
         if not transcript.has_moments(features):
             lmbda = await batch.search(agreement, transcript, after_exchange)
             await batch.open_moments(lmbda, transcript)
@@ -121,7 +120,22 @@ class _Batch(NamedTuple):
     domain: Domain
     features: Index
     n: Integers
+    n_squared: Limbs
     phi_grid: Integers
+
+    @classmethod
+    def of(
+        cls,
+        features: Index,
+        engine: Engine,
+        silo: SiloStatistics | None,
+        domain: Domain,
+        n: Integers,
+    ) -> _Batch:
+        """The batch of some features; domain and n are those of all."""
+        domain, n = domain.take(features), n[features]
+        n_squared = wide.from_ints([count * count for count in n.tolist()], 2)
+        return cls(engine, silo, domain, features, n, n_squared, domain.phi_grid())
 
     async def search(
         self,
@@ -283,9 +297,10 @@ class _Batch(NamedTuple):
         if self.silo is None:
             return []
         y, d, yy, yd = self.silo.sums(self.features[chosen], lmbda, plan, limbs)
-        n, size = self.n[chosen], len(chosen)
+        size = len(chosen)
         factors = wide.zeros(limbs, 3 * size)
-        factors[0] = np.concatenate([n, n, n * n])
+        factors[0, : 2 * size] = np.concatenate([self.n[chosen]] * 2)
+        factors[:2, 2 * size :] = self.n_squared[:, chosen]
         scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), factors)
         nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
         return [y, nS_yy, *(_shifted(a, self.phi_grid[chosen]) for a in others)]
