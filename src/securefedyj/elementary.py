@@ -8,6 +8,7 @@ the result of every operation used here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import factorial
 
 import numpy as np
@@ -26,18 +27,18 @@ _ROUND = 1.5 * 2.0**52
 # atanh(s) = s (1 + s^2/3 + s^4/5 + ...), for |s| <= 3 - 2 sqrt(2).
 _ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
 
-# phi_3(r) = sum_j r^j/(j+3)!, for |r| <= ln(2)/2.
-# Eleven terms are right to 2^-53 in phi_1 and phi_2, which take r^2 and r of it.
-_PHI3 = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
+# phi_2(r) = sum_j r^j/(j+2)!, for |r| <= ln(2)/2: twelve terms are right to 2^-53.
+_PHI2 = tuple(1 / factorial(j + 2) for j in reversed(range(12)))
 
-# Q(t) = (sqrt(t) coth(sqrt(t)/2) - 2)/t = 1/6 - t/360 + ..., for t <= ln(2)^2/4: the polynomial
-# of degree 4 that is nearest, to 2^-53, found by `mpmath.chebyfit`.
-_Q = (
+# r coth(r/2) = 2 + t/6 - t^2/360 + ... of t = r^2 <= ln(2)^2/4. But for the 2, the polynomial of
+# degree 4 in t that is nearest to the rest divided by t, to 2^-53: found by `mpmath.chebyfit`.
+_R = (
     float.fromhex("0x1.63f285639f513p-25"),
     float.fromhex("-0x1.bbd5323fac0f0p-20"),
     float.fromhex("0x1.1566ab5c1bf72p-14"),
     float.fromhex("-0x1.6c16c16c0ac0cp-9"),
     float.fromhex("0x1.5555555555553p-3"),
+    2.0,
 )
 
 
@@ -57,11 +58,8 @@ def log1p(x: Array) -> Array:
 
 
 def _twice_atanh(s: Array) -> Array:
-    s2 = s * s
-    series = np.full_like(s, _ATANH[0])
-    for c in _ATANH[1:]:
-        series *= s2
-        series += c
+    series = np.empty_like(s)
+    _polynomial(_ATANH, s * s, series)
     return 2 * s * series
 
 
@@ -71,13 +69,7 @@ def _twice_atanh(s: Array) -> Array:
 
 def phi12(r: Array, phi1: Array, phi2: Array) -> None:
     """(e^r - 1)/r and (e^r - 1 - r)/r^2 for |r| <= ln(2)/2, right also at r = 0."""
-    np.multiply(r, _PHI3[0], out=phi2)
-    phi2 += _PHI3[1]
-    for c in _PHI3[2:]:
-        phi2 *= r
-        phi2 += c
-    phi2 *= r
-    phi2 += 0.5
+    _polynomial(_PHI2, r, phi2)
     np.multiply(phi2, r, out=phi1)
     phi1 += 1.0
 
@@ -85,20 +77,23 @@ def phi12(r: Array, phi1: Array, phi2: Array) -> None:
 def exp(r: Array, square: Array, divisor: Array) -> None:
     """Replace r by e^r, for |r| <= ln(2)/2; the other two are scratch.
 
-    e^r = 1 + 2 r / (R - r) with R = r coth(r/2) = 2 + r^2 Q(r^2).
+    e^r = 1 + 2 r / (R - r) with R = r coth(r/2).
     """
     np.multiply(r, r, out=square)
-    np.multiply(square, _Q[0], out=divisor)
-    divisor += _Q[1]
-    for c in _Q[2:]:
-        divisor *= square
-        divisor += c
-    divisor *= square
-    divisor += 2.0
+    _polynomial(_R, square, divisor)
     divisor -= r
     r /= divisor
     r *= 2.0
     r += 1.0
+
+
+def _polynomial(coefficients: Sequence[float], x: Array, out: Array) -> None:
+    """Horner's scheme, the highest coefficient first."""
+    np.multiply(x, coefficients[0], out=out)
+    out += coefficients[1]
+    for c in coefficients[2:]:
+        out *= x
+        out += c
 
 
 def reduce_exponent(z: Array, power: Array, n: Array, product: Array) -> None:
