@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import oracle
@@ -600,6 +601,26 @@ def test_two_runs_on_the_same_data_share_no_payload(distinctive):
     assert len(seen[0]) > 100
     assert min(map(len, seen[0])) >= 15
     assert not seen[0] & seen[1]
+
+
+def test_the_example_of_the_document_is_what_a_run_sends():
+    rng = np.random.default_rng(198)
+    tables = [rng.lognormal(0.3, 0.7, (100, 1)) for _ in range(3)]
+    agreed = agreement(1, engine="replicated", parties=("a", "b", "c"), committee=("a", "b", "c"))
+    parties, recorder = assemble([agreed] * 3, tables), Recorder()
+    transcript, *_ = inprocess.run(parties, recorder)
+    page = (Path(__file__).parents[1] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    example = page[page.index("**Example.** Three silos") : page.index("## 10.")]
+    assert f"optimum {transcript.result.lmbda[0]:.3f}." in example
+    (rounds,) = re.findall(r"^    rounds .* = (\d+)$", example, re.MULTILINE)
+    assert int(rounds) == parties[0].rounds
+    listed = dict(re.findall(r"^    ([A-Z]+) .* = (\d+)$", example, re.MULTILINE))
+    assert len(listed) == 5
+    for name, total in listed.items():
+        sent = [m for m in recorder.messages if m.sender == "a" and m.kind == Kind[name]]
+        assert sum(len(m.payload) for m in sent) == int(total), name
+    (whole,) = re.findall(r"`a` sends (\d+) bytes", example.replace("\n", " "))
+    assert int(whole) == sum(parties[0].bytes_sent.values())
 
 
 def test_nothing_but_counts_signs_and_moments_is_opened(distinctive, monkeypatch):

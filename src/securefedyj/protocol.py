@@ -208,25 +208,8 @@ class _Batch(NamedTuple):
         does not is over.
         """
         nodes, size = tree.points.shape
-        pairs = np.concatenate([chosen] * nodes)
-        terms = self._terms(pairs, tree.points.ravel(), plan, limbs)
-        if self.silo is not None:
-            terms.append(self.silo.phi_sum(self.features[chosen], limbs))
-        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
-        S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
-        # Delta = sign(D), where D is V > 0 times the derivative of the log-likelihood:
-        # D = S_phi V - m (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds.
-        if first:
-            at_root = S_y[:size]
-            products = await self.engine.multiply(
-                concatenate([S_phi, at_root]), concatenate([S_y, at_root])
-            )
-            product, V = products[: len(pairs)], nS_yy[:size] - products[len(pairs) :]
-        else:
-            product = await self.engine.multiply(S_phi, S_y)
-        sums = await self.engine.sum_of_products([(S_phi, nS_yy), (S_y, mS_d - product)])
-        score = sums - nmS_yd
-        shrink = await self.engine.negative(concatenate([score, -V]) if first else score)
+        score, V = await self._score(chosen, tree, plan, limbs, first)
+        shrink = await self.engine.negative(score if V is None else concatenate([score, -V]))
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
         varies = np.ones(size, dtype=bool)
@@ -243,6 +226,33 @@ class _Batch(NamedTuple):
             path[level, now] = 1 - 2 * opened.astype(np.int8)
             node = tree.child(node, path[level])
         return path, varies
+
+    async def _score(
+        self, chosen: Index, tree: Speculation, plan: Plan, limbs: int, first: bool
+    ) -> tuple[Shared, Shared | None]:
+        """D at all points, where Delta = sign(D); in the first exchange also V at the root.
+
+        D is V > 0 times the derivative of the log-likelihood, on an integer grid:
+        D = S_phi V - m (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds.
+        """
+        nodes, size = tree.points.shape
+        pairs = np.concatenate([chosen] * nodes)
+        terms = self._terms(pairs, tree.points.ravel(), plan, limbs)
+        if self.silo is not None:
+            terms.append(self.silo.phi_sum(self.features[chosen], limbs))
+        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
+        S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
+        V = None
+        if first:
+            root = S_y[:size]
+            products = await self.engine.multiply(
+                concatenate([S_phi, root]), concatenate([S_y, root])
+            )
+            product, V = products[: len(pairs)], nS_yy[:size] - products[len(pairs) :]
+        else:
+            product = await self.engine.multiply(S_phi, S_y)
+        sums = await self.engine.sum_of_products([(S_phi, nS_yy), (S_y, mS_d - product)])
+        return sums - nmS_yd, V
 
     async def open_moments(self, lmbda: Array, transcript: Transcript) -> None:
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""

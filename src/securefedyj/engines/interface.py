@@ -172,7 +172,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
-        """The sum of a * b over some pairs, value by value; it may cost less than each product."""
+        """The sum of a * b over some pairs, value by value; it may cost less than the products."""
 
     @abstractmethod
     async def negative(self, a: Shared) -> SharedBits:
