@@ -193,12 +193,13 @@ class Spoiler:
 
     def __init__(self, target: int, chance: random.Random, most: int) -> None:
         self.target, self.chance, self.most, self.done = target, chance, most, Counter[str]()
-        self.ports = {name: local.free_port() for name in TABLES}
+        self.ports: dict[str, int] = {}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        for port in self.ports.values():
-            start = asyncio.start_server(self._serve, "127.0.0.1", port)
-            asyncio.run_coroutine_threadsafe(start, self._loop).result(10)
+        for name in TABLES:
+            start = asyncio.start_server(self._serve, "127.0.0.1", 0)
+            server = asyncio.run_coroutine_threadsafe(start, self._loop).result(10)
+            self.ports[name] = server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
