@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.runtime import mpyc
+from securefedyj.engines.mpyc import runtime as mpyc
 
 Floats = NDArray[np.float64]
 

@@ -32,12 +32,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.line import HUB, Lines, NotPermitted, check_permitted
-from securefedyj.consortium import Consortium, Feature
-from securefedyj.identity import Identity
-from securefedyj.runtime import local, network
-from securefedyj.statistics import TimedStatistics
-from securefedyj.tables import read_table
-from securefedyj.transcript import Transcript
+from securefedyj.network import local
+from securefedyj.network import participant as network
+from securefedyj.network.consortium import Consortium, Feature
+from securefedyj.network.identity import Identity
+from securefedyj.numerics.sums import TimedStatistics
+from securefedyj.protocol.transcript import Transcript
+from securefedyj.tables.files import read_table
 
 if TYPE_CHECKING:
     from securefedyj import SecureFedYJ

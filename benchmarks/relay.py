@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from securefedyj.consortium import Consortium, Feature, Hub, Member
-from securefedyj.identity import Identity, fingerprint, keygen
-from securefedyj.runtime import hub as hub_module
-from securefedyj.runtime import local, tls
-from securefedyj.runtime.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network import hub as hub_module
+from securefedyj.network import local, tls
+from securefedyj.network.consortium import Consortium, Feature, Hub, Member
+from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.identity import Identity, fingerprint, keygen
 
 
 class Case(NamedTuple):

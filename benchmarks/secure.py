@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks.literal_paper import fit_literal
 from securefedyj import SecureFedYJ
-from securefedyj.plan import Domain, make_plan
-from securefedyj.statistics import SiloStatistics
-from securefedyj.yeojohnson import derivative, transform
+from securefedyj.numerics.encoding import Domain, make_plan
+from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.yeojohnson import derivative, transform
 
 FEATURES = 100
 LITERAL_FEATURES = 2

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from securefedyj import SecureFedYJ
-from securefedyj.consortium import Consortium, Feature
-from securefedyj.runtime import local
-from securefedyj.transcript import Transcript
+from securefedyj.network import local
+from securefedyj.network.consortium import Consortium, Feature
+from securefedyj.protocol.transcript import Transcript
 
 BOUNDS = (0.0, 1000.0)
 ROWS = np.random.default_rng(5).lognormal(size=(60, 2))

@@ -2,7 +2,7 @@
 
 import sys
 
-from securefedyj.cli import main
+from securefedyj.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(["paper", *sys.argv[1:]]))

@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 from experiments import style
 from experiments.datasets import features_108
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
-from securefedyj import ExpYJ, limbs
-from securefedyj.plan import PHI_PRECISION, PRECISION, Domain, Plan, SidePlan, make_plan
-from securefedyj.search import Bracket, at_bound, exp_update, finished
-from securefedyj.statistics import SiloStatistics
-from securefedyj.yeojohnson import derivative, phi, transform
+from securefedyj import ExpYJ
+from securefedyj.numerics import wide as limbs
+from securefedyj.numerics.encoding import (
+    PHI_PRECISION,
+    PRECISION,
+    Domain,
+    Plan,
+    SidePlan,
+    make_plan,
+)
+from securefedyj.numerics.search import Bracket, at_bound, exp_update, finished
+from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.yeojohnson import derivative, phi, transform
 
 Array = NDArray[np.float64]
 

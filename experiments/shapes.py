@@ -7,8 +7,9 @@ from scipy import stats
 
 from experiments import style
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
-from securefedyj import ExpYJ, plots
-from securefedyj.yeojohnson import transform
+from securefedyj import ExpYJ
+from securefedyj.demo import plots
+from securefedyj.numerics.yeojohnson import transform
 
 TITLE = "The transformation and what it does to skewed data"
 SOURCE = "Figure 1"

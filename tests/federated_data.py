@@ -9,19 +9,19 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from datasets import NAMES, Feature, features
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from securefedyj import limbs as wide
-from securefedyj.agreement import Agreement
-from securefedyj.messages import Message
-from securefedyj.party import Party
-from securefedyj.plan import Domain, Plan, make_plan
-from securefedyj.runtime import inprocess
-from securefedyj.simulation import committee_of, run_party
-from securefedyj.statistics import SiloStatistics
-from securefedyj.transcript import Reveal, Transcript
+from securefedyj.numerics import wide
+from securefedyj.numerics.encoding import Domain, Plan, make_plan
+from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.party import inprocess
+from securefedyj.party.machine import Party
+from securefedyj.party.messages import Message
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.simulation import committee_of, run_party
+from securefedyj.protocol.transcript import Reveal, Transcript
+from tests.datasets import NAMES, Feature, features
 
 Array = NDArray[np.float64]
 Tables = Sequence[Array | None]

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import mpmath
 import numpy as np
-import oracle
 from sklearn import datasets
+
+from tests import oracle
 
 FIXTURE = Path(__file__).parent / "data" / "oracle_108.json"
 WORKERS = 2

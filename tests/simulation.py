@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from securefedyj import limbs as wide
 from securefedyj.engines import Engine, replicated
 from securefedyj.engines.clear import Clear
-from securefedyj.messages import Kind, Message
-from securefedyj.party import Party
-from securefedyj.runtime.inprocess import run
+from securefedyj.numerics import wide
+from securefedyj.party.inprocess import run
+from securefedyj.party.machine import Party
+from securefedyj.party.messages import Kind, Message
 
 Program = Callable[[Engine, str], Awaitable[Any]]
 

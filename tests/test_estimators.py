@@ -10,11 +10,9 @@ from typing import Any
 
 import joblib
 import numpy as np
-import oracle
 import pandas as pd
 import polars as pl
 import pytest
-from datasets import NAMES, WRONG_IN_SCIKIT_LEARN, features, table
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
@@ -26,8 +24,10 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from securefedyj import ExpYJ, estimators
-from securefedyj.search import Limits, recover_path
-from securefedyj.solvers import LAMBDA_LIMIT
+from securefedyj.numerics.search import Limits, recover_path
+from securefedyj.numerics.solvers import LAMBDA_LIMIT
+from tests import oracle
+from tests.datasets import NAMES, WRONG_IN_SCIKIT_LEARN, features, table
 
 Array = NDArray[np.float64]
 

@@ -7,17 +7,17 @@ import pickle
 import warnings
 
 import numpy as np
-import oracle
 import pandas as pd
 import polars as pl
 import pytest
-from datasets import table
 from mpmath import mp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ, SecureFedYJ, estimators
+from tests import oracle
+from tests.datasets import table
 
 COLUMNS = ["alcohol", "malic acid", "ash", "alcalinity"]
 

@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from securefedyj import likelihood, yeojohnson
-from securefedyj.agreement import ENGINES, MOST_LEVELS, Agreement
-from securefedyj.plan import Domain
-from securefedyj.pooled import fit_pooled
-from securefedyj.simulation import committee_of, simulate
-from securefedyj.transcript import Result
-from securefedyj.yeojohnson import Array, Standardization
+from securefedyj.numerics import likelihood, yeojohnson
+from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.numerics.yeojohnson import Array, Standardization
+from securefedyj.protocol.agreement import ENGINES, MOST_LEVELS, Agreement
+from securefedyj.protocol.simulation import committee_of, simulate
+from securefedyj.protocol.transcript import Result
 
 # Columns are transformed in blocks of so many numbers, which stay in the cache.
 _BLOCK = 1 << 14

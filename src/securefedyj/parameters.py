@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from securefedyj.agreement import Agreement
 from securefedyj.files import write_atomically
-from securefedyj.transcript import Result, Transcript
-from securefedyj.yeojohnson import Standardization
+from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.transcript import Result, Transcript
 
 if TYPE_CHECKING:
     from securefedyj.estimators import SecureFedYJ

@@ -9,15 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulation import CONSORTIA, ENGINES, FIVE, THREE, Recorder, assemble, simulate, split, wrapped
 
-from securefedyj import limbs as wide
 from securefedyj.engines import concatenate
 from securefedyj.engines.additive import bit_planes, unpack
 from securefedyj.engines.replicated import nibbles
-from securefedyj.messages import Kind
-from securefedyj.rounds import together
-from securefedyj.runtime.inprocess import run
+from securefedyj.numerics import wide
+from securefedyj.party.inprocess import run
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import together
+from tests.simulation import (
+    CONSORTIA,
+    ENGINES,
+    FIVE,
+    THREE,
+    Recorder,
+    assemble,
+    simulate,
+    split,
+    wrapped,
+)
 
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 every_consortium = pytest.mark.parametrize("consortium", CONSORTIA.values(), ids=CONSORTIA)

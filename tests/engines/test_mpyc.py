@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from datasets import table
-from federated_data import shuffled
-from simulation import FIVE, THREE, simulate
 
 from securefedyj import SecureFedYJ
-from securefedyj import limbs as wide
 from securefedyj.engines import concatenate
-from securefedyj.engines.mpyc import Mpyc, drive
-from securefedyj.messages import Kind
-from securefedyj.rounds import delegate, exchange, together
-from securefedyj.runtime import mpyc
+from securefedyj.engines.mpyc import runtime as mpyc
+from securefedyj.engines.mpyc.engine import Mpyc, drive
+from securefedyj.numerics import wide
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import delegate, exchange, together
+from tests.datasets import table
+from tests.federated_data import shuffled
+from tests.simulation import FIVE, THREE, simulate
 
 # Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
 pytestmark = pytest.mark.skipif(
@@ -291,7 +291,7 @@ def test_an_error_inside_mpyc_is_reported():
 
 def test_a_script_that_calls_us_needs_no_guard(tmp_path):
     script = tmp_path / "script.py"
-    folders = [str(folder) for folder in Path(__file__).parents[:2]]
+    folders = [str(folder) for folder in Path(__file__).parents[:3]]
     script.write_text(
         f"import sys; sys.path[:0] = {folders}\n"
         "print('once')\n"
@@ -305,8 +305,8 @@ def test_a_script_that_calls_us_needs_no_guard(tmp_path):
 def test_without_the_library_the_package_imports_and_the_error_names_the_command():
     script = (
         "import sys; sys.modules['mpyc'] = None\n"
-        "import securefedyj, securefedyj.engines.mpyc\n"
-        "from securefedyj.runtime import mpyc\n"
+        "import securefedyj, securefedyj.engines.mpyc.engine\n"
+        "from securefedyj.engines.mpyc import runtime as mpyc\n"
         "mpyc.run(print, dict.fromkeys('abc', ()))\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -23,15 +23,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from simulation import FIVE, THREE, Recorder, simulate
 
-from securefedyj import limbs as wide
 from securefedyj.engines.additive import bit_planes
 from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.engines.replicated.shares import Member, Outsider
-from securefedyj.messages import Kind
-from securefedyj.rounds import exchange, together
+from securefedyj.numerics import wide
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import exchange, together
+from tests.simulation import FIVE, THREE, Recorder, simulate
 
 THRESHOLD = chi2.isf(1e-12, df=255)
 LIMBS, SIZE = 4, 500

@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj import limbs as wide
-from securefedyj.agreement import Agreement
-from securefedyj.plan import Domain, make_plan
-from securefedyj.simulation import simulate
-from securefedyj.statistics import SiloStatistics
-from securefedyj.transcript import Step
+from securefedyj.numerics import wide
+from securefedyj.numerics.encoding import Domain, make_plan
+from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.simulation import simulate
+from securefedyj.protocol.transcript import Step
 
 FILE = Path(__file__).with_name("fit.json")
 NONE = np.nan

@@ -8,13 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from securefedyj import limbs as wide
 from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.engines.replicated.shares import Member, Outsider
-from securefedyj.messages import Kind, Message
-from securefedyj.party import Party
-from securefedyj.runtime.inprocess import run
+from securefedyj.numerics import wide
+from securefedyj.party.inprocess import run
+from securefedyj.party.machine import Party
+from securefedyj.party.messages import Kind, Message
 
 FILE = Path(__file__).with_name("replicated.json")
 COMMITTEE = ("member0", "member1", "member2")

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj import limbs as wide
 from securefedyj.engines.interface import Index, Public, Shared, SharedBits
-from securefedyj.limbs import Limbs
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
 
 PackedBits: TypeAlias = NDArray[np.uint8]
 """Bits with eight neighbours of the last axis in a byte, the first in the lowest bit.

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj import limbs as wide
 from securefedyj.engines.additive import (
     Additive,
     AdditiveBits,
@@ -19,9 +18,10 @@ from securefedyj.engines.additive import (
     unpack,
 )
 from securefedyj.engines.interface import Engine, Shared, SharedBits, checked, same_shape
-from securefedyj.limbs import Limbs
-from securefedyj.messages import Kind
-from securefedyj.rounds import exchange
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import exchange
 
 
 class Clear(Engine):

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.limbs import Limbs
+from securefedyj.numerics.wide import Limbs
 
 Public: TypeAlias = int | Limbs
 """One public integer for all values, or a vector of them of the same shape."""

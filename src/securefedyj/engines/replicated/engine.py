@@ -23,9 +23,9 @@ from securefedyj.engines.replicated.shares import (
     Outsider,
     Role,
 )
-from securefedyj.limbs import Limbs
-from securefedyj.messages import Kind
-from securefedyj.rounds import exchange
+from securefedyj.numerics.wide import Limbs
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import exchange
 
 
 class Replicated(Engine):

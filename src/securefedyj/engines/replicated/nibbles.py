@@ -11,9 +11,9 @@ are those of the doubled integers.
 
 import numpy as np
 
-from securefedyj import limbs as wide
 from securefedyj.engines.additive import PackedBits, bit_planes, pack
-from securefedyj.limbs import Limbs
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
 
 PER_LIMB = 16
 THRESHOLDS = 15  # u = 1, ..., 15: that A' >= 0 is always so, and A' >= 16 never

@@ -21,13 +21,13 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj import limbs as wide
 from securefedyj.engines.additive import Held, PackedBits, bit_planes, packed_size
 from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
-from securefedyj.limbs import Limbs
-from securefedyj.messages import Kind
-from securefedyj.rounds import exchange
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import exchange
 
 D = TypeVar("D", np.uint64, np.uint8)
 Components: TypeAlias = NDArray[D]

@@ -1,0 +1,1 @@
+"""What `securefedyj demo` and `securefedyj example` show."""

@@ -1,0 +1,1 @@
+"""Engine `mpyc`: Shamir sharing among all parties, on the MPyC library."""

@@ -1,0 +1,1 @@
+"""Parties on machines of their own: agreed file, keys, hub, sessions."""

@@ -1,0 +1,415 @@
+"""The agreed file, `consortium.toml`: public, and the same at every party.
+
+format = 1
+name = "sepsis-2026"
+committee = ["north", "south", "coordinator"]
+max_steps = 40
+levels_per_exchange = 4
+minimum_values = 30
+
+[hub]
+address = "hub.example.org:7443"
+certificate = "-----BEGIN CERTIFICATE-----..."
+
+[[party]]
+name = "north"
+role = "silo"                      # or "member": computes, and has no data
+fingerprint = "sha256:..."
+certificate = "-----BEGIN CERTIFICATE-----..."
+
+[[feature]]
+name = "lactate"
+lower = 0.0
+upper = 40.0
+unit = "mmol/L"                    # optional, as is note
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from securefedyj.network.identity import check_name, fingerprint, validity
+from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
+from securefedyj.protocol.agreement import Agreement
+
+FORMAT = 1
+ROLES = ("silo", "member")
+MAX_STEPS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES = 40, 4, 30
+_MOST_STEPS, _MOST_LEVELS = 200, 8
+
+
+class ConsortiumError(ValueError):
+    """An agreed file that parties cannot use; the sentence says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A party of the consortium, and the certificate that it is known by."""
+
+    name: str
+    role: str
+    fingerprint: str
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column that all silos have, with the bounds of its values."""
+
+    name: str
+    lower: float
+    upper: float
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Where the hub listens, and its certificate."""
+
+    address: str
+    certificate: str
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+
+@dataclass(frozen=True)
+class Consortium:
+    """Everything public that the parties have agreed on."""
+
+    name: str
+    hub: Hub
+    parties: tuple[Member, ...]
+    committee: tuple[str, ...]
+    features: tuple[Feature, ...]
+    max_steps: int = MAX_STEPS
+    levels_per_exchange: int = LEVELS_PER_EXCHANGE
+    minimum_values: int = MINIMUM_VALUES
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def read(cls, path: Path | str) -> Consortium:
+        """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
+        try:
+            with open(path, "rb") as file:
+                return _from_toml(tomllib.load(file))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConsortiumError(f"{path} is no TOML file: {error}.") from None
+        except ConsortiumError as error:
+            raise ConsortiumError(f"{path}: {error}") from None
+
+    def write(self, path: Path | str) -> None:
+        """Write the file; an existing one is not overwritten."""
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(self.to_toml())
+
+    def to_toml(self) -> str:
+        blocks = [
+            _table(
+                "",
+                {"format": FORMAT, "name": self.name, "committee": list(self.committee)}
+                | {key: getattr(self, key) for key in _NUMBERS},
+            ),
+            _table("[hub]", vars(self.hub)),
+            *(_table("[[party]]", vars(party)) for party in self.parties),
+            *(_table("[[feature]]", vars(feature)) for feature in self.features),
+        ]
+        return "\n".join(blocks)
+
+    def party(self, name: str) -> Member:
+        """The party of that name."""
+        for party in self.parties:
+            if party.name == name:
+                return party
+        raise ConsortiumError(
+            f"{name!r} is no party of {self.name!r}; the parties are "
+            f"{', '.join(party.name for party in self.parties)}."
+        )
+
+    def party_with(self, certificate: str) -> Member:
+        """The party that is known by a certificate in PEM form."""
+        own = fingerprint(certificate)
+        for party in self.parties:
+            if party.fingerprint == own:
+                return party
+        raise ConsortiumError(
+            f"No party of {self.name!r} has this certificate ({own}): was the key made anew "
+            "after the file was agreed upon?"
+        )
+
+    def check_clock(self, moment: float) -> None:
+        """Refuse a time, in seconds since 1970, at which TLS would refuse a certificate."""
+        now = datetime.datetime.fromtimestamp(moment, datetime.UTC)
+        owners = {"the hub": self.hub.certificate}
+        for owner, pem in (
+            owners | {party.name: party.certificate for party in self.parties}
+        ).items():
+            begin, end = validity(pem)
+            if not begin <= now <= end:
+                raise ConsortiumError(
+                    f"The clock of this machine says {now:%Y-%m-%d %H:%M} UTC, and the certificate "
+                    f"of {owner} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}. Set "
+                    "the clock; if it is right, agree on a file with a new certificate."
+                )
+
+    def canonical(self) -> bytes:
+        """All that matters to the result and to its secrecy, in one form.
+
+        Not in it: the hub, which is trusted with nothing and may move, and the notes.
+        """
+        content = {
+            "format": FORMAT,
+            "name": self.name,
+            "agreement": self.agreement().to_json(),
+            "parties": [[p.name, p.role, p.fingerprint] for p in self.parties],
+            "units": [feature.unit for feature in self.features],
+        }
+        return json.dumps(content, sort_keys=True).encode()
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical form, in hexadecimal digits."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+    def agreement(self) -> Agreement:
+        """The parameters of the protocol."""
+        bounds = [(feature.lower, feature.upper) for feature in self.features]
+        return Agreement(
+            features=tuple(feature.name for feature in self.features),
+            domain=Domain.from_bounds(bounds, len(bounds)),
+            parties=tuple(party.name for party in self.parties),
+            committee=self.committee,
+            engine="replicated",
+            max_steps=self.max_steps,
+            levels_per_exchange=self.levels_per_exchange,
+            minimum_values=self.minimum_values,
+        )
+
+
+_NUMBERS = {
+    "max_steps": (MAX_STEPS, 1, _MOST_STEPS),
+    "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, _MOST_LEVELS),
+    "minimum_values": (MINIMUM_VALUES, 0, 2**31),
+}
+
+
+# Reading: types and keys.
+
+
+def _from_toml(data: dict[str, Any]) -> Consortium:
+    if data.get("format") != FORMAT:
+        raise ConsortiumError(
+            f"the format is {data.get('format')!r}, and this release reads format {FORMAT}; "
+            "install the release that wrote the file."
+        )
+    keys = {"format", "name", "hub", "party", "committee", "feature", *_NUMBERS}
+    _refuse_unknown("the file", data, keys)
+    hub = _get(data, "hub", dict, "the file")
+    _refuse_unknown("[hub]", hub, {"address", "certificate"})
+    parties = _get(data, "party", list, "the file")
+    features = _get(data, "feature", list, "the file")
+    return Consortium(
+        name=_get(data, "name", str, "the file"),
+        hub=Hub(*(_get(hub, key, str, "[hub]") for key in ("address", "certificate"))),
+        parties=tuple(_read_party(entry, number) for number, entry in enumerate(parties, 1)),
+        committee=tuple(_get(data, "committee", list, "the file")),
+        features=tuple(_read_feature(entry, number) for number, entry in enumerate(features, 1)),
+        **{key: data.get(key, default) for key, (default, _, _) in _NUMBERS.items()},
+    )
+
+
+def _read_party(entry: dict[str, Any], number: int) -> Member:
+    where = f"[[party]] number {number}"
+    keys = ("name", "role", "fingerprint", "certificate")
+    _refuse_unknown(where, entry, set(keys))
+    return Member(*(_get(entry, key, str, where) for key in keys))
+
+
+def _read_feature(entry: dict[str, Any], number: int) -> Feature:
+    where = f"[[feature]] number {number}"
+    _refuse_unknown(where, entry, {"name", "lower", "upper", "unit", "note"})
+    return Feature(
+        _get(entry, "name", str, where),
+        float(_get(entry, "lower", (int, float), where)),
+        float(_get(entry, "upper", (int, float), where)),
+        _get({"unit": "", **entry}, "unit", str, where),
+        _get({"note": "", **entry}, "note", str, where),
+    )
+
+
+def _get(data: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    if key not in data:
+        raise ConsortiumError(f"{where} has no {key!r}; add it.")
+    value = data[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        wanted = _WORDS[kinds[0]]
+        raise ConsortiumError(f"{key!r} of {where} must be {wanted}, not {value!r}.")
+    return value
+
+
+_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a number"}
+
+
+def _refuse_unknown(where: str, data: Any, known: set[str]) -> None:
+    if not isinstance(data, dict):
+        raise ConsortiumError(f"{where} must be a table, not {data!r}.")
+    unknown = sorted(set(data) - known)
+    if unknown:
+        raise ConsortiumError(
+            f"{where} has an unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}."
+        )
+
+
+# Checking: what parties may agree on.
+
+
+def _check(consortium: Consortium) -> None:
+    _check_text("the name of the consortium", consortium.name)
+    _check_hub(consortium.hub)
+    _check_parties(consortium.parties, consortium.hub)
+    _check_committee(consortium)
+    _check_features(consortium.features)
+    for key, (_, least, most) in _NUMBERS.items():
+        value = getattr(consortium, key)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ConsortiumError(f"{key} must be a whole number from {least} to {most}.")
+
+
+def _check_text(what: str, text: str) -> None:
+    if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
+        raise ConsortiumError(
+            f"{what} is {text!r}; it must have 1 to 200 printable characters and no space at "
+            "either end."
+        )
+
+
+def _check_hub(hub: Hub) -> None:
+    host, colon, port = hub.address.rpartition(":")
+    if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConsortiumError(
+            f"the hub's address is {hub.address!r}; it must be HOST:PORT, such as "
+            "hub.example.org:7443."
+        )
+    _fingerprint_of(hub.certificate, "the hub")
+
+
+def _fingerprint_of(certificate: str, who: str) -> str:
+    try:
+        return fingerprint(certificate)
+    except ValueError as error:
+        raise ConsortiumError(f"the certificate of {who}: {error}.") from None
+
+
+def _check_parties(parties: tuple[Member, ...], hub: Hub) -> None:
+    if len(parties) < 3:
+        raise ConsortiumError(
+            f"there are {len(parties)} parties, and three are the least: what two compute "
+            'together each of them can undo. Add a party with role "member", such as a '
+            "coordinator."
+        )
+    _refuse_twice("party", [party.name for party in parties])
+    owners = {_fingerprint_of(hub.certificate, "the hub"): "the hub"}
+    for party in parties:
+        try:
+            check_name(party.name)
+        except ValueError as error:
+            raise ConsortiumError(str(error)) from None
+        if party.role not in ROLES:
+            raise ConsortiumError(
+                f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) '
+                'or "member" (computes only).'
+            )
+        actual = _fingerprint_of(party.certificate, f"{party.name!r}")
+        if party.fingerprint != actual:
+            raise ConsortiumError(
+                f"the fingerprint of {party.name!r} does not match its certificate, which has "
+                f"{actual}; ask {party.name!r} by another way which of the two is right."
+            )
+        if actual in owners:
+            raise ConsortiumError(
+                f"{party.name!r} and {owners[actual]} have the same certificate; each needs a "
+                "key of its own (securefedyj keygen)."
+            )
+        owners[actual] = repr(party.name)
+    if not any(party.role == "silo" for party in parties):
+        raise ConsortiumError('no party has the role "silo": nobody has data.')
+
+
+def _refuse_twice(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ConsortiumError(
+                f"there is more than one {what} named {name!r}; names must be distinct."
+            )
+
+
+def _check_committee(consortium: Consortium) -> None:
+    names = {party.name for party in consortium.parties}
+    committee = consortium.committee
+    known = [name for name in committee if isinstance(name, str) and name in names]
+    if len(committee) != 3 or len(set(known)) != 3:
+        raise ConsortiumError(
+            f"the committee is {list(committee)}; it must be three distinct parties of "
+            f"{', '.join(party.name for party in consortium.parties)}."
+        )
+
+
+def _check_features(features: tuple[Feature, ...]) -> None:
+    if not features:
+        raise ConsortiumError("there is no feature; add a [[feature]] with name, lower and upper.")
+    seen: set[str] = set()
+    for feature in features:
+        _check_text("the name of a feature", feature.name)
+        if feature.name in seen:
+            _refuse_twice("feature", [feature.name] * 2)
+        seen.add(feature.name)
+        lower, upper = feature.lower, feature.upper
+        bounded = math.isfinite(lower) and math.isfinite(upper)
+        if not bounded or not -LARGEST_BOUND <= lower < upper <= LARGEST_BOUND:
+            raise ConsortiumError(
+                f"the bounds of feature {feature.name!r} are {lower!r} and {upper!r}; they must "
+                "be numbers up to 2^100 with lower < upper."
+            )
+
+
+# Writing.
+
+
+def _table(head: str, entries: dict[str, Any]) -> str:
+    lines = [head] if head else []
+    optional = ("unit", "note")
+    for key, value in entries.items():
+        if value != "" or key not in optional:
+            lines.append(f"{key} = {_toml(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        if value.startswith("-----BEGIN") and value.isascii() and "\\" not in value:
+            return f'"""\n{value.strip()}\n"""'
+        return _toml_text(value)
+    return repr(value)
+
+
+def _toml_text(text: str) -> str:
+    """A basic string of TOML: JSON's escapes, and characters beyond ASCII as they are."""
+    escaped = json.dumps(text, ensure_ascii=False)
+    return escaped.replace("\x7f", "\\u007f")

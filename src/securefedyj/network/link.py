@@ -1,0 +1,157 @@
+"""A party's connection to the hub."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network import tls
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.identity import Identity, fingerprint
+from securefedyj.party.messages import VERSION
+
+_READ = 1 << 18
+# Frames; then the hub waits, and with it whoever sends. While we compute, peers may send what the
+# protocol lets them send ahead, and that must not hold up what they say to others.
+_INBOX = 4096
+
+
+class LinkLost(Exception):
+    """The connection to the hub is of no use any more; a new one may be."""
+
+
+class Unwelcome(LinkLost):
+    """The hub, or who is in its place, and we do not know each other: trying again is no use."""
+
+
+class Link:
+    """Sends and receives frames. Sending never waits, or two parties could wait for each other.
+
+    What waits to be sent is what the protocol has computed and would have to hold anyway.
+
+    `glimpse` sees each frame as it comes, before its turn to be received.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heard = time.monotonic()
+        self.glimpse: Callable[[Frame], None] = lambda frame: None
+        self._reader, self._writer = reader, writer
+        self._inbox: asyncio.Queue[Frame | LinkLost] = asyncio.Queue(_INBOX)
+        self._outbox: deque[Frame] = deque()
+        self._ready = asyncio.Event()
+        self._closing = False
+        self._unanswered = 0  # pings
+        self._tasks = [asyncio.create_task(self._receive()), asyncio.create_task(self._send())]
+
+    def send(self, frame: Frame) -> None:
+        self._unanswered += frame.type == Type.PING
+        self._outbox.append(frame)
+        self._ready.set()
+
+    def send_stream(self, name: str, connection: int, data: bytes) -> None:
+        """Send a piece of the stream to a peer, in as many frames as it takes."""
+        view = memoryview(data)
+        for start in range(0, len(view), MAX_BODY):
+            self.send(Frame(Type.DATA, name, connection, bytes(view[start : start + MAX_BODY])))
+
+    async def receive(self, timeout: float) -> Frame | None:
+        """Return the next frame, or None if there is none in time."""
+        try:
+            async with asyncio.timeout(timeout):
+                event = await self._inbox.get()
+        except TimeoutError:
+            return None
+        if isinstance(event, LinkLost):
+            raise event
+        return event
+
+    async def close(self, timeout: float) -> None:
+        """Send what is waiting, see that the hub has taken it, within so many seconds, and close.
+
+        Closing at once would not do: with something to read left over, TCP resets the connection,
+        and what the hub has not read by then is lost. It answers a ping after all before it.
+        """
+        self.send(Frame(Type.PING))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._unanswered and not (self._tasks[0].done() and self._inbox.empty()):
+                    await self._inbox.get()
+        self._closing = True
+        self._ready.set()
+        await asyncio.wait({self._tasks[1]}, timeout=timeout)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(self._writer.wait_closed(), 1.0)
+
+    async def _receive(self) -> None:
+        frames = Reader("the hub")
+        try:
+            while data := await self._reader.read(_READ):
+                self.heard = time.monotonic()
+                for frame in frames.feed(data):
+                    self._unanswered -= frame.type == Type.PONG
+                    self.glimpse(frame)
+                    await self._inbox.put(frame)
+            frames.end()
+            reason = "it closed the connection"
+        except (OSError, ProtocolError) as error:
+            reason = tls.described(error)
+            if tls.is_refusal(error):
+                await self._inbox.put(
+                    Unwelcome(
+                        f"The hub refuses our certificate ({reason}). It has another "
+                        "consortium.toml, or has not been restarted with the present one: compare "
+                        "both files by `securefedyj check`, the hub's log says more."
+                    )
+                )
+        await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))
+
+    async def _send(self) -> None:
+        numbered = Writer()
+        with contextlib.suppress(OSError):  # the receiver finds out, and says so
+            while self._outbox or not self._closing:
+                await self._ready.wait()
+                self._ready.clear()
+                while self._outbox:
+                    if self._writer.is_closing():
+                        return
+                    self._writer.write(numbered.encode(self._outbox.popleft()))
+                    await self._writer.drain()
+
+
+async def connect(consortium: Consortium, name: str, identity: Identity, timeout: float) -> Link:
+    """Connect to the hub and say who we are; raises LinkLost if that fails."""
+    hub = consortium.hub
+    settings = tls.context(identity, [hub.certificate], server_side=False)
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(hub.host, hub.port, ssl=settings)
+    except TimeoutError:
+        raise LinkLost(f"The hub at {hub.address} does not answer.") from None
+    except ssl.SSLCertVerificationError as error:
+        raise Unwelcome(
+            f"Who answers at {hub.address} is not the hub of the agreed file: "
+            f"{tls.described(error)}."
+        ) from None
+    except OSError as error:
+        reason = tls.described(error)
+        raise LinkLost(f"The hub at {hub.address} cannot be reached: {reason}.") from None
+    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    try:
+        tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
+    except ProtocolError as error:
+        writer.close()
+        raise Unwelcome(str(error)) from None
+    link = Link(reader, writer)
+    hello = {"consortium": consortium.name, "party": name, "version": VERSION}
+    hello["digest"] = consortium.digest()
+    link.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
+    return link

@@ -1,0 +1,176 @@
+"""A whole consortium on this machine, as it would be on many: a hub and parties, each a process.
+
+For demonstrations and tests. Everything is real: keys, TLS, the command line. Only the lines are
+short, and the keys are all in one folder.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from securefedyj.network.consortium import Consortium, Feature, Hub, Member
+from securefedyj.network.identity import Identity, fingerprint, keygen
+from securefedyj.numerics.yeojohnson import Array
+
+_COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def prepare(
+    folder: Path,
+    tables: Mapping[str, Array | None],
+    features: Sequence[Feature],
+    *,
+    committee: Sequence[str] = (),
+    name: str = "on one machine",
+    host: str = "127.0.0.1",
+    port: int = 0,
+    **numbers: int,
+) -> Consortium:
+    """Make keys, tables and the agreed file of a consortium, as its parties would.
+
+    Parameters
+    ----------
+    folder
+        Gets consortium.toml, and for each party NAME.key, NAME.pem and NAME.csv.
+    tables
+        The rows of each party; None for one that computes only.
+    committee
+        The three that compute; by default the first three.
+    numbers
+        max_steps, levels_per_exchange, minimum_values.
+    """
+    hub = keygen("hub", folder)
+    parties = []
+    for party, table in tables.items():
+        pem = keygen(party, folder).certificate.read_text(encoding="ascii")
+        role = "member" if table is None else "silo"
+        parties.append(Member(party, role, fingerprint(pem), pem))
+        if table is not None:
+            write_table(folder / f"{party}.csv", [feature.name for feature in features], table)
+    consortium = Consortium(
+        name=name,
+        hub=Hub(f"{host}:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
+        parties=tuple(parties),
+        committee=tuple(committee) or tuple(tables)[:3],
+        features=tuple(features),
+        **numbers,
+    )
+    consortium.write(folder / "consortium.toml")
+    return consortium
+
+
+def write_table(path: Path, names: Sequence[str], table: Array) -> None:
+    """Write a CSV file that reads back to the same bits; missing values are empty."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for row in table.tolist():
+            writer.writerow(["" if value != value else repr(value) for value in row])
+
+
+class Processes:
+    """The hub and the parties of a folder that `prepare` has filled.
+
+    Parties write to NAME/ below the folder; what they print goes to NAME.log. `within` says what
+    to put before the command of a process, such as to run it in a namespace.
+
+        with Processes(folder) as running:
+            running.start_hub()
+            for name in names:
+                running.start_party(name)
+            codes = running.wait(timeout=60)
+    """
+
+    def __init__(
+        self, folder: Path, within: Callable[[str], Sequence[str]] = lambda name: ()
+    ) -> None:
+        self.folder, self._within = folder, within
+        self.consortium = Consortium.read(folder / "consortium.toml")
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self.running):
+            self.kill(name)
+
+    def start_hub(self, *more: Path) -> None:
+        """Start the hub, for more consortia if there are any, and wait until it listens."""
+        hub = self.consortium.hub
+        files = [str(self.folder / name) for name in ("hub.pem", "hub.key")]
+        before = self.log("hub").count(" listening ")
+        self._start("hub", "hub", *map(str, more), "--certificate", files[0], "--key", files[1],
+                    "--listen", hub.address)  # fmt: skip
+        deadline = time.monotonic() + 30.0
+        while time.monotonic() < deadline and self.running["hub"].poll() is None:
+            if self.log("hub").count(" listening ") > before:
+                return
+            time.sleep(0.02)
+        raise TimeoutError(f"The hub does not listen: {self.last_line('hub') or 'no word of it'}")
+
+    def start_party(self, name: str, *options: str, file: str = "consortium.toml") -> None:
+        """Start a party; options are those of `securefedyj join`."""
+        identity = Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
+        table = self.folder / f"{name}.csv"
+        data = ["--data", str(table)] if table.exists() else []
+        self._start(name, "join", "--key", str(identity.key), "--certificate",
+                    str(identity.certificate), *data, "--output", str(self.folder / name),
+                    *options, file=file)  # fmt: skip
+
+    def log(self, name: str) -> str:
+        """What a process has printed so far."""
+        path = self.folder / f"{name}.log"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def last_line(self, name: str) -> str:
+        """What a process has printed last, if anything."""
+        return (self.log(name).strip().splitlines() or [""])[-1]
+
+    def wait(self, timeout: float) -> dict[str, int]:
+        """Wait for all parties; return their exit codes."""
+        deadline = time.monotonic() + timeout
+        return {
+            name: process.wait(max(0.1, deadline - time.monotonic()))
+            for name, process in self.running.items()
+            if name != "hub"
+        }
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """End a process; by default it gets no chance to say anything."""
+        process = self.running.pop(name)
+        if process.poll() is None:
+            process.send_signal(number)
+        process.wait(20)
+
+    def _start(
+        self, name: str, command: str, *arguments: str, file: str = "consortium.toml"
+    ) -> None:
+        self.start(name, "-c", _COMMAND, command, str(self.folder / file), *arguments)
+
+    def start(self, name: str, *program: str) -> None:
+        """Start a process by the arguments of the Python interpreter."""
+        environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", PYTHONUNBUFFERED="1")
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self.running[name] = subprocess.Popen(
+                [*self._within(name), sys.executable, *program],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )

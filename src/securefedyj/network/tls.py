@@ -1,0 +1,201 @@
+"""TLS 1.3 with both sides known beforehand, and a stream of records on top of it.
+
+Nothing here is home-made: the handshake is that of OpenSSL, through the standard library. What
+is ours is whom to trust: the certificates of the agreed file and nobody else, so there are no
+authorities, and no host names to check.
+"""
+
+import ssl
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network.identity import Identity, fingerprint_of_der
+
+MAX_RECORD = 1 << 30  # bytes; the largest message of the protocol is far below
+
+_RECORD = struct.Struct("!BI")
+_READ = 1 << 16
+
+
+def context(
+    identity: Identity,
+    trusted: Iterable[str],
+    *,
+    server_side: bool,
+    kind: type[ssl.SSLContext] = ssl.SSLContext,
+) -> ssl.SSLContext:
+    """Settings of one side that accepts the given certificates (PEM) only."""
+    made = kind(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_3
+    made.check_hostname = False  # the certificate itself is pinned, which is more
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    made.load_verify_locations(cadata="\n".join(pem.strip() for pem in trusted) + "\n")
+    if server_side:
+        made.num_tickets = 0  # sessions are never resumed: every one has fresh keys
+    try:
+        made.load_cert_chain(identity.certificate, identity.key)
+    except ssl.SSLError:
+        raise ValueError(
+            f"{identity.key} is not the key of the certificate {identity.certificate}; give the "
+            "two files that `securefedyj keygen` made together."
+        ) from None
+    return made
+
+
+class _TellingSession(ssl.SSLObject):
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except ssl.SSLWantReadError:
+            raise
+        except ssl.SSLError as error:
+            error.last_words = self.outgoing.read()  # type: ignore[attr-defined]
+            raise
+
+
+class TellingContext(ssl.SSLContext):
+    """For asyncio, which drops what TLS tells a side that it refuses: the error has it."""
+
+    sslobject_class = _TellingSession
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
+    ) -> ssl.SSLObject:
+        session = super().wrap_bio(incoming, outgoing, *arguments, **options)
+        assert isinstance(session, _TellingSession)
+        session.outgoing = outgoing
+        return session
+
+
+def last_words(error: ssl.SSLError) -> bytes:
+    """What tells the other side why we refuse it."""
+    return bytes(getattr(error, "last_words", b""))
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the other side of TLS says that it does not accept our certificate."""
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
+
+
+def check_fingerprint(der: bytes | None, expected: str, who: str) -> None:
+    """Refuse a certificate that is not the very one of the agreed file."""
+    actual = "none" if der is None else fingerprint_of_der(der)
+    if actual != expected:
+        raise ProtocolError(
+            f"{who} shows another certificate than the agreed file says: expected {expected}, "
+            f"got {actual}."
+        )
+
+
+class Record(NamedTuple):
+    """One unit of what two parties say to each other."""
+
+    type: int
+    body: bytes
+
+
+class Channel:
+    """One end of the TLS session between two parties: bytes in, records out, no socket.
+
+    Parameters
+    ----------
+    peer
+        The name of the other party.
+    fingerprint
+        That of its certificate in the agreed file.
+    settings
+        Made by `context` with the peer's certificate as the only one trusted.
+    server_side
+        Whether this end is the TLS server.
+    """
+
+    def __init__(
+        self, peer: str, fingerprint: str, settings: ssl.SSLContext, *, server_side: bool
+    ) -> None:
+        self.peer = peer
+        self.established = False
+        self._fingerprint = fingerprint
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = settings.wrap_bio(self._in, self._out, server_side=server_side)
+        self._plain = bytearray()
+
+    def receive(self, data: bytes) -> Iterator[Record]:
+        """Take what came from the peer; yield the records that are complete.
+
+        Raises ProtocolError if anybody but the peer could have sent it.
+        """
+        self._in.write(data)
+        try:
+            if not self._handshake():
+                return
+            while chunk := self._tls.read(_READ):
+                self._plain += chunk
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise ProtocolError(
+                f"What came in the name of {self.peer} did not come from there unchanged, and was "
+                f"not used ({_reason(error)})."
+            ) from None
+        yield from self._records()
+
+    def send(self, record: Record) -> None:
+        """Encrypt one record; `outgoing` has the bytes."""
+        self._tls.write(_RECORD.pack(record.type, len(record.body)) + record.body)
+
+    def outgoing(self) -> bytes:
+        """What is to be sent to the peer, in order."""
+        return self._out.read()
+
+    def begin(self) -> None:
+        """Let the TLS client speak first."""
+        self._handshake()
+
+    def _handshake(self) -> bool:
+        if not self.established:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                return False
+            der = self._tls.getpeercert(binary_form=True)
+            check_fingerprint(der, self._fingerprint, f"Party {self.peer}")
+            self.established = True
+        return True
+
+    def _records(self) -> Iterator[Record]:
+        while len(self._plain) >= _RECORD.size:
+            kind, length = _RECORD.unpack_from(self._plain)
+            if length > MAX_RECORD:
+                raise ProtocolError(f"Party {self.peer} announced a record of {length} bytes.")
+            end = _RECORD.size + length
+            if len(self._plain) < end:
+                return
+            body = bytes(self._plain[_RECORD.size : end])
+            del self._plain[:end]
+            yield Record(kind, body)
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """OpenSSL's own words, without file names and line numbers."""
+    return (error.reason or "TLS error").lower().replace("_", " ")
+
+
+def described(error: Exception) -> str:
+    """An error of a connection in words for a user."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate was not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return _reason(error)
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there"
+    if isinstance(error, ConnectionError):
+        return "the connection was cut"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

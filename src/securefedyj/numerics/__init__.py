@@ -1,0 +1,1 @@
+"""The mathematics: the transformation, its likelihood, the search, exact sums. No I/O."""

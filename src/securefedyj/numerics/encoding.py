@@ -1,0 +1,195 @@
+"""From public values to bit widths: on which grid a silo rounds, and how wide the sums become.
+
+Everything here follows from the agreed bounds of a feature, the total number of its values n,
+and the lambdas of the search, which are all public. So all parties make the same plan, and no
+plan tells anything about the data.
+
+Why no admissible data can overflow a plan. Write L_max = log(1 + |bound|) for a side,
+z = u L_max for its exponent, and z+ for max(z, 0). For every value inside the bounds
+
+    |y| <= min(L_max, 1/|u|) e^{z+}             since (e^z - 1)/u is L times the mean of
+                                                e^{zt} over t in [0, 1], and <= e^{z+}/|u|,
+    |d| <= min(L_max^2/2, L_max/|u|) e^{z+}     since d is L^2 times the integral of t e^{zt},
+
+and on a decaying side, where z+ = 0, the residuals obey |r_y| = w/|u| <= 1/|u| and
+|r_d| = (w/|u|)(L + 1/|u|) <= 1/u^2, because e^{uL}(L + 1/|u|) falls with L. Rounding to a grid
+keeps a bound that is a power of two. So with |y| <= 2^b_y, |d| <= 2^b_d, |phi| <= 2^b_phi (as
+integers on their grids) and n values:
+
+    |S_y| <= n 2^b_y,   S_yy <= n 2^2b_y,   |S_yd| <= n 2^(b_y + b_d),
+    0 <= V = n S_yy - S_y^2 <= n^2 2^2b_y,
+    |K| = |n S_yd - S_y S_d| <= n^2 2^(b_y + b_d)                       (Cauchy-Schwarz),
+    |D| = |S_phi V - n K 2^shift| <= n^3 (2^(b_phi + 2b_y) + 2^(b_y + b_d + shift)),
+
+and D is the widest number of the protocol; one more bit holds its sign. The bounds are taken
+with a margin of 2^-20 for the rounding of float64 arithmetic on y and d, which is far smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.numerics.elementary import LOG2_E, Array, log1p
+from securefedyj.numerics.search import Limits
+from securefedyj.numerics.yeojohnson import DECAYING_BELOW
+
+Integers = NDArray[np.int64]
+
+# Bits behind the binary point of y and d, where they are about 1 and e^{uL} does not decay.
+PRECISION = 60
+# Bits behind the binary point of phi, where it is about 1.
+PHI_PRECISION = 52
+# The range of lambda ends where |u| L_max log2(e), the exponent of w = e^{uL}, reaches this.
+EXPONENT_BUDGET = 256
+# |x| up to which values are admitted where nothing else was agreed.
+DEFAULT_BOUND = float(2**20)
+# Larger bounds leave too little of the range of lambda.
+LARGEST_BOUND = float(2**100)
+
+# Where |u| L stays below this, series in uL replace the closed forms; it is below ln(2)/2.
+NEAR = 0.34
+
+_MARGIN = 1 + 2.0**-20
+
+
+class Domain(NamedTuple):
+    """The agreed bounds of each feature: lower <= x <= upper.
+
+    With them the largest log(1+|x|) among values >= 0 and among values < 0, 0 if there are none.
+    """
+
+    lower: Array
+    upper: Array
+    L_positive: Array
+    L_negative: Array
+
+    @classmethod
+    def from_bounds(
+        cls, bounds: Sequence[float] | Sequence[Sequence[float]] | None, n_features: int
+    ) -> Domain:
+        """None (|x| <= 2^20), one (lower, upper) for all features, or one pair per feature."""
+        if bounds is None:
+            bounds = (-DEFAULT_BOUND, DEFAULT_BOUND)
+        pairs = np.asarray(bounds, dtype=np.float64)
+        if pairs.shape != (2,) and pairs.shape != (n_features, 2):
+            raise ValueError(
+                f"bounds must be None, one (lower, upper) or {n_features} pairs of them, one per "
+                f"feature; got an array of shape {pairs.shape}"
+            )
+        lower, upper = np.broadcast_to(pairs, (n_features, 2)).T.copy()
+        right = (lower >= -LARGEST_BOUND) & (lower < upper) & (upper <= LARGEST_BOUND)
+        if not right.all():
+            j = int(np.flatnonzero(~right)[0])
+            raise ValueError(
+                f"bounds of feature {j} must be numbers up to 2^100 with lower < upper, "
+                f"got ({lower[j]:g}, {upper[j]:g})"
+            )
+        return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
+
+    def take(self, features: NDArray[np.intp]) -> Domain:
+        """The domain of some of the features."""
+        return Domain(*(part[features] for part in self))
+
+    def phi_grid(self) -> Integers:
+        """phi is rounded to multiples of 2^-phi_grid."""
+        return PHI_PRECISION + _smallness(np.maximum(self.L_positive, self.L_negative))
+
+    def limits(self) -> Limits:
+        """The range of lambda: |u| L_max log2(e) <= EXPONENT_BUDGET on both sides."""
+        positive, negative = (
+            EXPONENT_BUDGET / (np.maximum(L, 2.0**-40) * LOG2_E)
+            for L in (self.L_positive, self.L_negative)
+        )
+        return Limits(np.maximum(-positive, 2 - negative), np.minimum(positive, 2 + negative))
+
+
+class SidePlan(NamedTuple):
+    """What one side of a feature needs; numbers of bits."""
+
+    y_bits: Integers  # of the largest |y|, as an integer on the grid of the plan
+    d_bits: Integers
+    spare: Integers  # the side may round to a grid that is coarser by as much
+
+
+class Plan(NamedTuple):
+    """Grids and widths for pairs of a feature and a lambda; numbers of bits."""
+
+    grid: Integers  # y and d are rounded to multiples of 2^-grid
+    positive: SidePlan
+    negative: SidePlan
+    v_bits: Integers  # of V = n S_yy - S_y^2
+    sum_bits: Integers  # of the widest number of the protocol, its sign included
+
+    @property
+    def limbs(self) -> Integers:
+        """64-bit words that hold every number of the protocol: the ring is Z_2^(64 limbs)."""
+        return -(-self.sum_bits // 64)
+
+    def take(self, pairs: NDArray[np.intp] | slice) -> Plan:
+        return Plan(
+            self.grid[pairs],
+            SidePlan(*(part[pairs] for part in self.positive)),
+            SidePlan(*(part[pairs] for part in self.negative)),
+            self.v_bits[pairs],
+            self.sum_bits[pairs],
+        )
+
+
+def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
+    """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
+    # Both sides at once: row 0 is the positive one.
+    L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
+    z, inverse, decays = u * L, _reciprocal(u), decaying(L, u)
+    # How far w = e^{uL} can fall below 1 and rise above it, in bits.
+    decay = np.ceil(np.maximum(-z, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
+    growth = np.ceil(np.maximum(z, 0.0) * LOG2_E * _MARGIN).astype(np.int64)
+    # y is about as large as the scale, d as its square: a small scale takes a finer grid.
+    scale = np.minimum(L, inverse)
+    basis = PRECISION + 2 * _smallness(scale.max(axis=0))
+    grid = basis + decay.max(axis=0)
+    # |y| <= a e^z and |d| <= b e^z, and the same for the residuals of a decaying side.
+    a = np.where(decays, inverse, scale)
+    b = np.where(decays, inverse * inverse, np.minimum(L * L / 2, L * inverse))
+    y_bits, d_bits = np.maximum(grid + _bits_of(np.array([a, b])) + growth, 1)
+    sides = zip(y_bits, d_bits, grid - basis - decay, strict=True)
+    positive, negative = (SidePlan(*side) for side in sides)
+    phi_grid = domain.phi_grid()
+    phi_bits = phi_grid + _exponent(L.max(axis=0) * _MARGIN)
+    n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
+    most_y, most_d = y_bits.max(axis=0), d_bits.max(axis=0)
+    widest = np.maximum(phi_bits + 2 * most_y, phi_grid + most_y + most_d)
+    return Plan(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
+
+
+def near_one(L: Array, u: Array) -> NDArray[np.bool_]:
+    """Where e^{uL} is within a factor of sqrt(2) from 1 for all values of a side."""
+    return np.abs(u) * L <= NEAR
+
+
+def decaying(L: Array, u: Array) -> NDArray[np.bool_]:
+    """Where the y of a side pile up at -side/u, and are kept as constant + residual."""
+    return (u <= DECAYING_BELOW) & ~near_one(L, u)
+
+
+def _smallness(scale: Array) -> Integers:
+    """How far a scale is below 1, in bits."""
+    return np.maximum(-_exponent(scale), 0)
+
+
+def _bits_of(bound: Array) -> Integers:
+    """b with bound <= 2^b; the bound of a side without values does not count."""
+    return _exponent(np.maximum(bound, 2.0**-200) * _MARGIN)
+
+
+def _reciprocal(u: Array) -> Array:
+    """1/|u|, or 2^20 where that is larger: then L is the smaller bound anyway."""
+    return 1 / np.maximum(np.abs(u), 2.0**-20)
+
+
+def _exponent(a: Array) -> Integers:
+    """The least b with a < 2^b."""
+    return np.frexp(a)[1].astype(np.int64)

@@ -1,0 +1,466 @@
+"""The profile likelihood of pooled data and its derivatives in lambda, for all features at once.
+
+The log-likelihood (the paper's equation 3) needs only the variance of y = Psi(lambda, x), its
+derivative only that and Cov(y, dy/dlambda). What makes them hard is that y may overflow, and
+that y may be nearly constant. Both go away when each side of a feature (its values >= 0, its
+values < 0) is measured from a reference value c amid its data:
+
+    y = y(c) ± (1+|c|)^u R,    R = (e^{u D} - 1)/u,    D = log((1+|x|)/(1+|c|)).
+
+If all values lie on one side, y(c) and (1+|c|)^u drop out of the problem altogether.
+
+Units: a side divides its D by their largest magnitude s, and multiplies u by it. A feature is
+searched over v = lambda * scale, where scale is s for a feature with one side, and the largest
+log(1+|x|) for one with two. So data of any magnitude, 10^-300 or 10^300, give numbers around 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.numerics.yeojohnson import SERIES_BELOW, Array, Standardization, phi_series
+
+Index = NDArray[np.intp]
+
+# Numbers in one block of rows: a handful of such arrays stays in the cache of a core.
+_BLOCK = 8192
+
+_SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
+
+# So many values are enough to place the reference of a side amid its data.
+_SAMPLE = 64
+
+# From this exponent on a row is scaled down by its largest value, lest its squares overflow.
+_EXPONENT_MAX = 300.0
+
+
+class Evaluation(NamedTuple):
+    """The log-likelihood of some features at one v each, with derivatives in v.
+
+    Mean and variance are those of y / (scale e^top), for a feature with one side less y(c).
+    """
+
+    v: Array
+    log_likelihood: Array
+    score: Array
+    curvature: Array
+    top: Array
+    mean: Array
+    mean_slope: Array
+    variance: Array
+    variance_slope: Array
+
+
+class _Block(NamedTuple):
+    """Rows [start, stop) of the sides, and their D: shorter rows are padded with D = 0.
+
+    Zeros add nothing to any sum, since R and its derivatives vanish at D = 0.
+    """
+
+    start: int
+    stop: int
+    D: Array
+
+
+class _Measure(NamedTuple):
+    """What `_measure_from_reference` knows of each row."""
+
+    number: Array
+    size: Array  # s: the largest |D| before D was divided by it
+    reference: Array  # |c|
+    mean_D: Array
+    lowest_D: Array
+    highest_D: Array
+
+
+class _Moments(NamedTuple):
+    """Means and covariances of R and its derivatives in u over each row, divided by e^shift."""
+
+    shift: Array
+    m0: Array
+    m1: Array
+    m2: Array
+    c00: Array
+    c01: Array
+    c11: Array
+    c02: Array
+
+
+class Likelihood:
+    """The likelihood of every feature, prepared for evaluation at many lambdas.
+
+    ``rows`` holds the values of one feature in each row, at least two distinct ones; NaN counts
+    as missing. The array is taken over: distances D are written into it.
+    """
+
+    def __init__(self, rows: Array) -> None:
+        n_features = len(rows)
+        self._blocks: list[_Block] = []
+        features, signs, measures = [], [], []
+        end = 0
+        for feature, sign, values in _split_by_sign(rows):
+            for narrow, picked in _by_width(values):
+                D = values if len(picked) == len(values) else values[picked]
+                measures.append(_measure_from_reference(D, narrow))
+                self._blocks.append(_Block(end, end + len(D), D))
+                end += len(D)
+                features.append(feature[picked])
+                signs.append(sign[picked])
+        self._feature: Index = np.concatenate(features)
+        self._sign: Array = np.concatenate(signs)
+        measure = _Measure(*map(np.concatenate, zip(*measures, strict=True)))
+        self._measure = measure
+
+        sides = np.bincount(self._feature, minlength=n_features)
+        self.one_sided: NDArray[np.bool_] = sides == 1
+        self.n: Array = _sum_by(self._feature, self._measure.number, n_features)
+        L_reference = np.log1p(self._measure.reference)
+        alone = self.one_sided[self._feature]
+        # A side that holds one value only has no extent, whatever its D was divided by.
+        extent = np.where(measure.highest_D > measure.lowest_D, measure.size, 0.0)
+        self.scale: Array = np.zeros(n_features)
+        np.maximum.at(self.scale, self._feature, np.where(alone, 0.0, L_reference) + extent)
+        # In units of the feature's scale; a side that is alone is its own origin.
+        self._origin: Array = np.where(alone, 0.0, L_reference / self.scale[self._feature])
+        self._ratio: Array = extent / self.scale[self._feature]
+        share = self._measure.number / self.n[self._feature]
+        self._mean_phi: Array = _sum_by(
+            self._feature, share * self._sign * (self._origin + self._ratio * self._measure.mean_D)
+        )
+        self._log_jacobian: Array = _sum_by(
+            self._feature, np.where(alone, self._measure.number * L_reference, 0.0)
+        )
+
+    def start(self) -> Array:
+        """Where to begin the search: lambda = 1, or u = 0 where there is but one side."""
+        negative = np.bincount(self._feature, self._sign < 0) > 0
+        return self.scale * np.where(self.one_sided, np.where(negative, 2.0, 0.0), 1.0)
+
+    def evaluate(self, features: Index, v: Array) -> Evaluation:
+        """The likelihood of the given features, each at its own v."""
+        position = np.full(len(self.n), -1)
+        position[features] = np.arange(len(features))
+        rows = np.flatnonzero(position[self._feature] >= 0)
+        owner = position[self._feature[rows]]
+        scale, n = self.scale[features], self.n[features]
+
+        u = np.where(self._sign[rows] > 0, v[owner], 2 * scale[owner] - v[owner])
+        moments = self._row_moments(rows, u * self._ratio[rows])
+        sign, share = self._sign[rows], self._measure.number[rows] / n[owner]
+        origin, ratio = self._origin[rows], self._ratio[rows]
+
+        exponent = u * origin + moments.shift
+        top = np.zeros(len(features))
+        np.maximum.at(top, owner, exponent)
+        means, covariances = _rescale(moments, u, origin, ratio, exponent, top[owner])
+        # d/dv is d/du on the side of u = v and -d/du on the side of u = 2 - v, where y = -Y.
+        y0, y1, y2 = sign * means[0], means[1], sign * means[2]
+
+        def average(values: Array) -> Array:
+            return _sum_by(owner, share * values, len(features))
+
+        e0, e1, e2 = average(y0), average(y1), average(y2)
+        z0, z1, z2 = y0 - e0[owner], y1 - e1[owner], y2 - e2[owner]
+        k00 = average(covariances[0] + z0 * z0)
+        k01 = average(sign * covariances[1] + z0 * z1)
+        k11_02 = average(covariances[2] + z1 * z1 + z0 * z2)
+
+        mean_phi = self._mean_phi[features]
+        slope = k01 / k00
+        log_variance = np.log(k00) + 2 * (top + np.log(scale))
+        return Evaluation(
+            v,
+            n * (v - scale) * mean_phi
+            - n / 2 * (log_variance + np.log(2 * np.pi))
+            - self._log_jacobian[features],
+            n * (mean_phi - slope),
+            -n * (k11_02 / k00 - 2 * slope * slope),
+            top,
+            e0,
+            e1,
+            k00,
+            2 * k01,
+        )
+
+    def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
+        measure = _Measure(*(column[rows] for column in self._measure))
+        largest = np.maximum(kappa * measure.highest_D, kappa * measure.lowest_D)
+        shift = np.where(largest > _EXPONENT_MAX, largest, 0.0)
+        small = np.abs(kappa) <= SERIES_BELOW
+        sums = np.empty((7, len(rows)))
+        for block in self._blocks:
+            inside = slice(*np.searchsorted(rows, (block.start, block.stop)))
+            for regime, sums_of in ((small, _series_sums), (~small, _exponential_sums)):
+                where = inside.start + np.flatnonzero(regime[inside])
+                picked = rows[where] - block.start
+                sums[:, where] = _sums_by_blocks(
+                    sums_of, block.D, picked, kappa[where], shift[where]
+                )
+        m0, m1, m2, s00, s01, s11, s02 = sums / measure.number
+        moments = _Moments(
+            shift, m0, m1, m2, s00 - m0 * m0, s01 - m0 * m1, s11 - m1 * m1, s02 - m0 * m2
+        )
+        divided = _divided(moments, np.where(small, 1.0, kappa))
+        return _Moments(*(np.where(small, a, b) for a, b in zip(moments, divided, strict=True)))
+
+    def standardization(
+        self, features: Index, evaluation: Evaluation, step: Array | float = 0.0
+    ) -> Standardization:
+        """Center and width of the features, a small step in v from where they were evaluated."""
+        mean = evaluation.mean + step * evaluation.mean_slope
+        variance = evaluation.variance + step * evaluation.variance_slope
+        v, top, scale = evaluation.v + step, evaluation.top, self.scale[features]
+        row = np.empty(len(self.n), dtype=np.intp)
+        row[self._feature] = np.arange(len(self._feature))
+        row, alone = row[features], self.one_sided[features]
+        # With both sides, distances are from 0, and the center is on the side of the mean.
+        reference = np.where(alone, self._measure.reference[row], 0.0)
+        sign = np.where(alone, self._sign[row], np.where(mean < 0, -1.0, 1.0))
+        u = np.where(sign > 0, v, 2 * scale - v)
+        m = sign * mean
+        slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
+        with np.errstate(divide="ignore", invalid="ignore"):
+            m_full = m * np.exp(np.minimum(top, 30.0))
+            D = np.where(
+                top > 30,  # where e^-top no longer counts
+                (top + np.log(slope)) / u,
+                np.where(
+                    np.abs(u * m_full) < 1e-8,
+                    m_full - u * m_full * m_full / 2,  # 0/0 at u = 0
+                    np.log1p(u * m_full) / u,
+                ),
+            )
+        magnitude = np.where(
+            np.abs(scale * D) < 0.5,
+            reference + (1 + reference) * np.expm1(scale * D),  # keeps what is close to it
+            np.expm1(np.log1p(reference) + scale * D),  # keeps what is far below it
+        )
+        width = np.maximum(scale * np.sqrt(variance) / slope, _SMALLEST)
+        return Standardization(sign * magnitude, width)
+
+
+def log_likelihood(x: Array, lmbda: float) -> float:
+    """log L(lambda) of one sample, the paper's equation 3."""
+    return float(_evaluate_one(x, lmbda)[0].log_likelihood[0])
+
+
+def score(x: Array, lmbda: float) -> float:
+    """d log L / d lambda = S_phi - n Cov(y, dy/dlambda) / Var(y)."""
+    evaluation, scale = _evaluate_one(x, lmbda)
+    return float(evaluation.score[0] * scale)
+
+
+def score_derivative(x: Array, lmbda: float) -> float:
+    """d^2 log L / d lambda^2, never positive: the negative log-likelihood is convex."""
+    evaluation, scale = _evaluate_one(x, lmbda)
+    return float(evaluation.curvature[0] * scale * scale)
+
+
+def _evaluate_one(x: Array, lmbda: float) -> tuple[Evaluation, float]:
+    likelihood = Likelihood(np.array(x, dtype=np.float64).reshape(1, -1))
+    scale = float(likelihood.scale[0])
+    return likelihood.evaluate(np.array([0]), np.array([lmbda * scale])), scale
+
+
+def _sum_by(owner: Index, values: Array, size: int = 0) -> Array:
+    """The sum of the values of each owner."""
+    return np.asarray(np.bincount(owner, values, size), dtype=np.float64)
+
+
+def _split_by_sign(rows: Array) -> Iterator[tuple[Index, Array, Array]]:
+    """Rows of |x|, one per feature and sign, padded with NaN: (features, signs, rows)."""
+    lowest, highest = np.min(rows, axis=1), np.max(rows, axis=1)  # NaN where one is missing
+    # Zero is a fixed point of both sides: it joins whichever side there is.
+    simple = (lowest >= 0) | (highest <= 0)
+    if simple.any():
+        kept = rows if simple.all() else rows[simple]
+        sign = np.where(lowest[simple] >= 0, 1.0, -1.0)
+        yield np.flatnonzero(simple), sign, np.abs(kept, out=kept)
+    parts = [(j, *side) for j in np.flatnonzero(~simple) for side in _sides(rows[j])]
+    if rows.shape[1] > _BLOCK:
+        for part in parts:
+            yield np.array([part[0]]), np.array([part[1]]), part[2].reshape(1, -1)
+    elif parts:
+        features, signs = (
+            np.array([part[0] for part in parts]),
+            np.array([part[1] for part in parts]),
+        )
+        padded = np.full((len(parts), max(len(part[2]) for part in parts)), np.nan)
+        for row, part in zip(padded, parts, strict=True):
+            row[: len(part[2])] = part[2]
+        yield features, signs, padded
+
+
+def _sides(x: Array) -> Iterator[tuple[float, Array]]:
+    """The magnitudes of one feature's values by sign, in place; missing values are left out."""
+    present = len(x) - np.count_nonzero(np.isnan(x))
+    negative = np.count_nonzero(x < 0)
+    # Negative values first, missing values last, otherwise in any order.
+    x.partition([k for k in (negative, present) if k < len(x)])
+    if negative:
+        if np.max(x[negative:present], initial=0.0) == 0:
+            negative = present
+        yield -1.0, np.abs(x[:negative], out=x[:negative])
+    if negative < present:
+        yield 1.0, x[negative:present]
+
+
+def _by_width(rows: Array) -> Iterator[tuple[bool, Index]]:
+    """Which rows hold values close to each other, so that their logarithms would cancel."""
+    narrow = (1 + np.fmax.reduce(rows, axis=1)) / 4 < 1 + np.fmin.reduce(rows, axis=1)
+    for kind in (False, True):
+        picked = np.flatnonzero(narrow == kind)
+        if len(picked):
+            yield kind, picked
+
+
+def _measure_from_reference(rows: Array, narrow: bool) -> _Measure:
+    """Turn rows of |x| into D / s, in place."""
+    lowest, highest = np.fmin.reduce(rows, axis=1), np.fmax.reduce(rows, axis=1)
+    # The median of some values: where most values are equal it is one of them, and the few
+    # that differ are not lost in the rounding of the many.
+    sample = rows[:, :: rows.shape[1] // _SAMPLE + 1]
+    padded = bool(np.isnan(rows[:, -1]).any())
+    median = np.nanmedian if padded else np.median
+    if narrow:
+        reference = lowest + median(sample - lowest[:, None], axis=1)
+    else:
+        reference = np.expm1(median(np.log1p(sample), axis=1))
+    low, high = (_distance(x, reference, narrow) for x in (lowest, highest))
+    size = np.maximum(high, -low)
+    size[size == 0] = 1.0  # a side that holds one value only
+    count, total = np.zeros(len(rows)), np.zeros(len(rows))
+    for part, columns in _cached(rows.shape):
+        block = rows[part, columns]
+        _distance(block, reference[part, None], narrow, out=block)
+        block /= size[part, None]
+        count[part] += block.shape[1]
+        if padded:
+            missing = np.isnan(block)
+            count[part] -= np.count_nonzero(missing, axis=1)
+            block[missing] = 0.0
+        total[part] += np.sum(block, axis=1)
+    return _Measure(count, size, reference, total / count, low / size, high / size)
+
+
+def _distance(x: Array, reference: Array, narrow: bool, out: Array | None = None) -> Array:
+    """log((1+x)/(1+c)); among close values from their difference, which is exact."""
+    if narrow:
+        out = np.subtract(x, reference, out=out)
+        out /= 1 + reference
+        return np.log1p(out, out=out)
+    out = np.log1p(x, out=out)
+    out -= np.log1p(reference)
+    return out
+
+
+def _cached(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """Row and column slices of blocks that fit the cache."""
+    rows, columns = shape
+    step = max(1, _BLOCK // columns)
+    for top in range(0, rows, step):
+        for left in range(0, columns, _BLOCK):
+            yield slice(top, top + step), slice(left, left + _BLOCK)
+
+
+def _sums_by_blocks(
+    sums_of: Callable[[Array, Array, Array], tuple[Array, ...]],
+    D: Array,
+    rows: Index,
+    kappa: Array,
+    shift: Array,
+) -> Array:
+    """The seven sums of each given row of D, in blocks that fit the cache."""
+    sums = np.zeros((7, len(rows)))
+    for part, columns in _cached((len(rows), D.shape[1])):
+        picked = rows[part]
+        contiguous = picked[-1] - picked[0] == len(picked) - 1
+        block = D[picked[0] : picked[-1] + 1] if contiguous else D[picked]
+        sums[:, part] += sums_of(block[:, columns], kappa[part], shift[part])
+    return sums
+
+
+def _series_sums(D: Array, kappa: Array, shift: Array) -> tuple[Array, ...]:
+    """Sums for small u, of R, R' and R'' by their series, where the closed forms cancel."""
+    phi1, phi2, phi3 = phi_series(kappa[:, None] * D)
+    r0 = D * phi1
+    r1 = D * D * (phi1 - phi2)
+    r2 = D * D * D * (phi1 - 2 * phi2 + 2 * phi3)
+    return (*_linear_sums(r0, r1, r2), np.vecdot(r1, r1), np.vecdot(r0, r2))
+
+
+def _exponential_sums(D: Array, kappa: Array, shift: Array) -> tuple[Array, ...]:
+    """Sums of q0 = e^{uD} - 1, q1 = D e^{uD} and q2 = D^2 e^{uD}, divided by e^shift.
+
+    R and its derivatives are linear in them: see `_divided`.
+    """
+    q0 = kappa[:, None] * D
+    one = np.exp(-shift)
+    if shift.any():
+        q0 -= shift[:, None]
+    np.exp(q0, out=q0)
+    q1 = D * q0
+    q2 = D * q1
+    q0 -= one[:, None]
+    sums = _linear_sums(q0, q1, q2)
+    s11 = np.vecdot(q1, q1)
+    return (*sums, s11, s11 - one * sums[2])  # q0 q2 = q1^2 - q2
+
+
+def _linear_sums(r0: Array, r1: Array, r2: Array) -> tuple[Array, ...]:
+    ones = np.ones(r0.shape[1])
+    return r0 @ ones, r1 @ ones, r2 @ ones, np.vecdot(r0, r0), np.vecdot(r0, r1)
+
+
+def _divided(q: _Moments, kappa: Array) -> _Moments:
+    """Moments of R = q0/u, R' = (q1 - R)/u, R'' = (q2 - 2R')/u from those of q0, q1, q2."""
+    b = 1 / kappa
+    b2 = b * b
+    return _Moments(
+        q.shift,
+        b * q.m0,
+        b * (q.m1 - b * q.m0),
+        b * (q.m2 - 2 * b * q.m1 + 2 * b2 * q.m0),
+        b2 * q.c00,
+        b2 * (q.c01 - b * q.c00),
+        b2 * (q.c11 - 2 * b * q.c01 + b2 * q.c00),
+        b2 * (q.c02 - 2 * b * q.c01 + 2 * b2 * q.c00),
+    )
+
+
+def _rescale(
+    r: _Moments, u: Array, origin: Array, ratio: Array, exponent: Array, top: Array
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+    """From R of each side to Y = Y(c) + e^{u origin} R, all divided by e^top.
+
+    Returns the means of Y, Y', Y'' and Var(Y), Cov(Y, Y'), Var(Y') + Cov(Y, Y'').
+    """
+    with np.errstate(under="ignore"):
+        f = np.exp(exponent - top)
+        m0, m1, m2 = f * ratio * r.m0, f * ratio**2 * r.m1, f * ratio**3 * r.m2
+        f2 = f * f * ratio**2
+        c00, c01 = f2 * r.c00, f2 * ratio * r.c01
+        c11_02 = f2 * ratio**2 * (r.c11 + r.c02)
+        y0, y1, y2 = _reference_derivatives(u, origin, top)
+    return (
+        (y0 + m0, y1 + origin * m0 + m1, y2 + origin**2 * m0 + 2 * origin * m1 + m2),
+        (c00, origin * c00 + c01, 2 * origin**2 * c00 + 4 * origin * c01 + c11_02),
+    )
+
+
+def _reference_derivatives(u: Array, origin: Array, top: Array) -> tuple[Array, Array, Array]:
+    """Y = (e^{u origin} - 1)/u at the reference and its two derivatives, divided by e^top."""
+    z = u * origin
+    small = np.abs(z) <= SERIES_BELOW
+    phi1, phi2, phi3 = phi_series(np.where(small, z, 0.0))
+    scale = np.exp(-top)
+    z = np.where(small, 1.0, z)
+    e = np.exp(z - top)
+    h0 = np.where(small, scale * phi1, (e - scale) / z)
+    h1 = np.where(small, scale * (phi1 - phi2), (e - h0) / z)
+    h2 = np.where(small, scale * (phi1 - 2 * phi2 + 2 * phi3), (e - 2 * h1) / z)
+    return origin * h0, origin**2 * h1, origin**3 * h2

@@ -1,0 +1,1 @@
+"""A party as a state machine: messages in, messages out."""

@@ -1,0 +1,241 @@
+"""A party: messages in, messages out, no socket, no clock, no file.
+
+    state      what happens                        becomes
+    new        start()                             running: greets all peers (round 0)
+    running    all messages of the round are in    running: next round; or done: the result
+    running    the program raises                  done: the error; peers get STOP
+    running    a message breaks the rules          done: ProtocolError; peers get STOP
+    running    STOP arrives                        done: PartyStopped
+    any        stop(error)                         done: the error; peers get STOP
+    done       anything arrives                    done: it is ignored
+
+A round that asks nothing of a party is over for it at once, so a party may run ahead of others.
+What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes.
+"""
+
+import hashlib
+from collections.abc import Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from securefedyj.errors import PartyStopped, ProtocolError
+from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
+from securefedyj.party.rounds import Exchange, Incoming, exchange
+
+R = TypeVar("R")
+
+# How far a party that waits for nobody may run ahead: many exchanges of about 20 rounds. Programs
+# open something in each exchange, and everybody waits for that.
+MAX_AHEAD = 256
+
+
+class Party(Generic[R]):
+    """Drives one program by the messages of its peers.
+
+    Parameters
+    ----------
+    name
+        This party's name.
+    parties
+        The names of all parties, in an order all agree on.
+    program
+        The coroutine to run. It starts when all peers have sent a matching greeting.
+    session
+        16 bytes that tell this run from all others.
+    parameters
+        Everything public that the parties must agree on, in a canonical form. The greeting
+        carries its digest.
+
+    Attributes
+    ----------
+    rounds
+        How many rounds are over, the greeting included. The same at all parties at the end.
+    bytes_sent
+        Bytes sent to each peer, headers included.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parties: Sequence[str],
+        program: Coroutine[Any, Any, R],
+        *,
+        session: bytes,
+        parameters: bytes,
+    ) -> None:
+        if len(set(parties)) != len(parties) or name not in parties:
+            raise ValueError(f"Party {name} must be one of {list(parties)}, each named once.")
+        if len(session) != SESSION_BYTES:
+            raise ValueError(f"A session has {SESSION_BYTES} bytes, not {len(session)}.")
+        self.name = name
+        self.peers = tuple(peer for peer in parties if peer != name)
+        self.rounds = 0
+        self.bytes_sent = dict.fromkeys(self.peers, 0)
+        self._envelope = {peer: header_size(name, peer) for peer in self.peers}
+        self.error: Exception | None = None
+        self._program = program
+        self._session = session
+        self._coroutine = self._greet_and_run(hashlib.sha256(parameters).digest())
+        self._current: Exchange | None = None
+        self._inbox: dict[tuple[int, str], Message] = {}
+        self._returned: list[R] = []  # empty until the program returns
+
+    @property
+    def done(self) -> bool:
+        """Whether the program has ended, well or not."""
+        return bool(self._returned) or self.error is not None
+
+    @property
+    def result(self) -> R:
+        """What the program returned; raises the error that ended it."""
+        if self.error is not None:
+            raise self.error
+        if not self._returned:
+            raise RuntimeError(f"Party {self.name} is not done; it is in round {self.rounds}.")
+        return self._returned[0]
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """The peers whose message of the present round is missing."""
+        if self.done or self._current is None:
+            return ()
+        return tuple(p for p in self._current.expected if (self.rounds, p) not in self._inbox)
+
+    def start(self) -> list[Message]:
+        """Begin; return the messages to send."""
+        if self._current is not None or self.done:
+            raise RuntimeError(f"Party {self.name} has started already.")
+        return self._guarded(None)
+
+    def receive(self, message: Message) -> list[Message]:
+        """Take one message; return the messages to send.
+
+        Never raises on account of a message: the error is kept in `error`, so that the peers
+        can still be told to stop.
+        """
+        return [] if self.done else self._guarded(message)
+
+    def stop(self, error: Exception) -> list[Message]:
+        """End with an error, say of the network; return what tells the peers.
+
+        They learn that this party ended, never why.
+        """
+        error.add_note(f"(at party {self.name}, in round {self.rounds})")
+        self.error = error
+        self._current = None
+        self._inbox.clear()
+        self._coroutine.close()
+        self._program.close()
+        if isinstance(error, PartyStopped):
+            return []  # whoever stopped has told everybody
+        return [self._message(peer, Kind.STOP, b"") for peer in self.peers]
+
+    def _guarded(self, message: Message | None) -> list[Message]:
+        """Go as far as possible; turn an error into the end of this party."""
+        outgoing: list[Message] = []
+        try:
+            if message is None:
+                self._step(None, outgoing)
+            else:
+                self._accept(message)
+            self._advance(outgoing)
+        except Exception as error:
+            outgoing += self.stop(error)
+        return outgoing
+
+    def _advance(self, outgoing: list[Message]) -> None:
+        """Play all rounds whose messages are complete."""
+        while self._current is not None:
+            incoming = {}
+            for peer in self._current.expected:
+                if (message := self._inbox.get((self.rounds, peer))) is None:
+                    return
+                incoming[peer] = message.payload
+            for peer in incoming:
+                del self._inbox[self.rounds, peer]
+            self.rounds += 1
+            self._step(incoming, outgoing)
+
+    def _step(self, incoming: Incoming | None, outgoing: list[Message]) -> None:
+        """Let the program run to its next exchange, or to its end."""
+        self._current = None
+        try:
+            request = self._coroutine.send(incoming)
+        except StopIteration as stop:
+            self._returned.append(stop.value)
+            return
+        if not isinstance(request, Exchange):
+            raise TypeError("A program may await engine operations only, nothing with a clock.")
+        self._current = request
+        for peer, payload in request.outgoing.items():
+            outgoing.append(self._message(peer, request.kind, payload))
+        # What came early could not be checked before its round was known.
+        for (turn, _), message in self._inbox.items():
+            if turn == self.rounds:
+                self._check_content(message, request)
+
+    def _accept(self, message: Message) -> None:
+        """Check one message and keep it until its round is complete."""
+        self._check_origin(message)
+        if message.kind == Kind.STOP:
+            raise PartyStopped(f"Party {message.sender} stopped; the reason is known there.")
+        self._check_turn(message)
+        if message.round == self.rounds and self._current is not None:
+            self._check_content(message, self._current)
+        self._inbox[message.round, message.sender] = message
+
+    def _check_origin(self, message: Message) -> None:
+        if message.recipient != self.name or message.sender not in self.peers:
+            raise ProtocolError(
+                f"{_described(message)} is addressed to {message.recipient}; expected one "
+                f"from {', '.join(self.peers)} to {self.name}."
+            )
+        if message.version != VERSION:
+            raise ProtocolError(
+                f"Party {message.sender} speaks protocol version {message.version}, we speak "
+                f"version {VERSION}; install the same release everywhere."
+            )
+        if message.session != self._session:
+            raise ProtocolError(
+                f"{_described(message)} belongs to another session: expected "
+                f"{self._session.hex()}, got {message.session.hex()}."
+            )
+
+    def _check_turn(self, message: Message) -> None:
+        if not self.rounds <= message.round <= self.rounds + MAX_AHEAD:
+            raise ProtocolError(
+                f"{_described(message)} is out of turn: expected round {self.rounds} "
+                f"(or up to {MAX_AHEAD} later)."
+            )
+        if (message.round, message.sender) in self._inbox:
+            raise ProtocolError(f"{_described(message)} came twice; expected it once.")
+
+    def _check_content(self, message: Message, current: Exchange) -> None:
+        size = current.expected.get(message.sender)
+        if message.kind != current.kind or size is None:
+            wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
+            raise ProtocolError(f"{_described(message)} is unexpected: expected {wanted}.")
+        if len(message.payload) != size:
+            raise ProtocolError(
+                f"{_described(message)} has the wrong size: expected {size} bytes, "
+                f"got {len(message.payload)}."
+            )
+
+    async def _greet_and_run(self, digest: bytes) -> R:
+        """Round 0: compare public parameters with every peer before any data is touched."""
+        greeting = dict.fromkeys(self.peers, digest)
+        expected = dict.fromkeys(self.peers, len(digest))
+        for peer, other in (await exchange(Kind.HELLO, greeting, expected)).items():
+            if other != digest:
+                raise ProtocolError(
+                    f"Party {peer} has other public parameters: expected digest "
+                    f"{digest.hex()[:16]}, got {other.hex()[:16]}; compare the agreed files."
+                )
+        return await self._program
+
+    def _message(self, recipient: str, kind: Kind, payload: bytes) -> Message:
+        self.bytes_sent[recipient] += self._envelope[recipient] + len(payload)
+        return Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
+
+
+def _described(message: Message) -> str:
+    return f"The message {message.kind} of round {message.round} from {message.sender}"

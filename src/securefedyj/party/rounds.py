@@ -1,0 +1,159 @@
+"""Rounds: how a program says what it sends and what it waits for.
+
+A program is a coroutine. When it needs its peers it awaits `exchange`, which hands a
+request to whoever drives the coroutine and comes back with the answers. There is no event loop:
+a `Party` drives one program, and `together` drives several as one.
+
+An engine on a library that talks to the peers by itself awaits `delegate` instead, and the
+library's runtime drives the program. Programs look the same.
+"""
+
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar, overload
+
+from securefedyj.party.messages import Kind
+
+Incoming: TypeAlias = Mapping[str, bytes]
+
+R = TypeVar("R")
+R1 = TypeVar("R1")
+R2 = TypeVar("R2")
+R3 = TypeVar("R3")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One round of one party: payloads to peers, and sizes of the payloads it waits for.
+
+    All parties name the same kind in the same round, also those with nothing to send or
+    to wait for; that is what keeps their round numbers equal.
+    """
+
+    kind: Kind
+    outgoing: Mapping[str, bytes] = field(repr=False)
+    expected: Mapping[str, int]
+
+
+@types.coroutine
+def exchange(
+    kind: Kind, outgoing: Mapping[str, bytes], expected: Mapping[str, int]
+) -> Generator[Exchange, Incoming, Incoming]:
+    """Send to the peers named in `outgoing`; return what those named in `expected` sent."""
+    return (yield Exchange(kind, outgoing, expected))
+
+
+Start: TypeAlias = Callable[[], Awaitable[Any]]
+"""Begins some work, without waiting for anything, and returns what to wait for."""
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """Work for another library: to be started in this order, and waited for as a whole.
+
+    The answers come when all of it is done. So the order in which the parties' programs
+    start work depends on the programs alone, never on what happened to arrive first.
+    """
+
+    starts: Sequence[Start]
+
+
+@types.coroutine
+def delegate(start: Start) -> Generator[Delegation, Sequence[Any], Any]:
+    """Let the runtime that drives the program do some work; return its result."""
+    (result,) = yield Delegation([start])
+    return result
+
+
+Request: TypeAlias = Exchange | Delegation
+
+
+@overload
+async def together(
+    first: Coroutine[Any, Any, R1], second: Coroutine[Any, Any, R2], /
+) -> tuple[R1, R2]: ...
+@overload
+async def together(
+    first: Coroutine[Any, Any, R1],
+    second: Coroutine[Any, Any, R2],
+    third: Coroutine[Any, Any, R3],
+    /,
+) -> tuple[R1, R2, R3]: ...
+@overload
+async def together(*coroutines: Coroutine[Any, Any, R]) -> tuple[R, ...]: ...
+async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
+    """Run independent coroutines in lockstep; return their results in order.
+
+    The n-th round of all of them is one round, with one message per peer, so the whole takes
+    as many rounds as the longest. They advance in the order given, at every party alike: that is
+    what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
+    of them ask for in their n-th step is started in their order, and they go on when it is done.
+    """
+    if len(coroutines) == 1:
+        return (await coroutines[0],)
+    results: dict[int, Any] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(coroutines)))
+    try:
+        while answers:
+            requests: dict[int, Request] = {}
+            for lane, answer in answers.items():
+                try:
+                    requests[lane] = coroutines[lane].send(answer)
+                except StopIteration as stop:
+                    results[lane] = stop.value
+            answers = await _merged(requests) if requests else {}
+    finally:
+        for coroutine in coroutines:
+            coroutine.close()
+    return tuple(results[lane] for lane in range(len(coroutines)))
+
+
+async def _merged(requests: Mapping[int, Request]) -> dict[int, Any]:
+    """Make one request of several, and deal the answers out again."""
+    exchanges = {lane: one for lane, one in requests.items() if isinstance(one, Exchange)}
+    if len(exchanges) == len(requests):
+        return await _merged_exchange(exchanges)
+    delegations = {lane: one for lane, one in requests.items() if isinstance(one, Delegation)}
+    if len(delegations) == len(requests):
+        return await _merged_delegation(delegations)
+    raise TypeError("A program may await operations of one engine only, nothing with a clock.")
+
+
+@types.coroutine
+def _merged_delegation(
+    requests: Mapping[int, Delegation],
+) -> Generator[Delegation, Sequence[Any], dict[int, Any]]:
+    starts = [start for request in requests.values() for start in request.starts]
+    answers: Iterator[Any] = iter((yield Delegation(starts)))
+    return {lane: list(islice(answers, len(requests[lane].starts))) for lane in requests}
+
+
+async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
+    kind = Kind(0)
+    outgoing: dict[str, list[bytes]] = {}
+    expected: dict[str, int] = {}
+    for request in requests.values():
+        kind |= request.kind
+        for peer, payload in request.outgoing.items():
+            outgoing.setdefault(peer, []).append(payload)
+        for peer, size in request.expected.items():
+            expected[peer] = expected.get(peer, 0) + size
+    joined = {peer: b"".join(payloads) for peer, payloads in outgoing.items()}
+    return _dealt(requests, await exchange(kind, joined, expected))
+
+
+def _dealt(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
+    """Cut each peer's payload into the pieces that the requests waited for, in their order."""
+    cursor = dict.fromkeys(incoming, 0)
+
+    def take(peer: str, size: int) -> bytes:
+        start = cursor[peer]
+        cursor[peer] = start + size
+        return incoming[peer][start : start + size]
+
+    return {
+        lane: {peer: take(peer, size) for peer, size in request.expected.items()}
+        for lane, request in requests.items()
+    }

@@ -1,0 +1,172 @@
+"""The agreed file: it reads back the same, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from securefedyj.cli.main import main
+from securefedyj.network.consortium import Consortium, ConsortiumError, Feature, Hub, Member
+from securefedyj.network.identity import fingerprint, keygen
+
+
+@pytest.fixture(scope="module")
+def pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("hub", "ana", "bob", "cem", "dua"):
+        keygen(name, folder)
+    return folder
+
+
+def pem(folder: Path, name: str) -> str:
+    return (folder / f"{name}.pem").read_text()
+
+
+def member(folder: Path, name: str, role: str = "silo") -> Member:
+    return Member(name, role, fingerprint(pem(folder, name)), pem(folder, name))
+
+
+@pytest.fixture
+def consortium(pems: Path) -> Consortium:
+    return Consortium(
+        name='Sepsis "2026" \\ Zürich',
+        hub=Hub("hub.example.org:7443", pem(pems, "hub")),
+        parties=(member(pems, "ana"), member(pems, "bob"), member(pems, "cem", "member")),
+        committee=("cem", "ana", "bob"),
+        features=(
+            Feature("lactate", 0.0, 0.1 + 0.2, "mmol/L", 'a "note"\twith\nlines \x7f'),
+            Feature("ΔBP", -1e-7, 1e20),
+        ),
+    )
+
+
+def test_file_reads_back_the_same(consortium, tmp_path):
+    path = tmp_path / "consortium.toml"
+    consortium.write(path)
+    again = Consortium.read(path)
+    assert again.digest() == consortium.digest()
+    assert again.features == consortium.features
+    assert again.agreement().to_bytes() == consortium.agreement().to_bytes()
+    assert again.to_toml() == dataclasses.replace(again).to_toml()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_steps": 41},
+        {"levels_per_exchange": 3},
+        {"minimum_values": 31},
+        {"committee": ("ana", "cem", "bob")},
+        {"name": "other"},
+        {"features": (Feature("lactate", 0.0, 0.3, "mg/dL"),)},
+    ],
+)
+def test_digest_changes_with_all_that_matters(consortium, change):
+    assert dataclasses.replace(consortium, **change).digest() != consortium.digest()
+
+
+def test_digest_stays_when_the_hub_moves(consortium):
+    hub = dataclasses.replace(consortium.hub, address="10.0.0.1:1")
+    assert dataclasses.replace(consortium, hub=hub).digest() == consortium.digest()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("format = 1", "format = 2", "this release reads format 1"),
+        ("max_steps = 40", "max_step = 40", "unknown key 'max_step'"),
+        ("max_steps = 40", "max_steps = 0", "max_steps must be a whole number from 1"),
+        ("max_steps = 40", "max_steps = true", "max_steps must be a whole number"),
+        ('["cem", "ana", "bob"]', '["cem", "ana"]', "must be three distinct parties"),
+        ('["cem", "ana", "bob"]', '["cem", "ana", "eva"]', "must be three distinct parties"),
+        ('["cem", "ana", "bob"]', '["cem", "ana", 3]', "must be three distinct parties"),
+        ('["cem", "ana", "bob"]', '[["cem"], "ana", "bob"]', "must be three distinct parties"),
+        ('name = "bob"', 'name = "ana"', "more than one party named 'ana'"),
+        ("sha256:", "sha256:0", "does not match its certificate"),
+        ('role = "member"', 'role = "boss"', "it must be \"silo\""),
+        ("lower = 0.0", "lower = 7.0", "bounds of feature 'lactate'"),
+        ("lower = 0.0", "lower = nan", "bounds of feature 'lactate'"),
+        ("lower = 0.0", 'lower = "0"', "must be a number"),
+        ("lower = 0.0\n", "", "has no 'lower'"),
+        ("hub.example.org:7443", "hub.example.org", "must be HOST:PORT"),
+        ("[hub]", "[hub", "is no TOML file"),
+        ("[hub]\n", "[hub]\ncolour = 1\n", "unknown key 'colour'"),
+        ("BEGIN CERTIFICATE", "BEGIN", "no certificate in PEM form"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(consortium, tmp_path, old, new, sentence):
+    path = tmp_path / "consortium.toml"
+    text = consortium.to_toml()
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ConsortiumError, match=r"consortium\.toml") as caught:
+        Consortium.read(path)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_certificate_cannot_stand_for_two(consortium, pems):
+    twin = dataclasses.replace(member(pems, "ana"), name="twin")
+    with pytest.raises(ConsortiumError, match="have the same certificate"):
+        dataclasses.replace(consortium, parties=(*consortium.parties, twin))
+
+
+def test_two_parties_are_too_few(consortium):
+    with pytest.raises(ConsortiumError, match="three are the least"):
+        dataclasses.replace(consortium, parties=consortium.parties[:2])
+
+
+def new(folder: Path, file: Path, *options: str) -> int:
+    parties = [f"--party={name}={folder / name}.pem" for name in ("ana", "bob")]
+    hub = ["--hub", "127.0.0.1:7443", "--hub-certificate", str(folder / "hub.pem")]
+    member_ = f"--member=cem={folder / 'cem.pem'}"
+    return main(["new", str(file), "--name", "test", *hub, *parties, member_, *options])
+
+
+def test_new_check_and_plan(pems, tmp_path, capsys):
+    file = tmp_path / "consortium.toml"
+    table = tmp_path / "features.csv"
+    table.write_text("name,lower,upper,unit,note\nage,0,120,years,\n")
+    assert new(pems, file, "--feature", "lac:tate:0:40", "--features", str(table)) == 0
+    consortium = Consortium.read(file)
+    assert consortium.committee == ("cem", "ana", "bob")
+    expected = [("lac:tate", 0.0, 40.0, ""), ("age", 0.0, 120.0, "years")]
+    assert [(f.name, f.lower, f.upper, f.unit) for f in consortium.features] == expected
+    assert new(pems, file, "--feature", "a:0:1") == 1
+    assert "not overwritten" in capsys.readouterr().err
+    assert main(["check", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["digest"] == consortium.digest()
+    assert main(["check", str(file)]) == 0
+    assert consortium.digest() in capsys.readouterr().out
+
+
+def test_plan_counts_what_a_run_then_takes(pems, tmp_path, capsys):
+    import numpy as np
+
+    from securefedyj.protocol.simulation import simulate
+
+    file = tmp_path / "consortium.toml"
+    assert new(pems, file, "--feature", "a:0:1000", "--feature", "b:0:1000") == 0
+    capsys.readouterr()
+    assert main(["plan", str(file), "--rows", "400", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    four = next(one for one in plan["levels"] if one["levels"] == 4)
+    rows = np.random.default_rng(0).lognormal(size=(800, 2))
+    tables = [rows[:400], rows[400:], None]
+    _, cost = simulate(Consortium.read(file).agreement(), tables)
+    sent = max(sum(peers.values()) for peers in cost.bytes_sent.values())
+    assert four["rounds"] == pytest.approx(cost.rounds, rel=0.1)
+    assert four["megabytes"] * 1e6 == pytest.approx(sent, rel=0.25)
+    assert plan["recommended"] in (1, 2, 4, 8)
+
+
+def test_written_file_is_toml_of_the_documented_form(consortium):
+    data = tomllib.loads(consortium.to_toml())
+    assert set(data) == {
+        "format", "name", "committee", "max_steps", "levels_per_exchange", "minimum_values",
+        "hub", "party", "feature",
+    }  # fmt: skip

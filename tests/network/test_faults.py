@@ -1,0 +1,399 @@
+"""Whatever goes wrong at one party, everybody gets a sentence, and the run can go on."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.network import identity, local
+from securefedyj.network import participant as network
+from securefedyj.network.checkpoint import State, StateError
+from securefedyj.network.consortium import Consortium, ConsortiumError
+from securefedyj.network.participant import JoinError
+from securefedyj.network.worker import Worker
+from securefedyj.party.messages import Kind, Message
+from securefedyj.protocol.transcript import Transcript
+from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
+from tests.network.test_participant import codes_and_logs, wait_for_state
+
+
+def wait_for_words(processes: local.Processes, name: str, words: str) -> None:
+    deadline = time.monotonic() + 30
+    while words not in processes.log(name):
+        assert time.monotonic() < deadline, processes.log(name)
+        time.sleep(0.01)
+
+
+# Parties that stall, are stopped, or join twice.
+
+
+def test_a_process_that_stalls_is_named_by_all_and_may_go_on(tmp_path):
+    prepare(tmp_path, max_steps=40, levels_per_exchange=1)
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        for name in THREE:
+            processes.start_party(name, "--timeout", "2", "--wait", "30")
+        wait_for_state(processes, "bob", 5)
+        os.kill(processes.running["cem"].pid, signal.SIGSTOP)
+        for name in set(THREE) - {"cem"}:
+            wait_for_words(processes, name, "Nothing was heard from party cem for")
+        os.kill(processes.running["cem"].pid, signal.SIGCONT)
+        assert set(codes_and_logs(processes, 60).values()) == {0}
+        for name in set(THREE) - {"cem"}:
+            lines = processes.log(name).splitlines()
+            first = next(line for line in lines if "Nothing was heard" in line)
+            assert " seconds in exchange " in first
+    assert_same_bits(Transcript.read(tmp_path / "ana" / "transcript.jsonl"), max_steps=40)
+
+
+def test_who_is_stopped_does_not_wait_for_a_computation():
+    begun, enough, computed = threading.Event(), threading.Event(), threading.Event()
+
+    def step() -> list[Message]:
+        begun.set()
+        enough.wait(20)
+        computed.set()
+        return []
+
+    async def stopped() -> None:
+        task = asyncio.create_task(Worker().run(step))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(stopped())
+    assert not computed.is_set()
+    enough.set()
+
+
+def test_what_the_thread_raises_is_not_waited_for():
+    def step() -> list[Message]:
+        raise MemoryError
+
+    async def scenario() -> None:
+        async with asyncio.timeout(10):
+            await Worker().run(step)
+
+    with pytest.raises(MemoryError):
+        asyncio.run(scenario())
+
+
+def test_a_failed_computation_is_told_without_its_values(tmp_path):
+    """The others go on waiting for the party, and hear only that it was stopped."""
+
+    async def scenario() -> tuple[BaseException | None, dict[str, list[str]]]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+
+            def fail(*_: Any) -> Any:
+                raise RuntimeError("cannot add 31337")
+
+            net.participants["ana"]._silo.sums = fail
+            async with asyncio.timeout(20):
+                await asyncio.wait([net.tasks["ana"]])
+            return net.tasks["ana"].exception(), net.said
+
+    error, said = asyncio.run(scenario())
+    assert str(error) == "The computation failed here (RuntimeError)."
+    assert not any("31337" in line for lines in said.values() for line in lines)
+
+
+def test_who_computes_hears_at_once_that_another_was_stopped(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+            await net.until_exchange("ana", 2)
+            run, computing, enough = (
+                net.participants["ana"]._worker.run,
+                asyncio.Event(),
+                asyncio.Event(),
+            )
+
+            async def at_length(*arguments: Any) -> list[Message]:
+                computing.set()
+                await enough.wait()
+                return await run(*arguments)
+
+            net.participants["ana"]._worker.run = at_length
+            async with asyncio.timeout(20):
+                await computing.wait()
+                net.tasks["bob"].cancel()
+                while not any("bob left in exchange" in line for line in net.said["ana"]):
+                    await asyncio.sleep(0.01)
+            assert not enough.is_set()
+            enough.set()
+            net.start("bob")
+            return await net.outcomes()
+
+    for transcript in asyncio.run(scenario()).values():
+        assert_same_bits(transcript)
+
+
+def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
+    prepare(tmp_path)
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        processes.start_party("ana")
+        wait_for_words(processes, "hub", 'connected consortium="on one machine" party="ana"')
+        first = processes.running.pop("ana")
+        for name in THREE:
+            processes.start_party(name)
+        assert first.wait(30) == 1
+        assert set(codes_and_logs(processes, 60).values()) == {0}
+        sentence = "The hub refuses us: Another process has joined as ana; this one must stop."
+        assert f"securefedyj: {sentence}" in processes.log("ana")
+
+
+# The end of a run.
+
+
+async def until_all_have_results(participants: list[Any]) -> None:
+    async with asyncio.timeout(20):
+        while any(one._outcome is None for one in participants):
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["before its result", "before it tells"])
+def test_a_party_that_dies_at_the_very_end_gets_its_result_later(tmp_path, told):
+    """The others have theirs, and wait for eva, who has sent all that they need."""
+
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
+            await net.start_hub()
+            for name in FIVE:
+                net.start(name)
+            eva = net.participants["eva"]
+            handle, post = eva._handle, eva._post
+
+            async def hang_in_the_last_exchange(frame: Any) -> None:
+                if any(progress.exchange == 7 for progress in net.progress["eva"]):
+                    await asyncio.sleep(60)
+                await handle(frame)
+
+            def tell_nobody(peer: Any, kind: network.Kind, content: Any = b"") -> None:
+                if kind != network.Kind.DONE:
+                    post(peer, kind, content)
+
+            if told:
+                eva._post = tell_nobody
+            else:
+                eva._handle = hang_in_the_last_exchange
+            ready = set(FIVE) if told else set(FIVE) - {"eva"}
+            await until_all_have_results([net.participants[name] for name in ready])
+            assert (eva._outcome is not None) == told
+            assert not any(task.done() for task in net.tasks.values())
+            await net.crash("eva")
+            net.start("eva")
+            return await net.outcomes()
+
+    for transcript in asyncio.run(scenario()).values():
+        assert_same_bits(transcript)
+
+
+# Disks.
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_run(tmp_path):
+    prepare(tmp_path)
+    (tmp_path / "ana").write_text("a file in the place of the folder")
+    (tmp_path / "bob" / "state.jsonl").mkdir(parents=True)
+    with local.Processes(tmp_path) as processes:  # and no hub to wait for
+        for name in ("ana", "bob"):
+            processes.start_party(name)
+        assert codes_and_logs(processes, 30) == {"ana": 1, "bob": 1}
+        for name in ("ana", "bob"):
+            (line,) = processes.log(name).splitlines()
+            assert line.startswith("securefedyj: ")
+            assert str(tmp_path / name) in line
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
+    """Files of cem may have 1,200 bytes, which is less than it has to keep in the end."""
+    prepare(tmp_path, levels_per_exchange=1)
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1200, 1200)); "
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        processes.start_party("ana")
+        processes.start_party("bob")
+        with monkeypatch.context() as patch:
+            patch.setattr(local, "_COMMAND", full + local._COMMAND)
+            processes.start_party("cem")
+        assert processes.running["cem"].wait(60) == 1
+        last = processes.log("cem").splitlines()[-1]
+        path = tmp_path / "cem" / "state.jsonl"
+        assert last == f"securefedyj: cannot write {path}: File too large"
+        assert [file.name for file in path.parent.iterdir()] == ["state.jsonl"]
+        assert 1 < len(Transcript.read(path).reveals) < 13
+        processes.start_party("cem")
+        assert set(codes_and_logs(processes, 60).values()) == {0}
+    assert_same_bits(Transcript.read(tmp_path / "cem" / "transcript.jsonl"))
+
+
+# Clocks.
+
+
+@pytest.mark.parametrize(
+    ("earlier", "valid", "odd"),
+    [(1, -1 / 24, "expired"), (-1 / 24, 3653, "not yet valid")],
+    ids=["expired", "not yet valid"],
+)
+def test_a_clock_that_does_not_fit_the_certificates_gets_a_sentence(
+    tmp_path, monkeypatch, earlier, valid, odd
+):
+    monkeypatch.setattr(identity, "_EARLIER", datetime.timedelta(days=earlier))
+    monkeypatch.setattr(identity, "_VALID", datetime.timedelta(days=valid))
+    consortium = prepare(tmp_path)
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        processes.start_party("ana")
+        assert codes_and_logs(processes, 30) == {"ana": 1}
+        (line,) = processes.log("ana").splitlines()
+        assert line.startswith("securefedyj: The clock of this machine says 20")
+        assert "the certificate of the hub is valid from" in line
+        wait_for_words(processes, "hub", "trouble")
+    inside = sum(moment.timestamp() for moment in identity.validity(consortium.hub.certificate)) / 2
+    consortium.check_clock(inside)
+    with pytest.raises(ConsortiumError, match="Set the clock"):
+        consortium.check_clock(time.time())
+
+
+# What is kept between restarts.
+
+
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory):
+    """A folder in which three parties have come to their end."""
+    folder = tmp_path_factory.mktemp("run")
+
+    async def run() -> None:
+        async with Loopback(folder, prepare(folder), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+            for transcript in (await net.outcomes()).values():
+                assert_same_bits(transcript)
+
+    asyncio.run(run())
+    return folder
+
+
+@pytest.fixture
+def finished(a_run, tmp_path):
+    """Such a folder, to be changed."""
+    return Path(shutil.copytree(a_run, tmp_path / "copy"))
+
+
+def outcomes_of(folder: Path) -> dict[str, Any]:
+    consortium = Consortium.read(folder / "consortium.toml")
+
+    async def run() -> dict[str, Any]:
+        async with Loopback(folder, consortium, THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name, wait=2.0)
+            return await net.outcomes()
+
+    return asyncio.run(run())
+
+
+def changed(line: str, **values: Any) -> str:
+    return json.dumps(json.loads(line) | values)
+
+
+def with_other_result(lines: list[str]) -> list[str]:
+    result = json.loads(lines[-1])["result"]
+    return [*lines[:-1], json.dumps({"result": {**result, "lmbda": [0.5] * 2}})]
+
+
+STATES: dict[str, Any] = {
+    "empty": lambda lines: [],
+    "cut within a line": lambda lines: [*lines[:4], lines[4][:20]],
+    "no state": lambda lines: ["[1, 2]"],
+    "a bound": lambda lines: [lines[0].replace("1000.0", "999.0", 1), *lines[1:]],
+    "a count": lambda lines: [lines[0], changed(lines[1], n="many"), *lines[2:]],
+    "the result": with_other_result,
+}
+
+
+@pytest.mark.parametrize("how", STATES)
+def test_a_state_that_was_changed_is_refused_at_once(finished, how):
+    path = finished / "bob" / "state.jsonl"
+    path.write_text("\n".join(STATES[how](path.read_text().splitlines())) + "\n")
+    with pytest.raises(StateError, match=r"(?s)state\.jsonl.*hoose another --output"):
+        State(path.parent, Consortium.read(finished / "consortium.toml").agreement())
+
+
+def test_other_signs_in_a_state_are_noticed_by_the_others(finished):
+    for name in THREE:
+        path = finished / name / "state.jsonl"
+        lines = path.read_text().splitlines()[:6]
+        if name == "bob":
+            lines[4] = changed(lines[4], delta=[-sign for sign in json.loads(lines[4])["delta"]])
+        path.write_text("\n".join(lines) + "\n")
+    outcomes = outcomes_of(finished)
+    assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
+    assert any("another record of what was revealed" in str(one) for one in outcomes.values())
+
+
+@pytest.mark.parametrize("kept", [3, 4, 5, 16])
+def test_a_state_may_end_anywhere(finished, kept):
+    """Also in the middle of an exchange, which atomic writing does not leave behind."""
+    path = finished / "bob" / "state.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:kept]))
+    for name, outcome in outcomes_of(finished).items():
+        assert isinstance(outcome, Transcript | JoinError), f"{name}: {outcome!r}"
+        if isinstance(outcome, Transcript):
+            assert_same_bits(outcome)
+
+
+def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
+    """Keys are fresh in each session, each is held by two parties, and no payload comes again."""
+    keys: Counter[bytes] = Counter()
+    payloads: dict[bytes, set[bytes]] = {}
+    begin, to_bytes = Keystream.__init__, Message.to_bytes
+
+    def counted(stream: Keystream, key: bytes) -> None:
+        keys[key] += 1
+        begin(stream, key)
+
+    def seen(message: Message) -> bytes:
+        if message.kind != Kind.HELLO and len(message.payload) >= 8:
+            payloads.setdefault(message.session, set()).add(message.payload[:8])
+        return to_bytes(message)
+
+    monkeypatch.setattr(Keystream, "__init__", counted)
+    monkeypatch.setattr(Message, "to_bytes", seen)
+
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
+            await net.start_hub()
+            for name in FIVE:
+                net.start(name)
+            for exchange, victim in [(2, "eva"), (4, "coordinator")]:
+                await net.until_exchange("bob", exchange)
+                await net.crash(victim)
+                net.start(victim)
+            return await net.outcomes()
+
+    for transcript in asyncio.run(scenario()).values():
+        assert_same_bits(transcript)
+    assert len(payloads) >= 3
+    assert max(keys.values()) == 2
+    assert len(set.union(*payloads.values())) == sum(map(len, payloads.values()))

@@ -1,0 +1,278 @@
+"""The hub: whom it lets in, what it passes on, what it logs, and that it cannot be flooded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from securefedyj.cli.main import main
+from securefedyj.errors import ProtocolError
+from securefedyj.network import hub as hub_module
+from securefedyj.network import link, tls
+from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.identity import Identity, keygen
+from tests.network.harness import THREE, Loopback, prepare
+
+
+class Client:
+    """A party that speaks frames and nothing else."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.frames, self.numbered = Reader("the hub"), Writer()
+        self.waiting: list[Frame] = []
+
+    def send(self, frame: Frame) -> None:
+        self.writer.write(self.numbered.encode(frame))
+
+    async def receive(self) -> Frame | None:
+        async with asyncio.timeout(5):
+            while not self.waiting:
+                data = await self.reader.read(1 << 16)
+                if not data:
+                    return None
+                self.waiting += self.frames.feed(data)
+        return self.waiting.pop(0)
+
+
+async def connected(net: Loopback, identity: Identity | None) -> Client:
+    hub = net.consortium.hub
+    if identity is None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(cadata=hub.certificate)
+    else:
+        context = tls.context(identity, [hub.certificate], server_side=False)
+    return Client(*await asyncio.open_connection(hub.host, hub.port, ssl=context))
+
+
+async def joined(net: Loopback, name: str, said: str | None = None) -> Client:
+    client = await connected(net, net.identity(name))
+    hello = {"consortium": net.consortium.name, "party": said or name}
+    client.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
+    return client
+
+
+def with_hub(folder: Path, scenario: Any) -> Loopback:
+    async def run() -> Loopback:
+        async with Loopback(folder, prepare(folder), THREE) as net:
+            await net.start_hub()
+            await scenario(net)
+            return net
+
+    return asyncio.run(run())
+
+
+async def refused(client: Client) -> None:
+    """TLS 1.3 tells a client that it was refused at its first read."""
+    with contextlib.suppress(OSError):
+        assert await client.receive() is None
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_who_has_no_certificate_of_the_file_is_refused_and_logged(tmp_path, foreign):
+    async def scenario(net: Loopback) -> None:
+        identity = keygen("ana", tmp_path / "elsewhere") if foreign else None
+        await refused(await connected(net, identity))
+
+    lines = with_hub(tmp_path, scenario).lines
+    (line,) = [line for line in lines if line.startswith("refused")]
+    assert "certificate" in line
+    assert "127.0.0.1" in line
+
+
+def test_a_name_with_the_key_of_another_is_refused_with_a_sentence(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        frame = await (await joined(net, "bob", said="ana")).receive()
+        assert frame is not None
+        assert frame.type == Type.REFUSED
+        assert b"is not the one of party 'ana'" in frame.body
+
+    assert any("not the one of party 'ana'" in line for line in with_hub(tmp_path, scenario).lines)
+
+
+def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        ana, bob = await joined(net, "ana"), await joined(net, "bob")
+        welcome = await ana.receive()
+        present = await ana.receive()
+        assert welcome is not None
+        assert present == Frame(Type.PRESENT, "bob", present.connection)
+        ana.send(Frame(Type.DATA, "bob", present.connection, b"sealed"))
+        assert (await bob.receive()).type == Type.WELCOME
+        assert (await bob.receive()).type == Type.PRESENT
+        assert await bob.receive() == Frame(Type.DATA, "ana", welcome.connection, b"sealed")
+        ana.send(Frame(Type.DATA, "bob", present.connection + 9, b"for an earlier connection"))
+        ana.send(Frame(Type.DATA, "nobody", 1, b""))
+        ana.writer.close()
+        assert await bob.receive() == Frame(Type.LEFT, "ana", welcome.connection)
+
+    net = with_hub(tmp_path, scenario)
+    assert "sealed" not in "\n".join(net.lines)
+    assert any(line.startswith("left") and "'bytes_received': " in line for line in net.lines)
+
+
+def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
+    """Nagle's algorithm would hold it back until an earlier one is acknowledged: 40 ms a round."""
+    options = []
+    serve = hub_module.Hub._serve
+
+    async def spy(hub: Any, reader: Any, writer: Any, address: str) -> None:
+        line = writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await serve(hub, reader, writer, address)
+
+    async def scenario(net: Loopback) -> None:
+        client = await joined(net, "ana")
+        assert (await client.receive()).type == Type.WELCOME
+        line = client.writer.get_extra_info("socket")
+        options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(hub_module.Hub, "_serve", spy)
+    with_hub(tmp_path, scenario)
+    assert len(options) == 2
+    assert all(options)
+
+
+def test_who_joins_twice_ends_the_first(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        first = await joined(net, "ana")
+        assert (await first.receive()).type == Type.WELCOME
+        await joined(net, "ana")
+        frame = await first.receive()
+        assert frame.type == Type.REFUSED
+        assert b"Another process has joined as ana" in frame.body
+
+    with_hub(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"\xff" * 100, b"\0\0\0\1", Writer().encode(Frame(Type.PING)), b"\0\0\0\x0e\x63" + b"\0" * 13],
+    ids=["oversized", "too short", "replayed", "unknown type"],
+)
+def test_frames_that_break_the_rules_end_the_connection(tmp_path, bad):
+    async def scenario(net: Loopback) -> None:
+        client = await joined(net, "ana")
+        assert (await client.receive()).type == Type.WELCOME
+        client.writer.write(bad)
+        assert await client.receive() is None
+
+    net = with_hub(tmp_path, scenario)
+    (line,) = [line for line in net.lines if line.startswith("left")]
+    assert "frame" in line.lower()
+
+
+def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        ana, bob = await joined(net, "ana"), await joined(net, "bob")
+        await ana.receive()
+        present = await ana.receive()
+        bob.reader._transport.pause_reading()
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                while True:
+                    ana.send(Frame(Type.DATA, "bob", present.connection, bytes(MAX_BODY)))
+                    await ana.writer.drain()
+                    sent += MAX_BODY
+        room = net.hub._rooms[net.consortium.name]
+        waiting = sum(len(frame.body) for frame in room.present["bob"].outbox._frames)
+        assert hub_module.QUEUE // 2 < waiting <= hub_module.QUEUE + MAX_BODY
+        assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
+        bob.reader._transport.resume_reading()
+        while (frame := await bob.receive()) is not None and frame.type != Type.DATA:
+            pass
+        assert frame is not None
+
+    with_hub(tmp_path, scenario)
+
+
+def test_hub_tells_the_parties_that_it_stops(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        ana = await joined(net, "ana")
+        assert (await ana.receive()).type == Type.WELCOME
+        hub, net.hub = net.hub, None
+        await hub.stop()
+        assert (await ana.receive()).type == Type.CLOSING
+        assert await ana.receive() is None
+
+    with_hub(tmp_path, scenario)
+
+
+def test_one_hub_serves_several_consortia(tmp_path):
+    """A party of one cannot reach, or see, the parties of another."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    prepare(one)
+    consortium = prepare(one / "inner")
+    with pytest.raises(ValueError, match="same consortium name"):
+        hub_module.Hub([consortium] * 2, Identity(one / "inner/hub.key", one / "inner/hub.pem"))
+    with pytest.raises(ValueError, match="no party would accept this hub"):
+        hub_module.Hub([consortium], Identity(one / "hub.key", one / "hub.pem"))
+    assert not two.exists()
+
+
+def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys):
+    consortium = prepare(tmp_path)
+    host = dataclasses.replace(consortium.hub, address=f"hub.example:{consortium.hub.port}")
+    moved = dataclasses.replace(consortium, hub=host)
+    moved.write(tmp_path / "moved.toml")
+    other = dataclasses.replace(host, address="hub.example:1")
+    dataclasses.replace(consortium, name="b", hub=other).write(tmp_path / "other.toml")
+    identity = ["--certificate", str(tmp_path / "hub.pem"), "--key", str(tmp_path / "hub.key")]
+    with socket.create_server(("0.0.0.0", consortium.hub.port)):
+        assert main(["hub", str(tmp_path / "moved.toml"), *identity]) == 1
+    error = capsys.readouterr().err
+    assert f"cannot listen on 0.0.0.0:{consortium.hub.port} (Address already in use)" in error
+    files = [str(tmp_path / f"{name}.toml") for name in ("moved", "other")]
+    assert main(["hub", *files, *identity]) == 1
+    assert "several ports of the hub (1, " in capsys.readouterr().err
+
+
+def test_reader_names_what_is_wrong():
+    writer = Writer()
+    first, second = (writer.encode(Frame(Type.PING)) for _ in range(2))
+    assert [frame.type for frame in Reader("x").feed(first + second)] == [Type.PING] * 2
+    for data, sentence in [
+        (second, "out of order"),
+        (first + first, "came twice"),
+        (b"\xff\xff\xff\xff", "announced a frame"),
+    ]:
+        with pytest.raises(ProtocolError, match=sentence):
+            list(Reader("x").feed(data))
+    half = Reader("x")
+    assert list(half.feed(first[:-1])) == []
+    with pytest.raises(ProtocolError, match="middle of a frame"):
+        half.end()
+
+
+def test_what_a_party_says_before_it_leaves_is_passed_on(tmp_path):
+    """The last word of a run is that it is done; the others wait for it."""
+
+    async def scenario(net: Loopback) -> None:
+        ana = await link.connect(net.consortium, "ana", net.identity("ana"), 5.0)
+        bob = await joined(net, "bob")
+        own, there = await ana.receive(5.0), await ana.receive(5.0)
+        assert (await bob.receive()).type == Type.WELCOME
+        assert (await bob.receive()).type == Type.PRESENT
+        for _ in range(64):  # more than ana has read when she leaves
+            bob.send(Frame(Type.DATA, "ana", own.connection, bytes(MAX_BODY)))
+        await bob.writer.drain()
+        bodies = [bytes([number]) * MAX_BODY for number in range(64)]
+        for body in bodies:
+            ana.send(Frame(Type.DATA, "bob", there.connection, body))
+        closing = asyncio.create_task(ana.close(30.0))
+        for body in bodies:
+            assert await bob.receive() == Frame(Type.DATA, "ana", own.connection, body)
+        await closing
+        assert (await bob.receive()).type == Type.LEFT
+
+    with_hub(tmp_path, scenario)

@@ -1,0 +1,465 @@
+"""Parties on the network: the same bits as in one process, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import securefedyj
+from securefedyj.network import hub as hub_module
+from securefedyj.network import link, local, tls
+from securefedyj.network import participant as network
+from securefedyj.network.checkpoint import FILE, State, StateError, to_text
+from securefedyj.network.participant import JoinError
+from securefedyj.numerics import wide
+from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.transcript import Counts, Transcript
+from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
+
+
+def run(coroutine: Any) -> Any:
+    return asyncio.run(coroutine)
+
+
+@pytest.mark.parametrize("tables", [THREE, FIVE], ids=["three", "five"])
+def test_result_is_the_same_to_the_last_bit_as_in_one_process(tmp_path, tables):
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path, tables), tables) as net:
+            await net.start_hub()
+            for name in tables:
+                net.start(name)
+            return await net.outcomes()
+
+    outcomes = run(scenario())
+    for transcript in outcomes.values():
+        assert_same_bits(transcript)
+
+
+def test_too_few_values_is_told_to_everybody(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        consortium = prepare(tmp_path, FIVE, minimum_values=1000)
+        async with Loopback(tmp_path, consortium, FIVE) as net:
+            await net.start_hub()
+            for name in FIVE:
+                net.start(name)
+            return await net.outcomes(10)
+
+    for error in run(scenario()).values():
+        assert isinstance(error, TooFewValues)
+
+
+async def outcomes_of_two(folder: Path, **odd: Any) -> dict[str, Any]:
+    consortium = prepare(folder)
+    async with Loopback(folder, consortium, THREE) as net:
+        await net.start_hub()
+        net.start("ana")
+        if "max_steps" in odd:
+            odd = {"consortium": dataclasses.replace(consortium, **odd)}
+        net.start("bob", **odd)
+        return await net.outcomes(10)
+
+
+def test_clocks_that_are_apart_get_a_sentence(tmp_path):
+    for error in run(outcomes_of_two(tmp_path, clock=lambda: time.time() + 3600)).values():
+        assert isinstance(error, JoinError)
+        assert "The clock of party" in str(error)
+
+
+def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkeypatch):
+    """Whatever the hub says about it."""
+    monkeypatch.setattr(hub_module, "_check_same", lambda consortium, said: None)
+
+    for error in run(outcomes_of_two(tmp_path, max_steps=13)).values():
+        assert isinstance(error, JoinError)
+        assert "has another agreed file" in str(error)
+
+
+@pytest.mark.parametrize("what", ["file", "version"])
+def test_who_does_not_fit_the_hub_is_told(tmp_path, monkeypatch, what):
+    monkeypatch.setattr(link, "VERSION", 999 if what == "version" else link.VERSION)
+
+    async def scenario() -> BaseException | None:
+        consortium = prepare(tmp_path)
+        odd = dataclasses.replace(consortium, max_steps=13 if what == "file" else 12)
+        async with Loopback(tmp_path, consortium, THREE) as net:
+            await net.start_hub()
+            net.start("bob", consortium=odd)
+            return await first_error(net)
+
+    error = run(scenario())
+    assert isinstance(error, JoinError)
+    sentence = {"file": "is not the hub's: its digest begins", "version": "protocol version 999"}
+    assert sentence[what] in str(error)
+
+
+async def outcomes_of_strangers(folder: Path) -> dict[str, Any]:
+    """A hub that does not know ana, and that bob does not know."""
+    ours, theirs = prepare(folder / "ours"), prepare(folder / "theirs")
+    moved = dataclasses.replace(ours.hub, address=theirs.hub.address)
+    async with Loopback(folder / "theirs", theirs, THREE) as net:
+        await net.start_hub()
+        net.folder = folder / "ours"
+        net.start("ana", consortium=dataclasses.replace(ours, hub=theirs.hub))
+        net.start("bob", consortium=dataclasses.replace(ours, hub=moved))
+        return {**await net.outcomes(10), "said": net.said}
+
+
+def test_who_is_unknown_is_told_at_once(tmp_path):
+    outcomes = run(outcomes_of_strangers(tmp_path))
+    assert isinstance(outcomes["ana"], JoinError)
+    assert "The hub refuses our certificate (tlsv1 alert unknown ca)" in str(outcomes["ana"])
+    assert "is not the hub of the agreed file" in str(outcomes["bob"])
+    assert outcomes["said"]["ana"] == []
+
+
+def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, monkeypatch):
+    """As where the reason is lost on the way."""
+    monkeypatch.setattr(network, "MOST_UNWELCOME", 3)
+    monkeypatch.setattr(tls, "last_words", lambda error: b"")
+    outcomes = run(outcomes_of_strangers(tmp_path))
+    assert "may not know our certificate" in str(outcomes["ana"])
+
+
+def test_words_of_the_hub_cannot_control_the_terminal():
+    assert network._sentence(b"bad\x1b[2J\nnews") == "bad?[2J?news"
+
+
+def test_another_version_gets_a_sentence(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            net.start("ana")
+            net.start("bob")
+            own = net.participants["bob"]._greeting()
+            net.participants["bob"]._greeting = lambda: {**own, "version": 2}
+            return await first_error(net)
+
+    error = run(scenario())
+    assert "speaks protocol version 2" in str(error)
+    assert "install the same release" in str(error)
+
+
+async def first_error(net: Loopback) -> BaseException | None:
+    async with asyncio.timeout(10):
+        done, _ = await asyncio.wait(net.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+    return done.pop().exception()
+
+
+@pytest.mark.parametrize(
+    ("victim", "exchange"), [("ana", 1), ("coordinator", 7), ("eva", 4), ("hub", 5)]
+)
+def test_whoever_is_killed_and_comes_back_changes_no_bit(tmp_path, victim, exchange):
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
+            await net.start_hub()
+            for name in FIVE:
+                net.start(name)
+            await net.until_exchange("bob", exchange)
+            if victim == "hub":
+                await net.crash_hub()
+                await net.start_hub()
+            else:
+                await net.crash(victim)
+                net.start(victim)
+            return await net.outcomes()
+
+    for name, transcript in run(scenario()).items():
+        assert isinstance(transcript, Transcript), f"{name}: {transcript!r}"
+        assert_same_bits(transcript)
+
+
+def test_a_party_that_does_not_come_back_is_named(tmp_path):
+    async def scenario() -> tuple[dict[str, Any], Loopback]:
+        async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
+            await net.start_hub()
+            for name in FIVE:
+                net.start(name, wait=1.5)
+            await net.until_exchange("bob", 3)
+            await net.crash("dua")
+            del net.tasks["dua"]
+            return await net.outcomes(10), net
+
+    outcomes, net = run(scenario())
+    for name, error in outcomes.items():
+        assert isinstance(error, JoinError)
+        assert "Party dua did not come within 1.5 seconds" in str(error)
+        assert any(re.match("Party dua left in exchange [34567]", line) for line in net.said[name])
+
+
+def test_who_has_the_result_does_not_need_the_others(tmp_path):
+    """Neither peers that have gone, nor the hub."""
+
+    async def scenario() -> tuple[Any, list[str]]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name)
+            await net.outcomes()
+            await net.crash_hub()
+            net.start("ana", wait=0.5)
+            return (await net.outcomes(10))["ana"], net.said["ana"]
+
+    transcript, said = run(scenario())
+    assert_same_bits(transcript)
+    assert "did not confirm" in said[-1]
+
+
+def test_a_silent_party_is_named(tmp_path, monkeypatch):
+    async def scenario() -> tuple[dict[str, Any], Loopback]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name, timeout=1.0, wait=2.0)
+            await net.until_exchange("bob", 2)
+
+            async def hang(*_: object) -> None:
+                await asyncio.sleep(60)
+
+            cem = net.participants["cem"]
+            cem._handle = hang
+            cem._post = lambda *_: None
+            task = net.tasks.pop("cem")
+            outcomes = await net.outcomes(15)
+            task.cancel()
+            return outcomes, net
+
+    outcomes, net = run(scenario())
+    for name, error in outcomes.items():
+        assert isinstance(error, JoinError)
+        assert "cem" in str(error)
+        assert any("Nothing was heard from party cem for 1 seconds" in s for s in net.said[name])
+
+
+def test_a_party_that_is_stopped_tells_the_others_at_once(tmp_path):
+    """Long before its silence would tell them; who computes just then sees only that it left."""
+
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name, timeout=300.0)
+            await net.until_exchange("ana", 2)
+            net.tasks["bob"].cancel()
+            async with asyncio.timeout(60):
+                for name in ("ana", "cem"):
+                    while not re.search(r"bob (was stopped|left)", " ".join(net.said[name])):
+                        await asyncio.sleep(0.01)
+                await asyncio.wait({net.tasks["bob"]})
+            net.start("bob")
+            return await net.outcomes()
+
+    for transcript in run(scenario()).values():
+        assert_same_bits(transcript)
+
+
+def test_rows_that_change_between_restarts_are_noticed(tmp_path):
+    """Only what is revealed again can be compared; here, the counts."""
+
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path), dict(THREE)) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name, wait=2.0)
+            await net.until_exchange("ana", 4)
+            await net.crash("bob")
+            (tmp_path / "bob" / "state.jsonl").unlink()
+            net.tables["bob"] = ROWS[20:34]
+            net.start("bob", wait=2.0)
+            return await net.outcomes()
+
+    outcomes = run(scenario())
+    assert any("come back with other rows" in str(error) for error in outcomes.values())
+    assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
+
+
+async def proxy(port: int, target: int, break_after: list[int]) -> asyncio.Server:
+    """Between a party and the hub; changes one byte after so many bytes, one time for each."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int) -> None:
+        count = 0
+        while data := await reader.read(1 << 16):
+            if count <= limit < count + len(data):
+                place = limit - count
+                data = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+            count += len(data)
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            hub_reader, hub_writer = await asyncio.open_connection("127.0.0.1", target)
+        except OSError:
+            writer.close()
+            return
+        limits = [break_after.pop() if break_after else 1 << 60 for _ in range(2)]
+        await asyncio.gather(
+            pump(reader, hub_writer, limits[0]),
+            pump(hub_reader, writer, limits[1]),
+            return_exceptions=True,
+        )
+        hub_writer.close()
+        writer.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", port)
+
+
+def test_a_line_that_changes_bytes_never_changes_the_result(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        consortium = prepare(tmp_path)
+        port = local.free_port()
+        moved = dataclasses.replace(
+            consortium, hub=dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
+        )
+        async with Loopback(tmp_path, consortium, THREE) as net:
+            await net.start_hub()
+            server = await proxy(port, consortium.hub.port, [5000, 3000, 20000, 700, 300, 50])
+            net.start("ana", consortium=moved)
+            net.start("bob")
+            net.start("cem")
+            outcomes = await net.outcomes()
+            server.close()
+            return outcomes
+
+    for transcript in run(scenario()).values():
+        assert_same_bits(transcript)
+
+
+def test_nothing_but_public_data_is_on_disk(tmp_path):
+    consortium = prepare(tmp_path, FIVE)
+    for table in tmp_path.glob("*.csv"):
+        table.unlink()  # the silos' own rows, which they have anyway
+
+    async def scenario() -> tuple[dict[str, Any], Loopback]:
+        async with Loopback(tmp_path, consortium, FIVE) as net:
+            await net.start_hub()
+            for name in FIVE:
+                net.start(name)
+            await net.until_exchange("bob", 3)
+            await net.crash("eva")
+            net.start("eva")
+            return await net.outcomes(), net
+
+    outcomes, net = run(scenario())
+    names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    keys = {f"{name}.{end}" for name in [*FIVE, "hub"] for end in ("key", "pem")}
+    assert names == keys | {"consortium.toml", "state.jsonl"}
+    written = [path.read_text() for path in tmp_path.rglob("state.jsonl")]
+    written += ["\n".join(net.lines), *("\n".join(said) for said in net.said.values())]
+    text = "\n".join(written)
+    for value in ROWS.ravel().tolist():
+        assert repr(value) not in text
+        assert value.hex() not in text
+    domain = consortium.agreement().domain
+    for table in (table for table in FIVE.values() if table is not None):
+        silo = SiloStatistics(table, domain, ["lactate", "age"])
+        for own in wide.to_ints(silo.phi_sum(np.arange(2), 2)):
+            assert str(own) not in text
+            assert f"{own:x}" not in text
+    transcript = next(iter(outcomes.values()))
+    assert all(file == written[0] for file in written[:5])
+    assert_same_bits(transcript)
+
+
+def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
+    """So that who has joined with a wrong file can use the same command with the right one."""
+    agreement = prepare(tmp_path).agreement()
+    other = dataclasses.replace(agreement, max_steps=13)
+    (tmp_path / FILE).write_text(to_text(Transcript(other)))
+    assert State(tmp_path, agreement).transcript.agreement.max_steps == 12
+    revealed = Counts(np.arange(2), np.array([60, 60]))
+    (tmp_path / FILE).write_text(to_text(Transcript(other, [revealed])))
+    with pytest.raises(StateError, match="from a run with another agreed file"):
+        State(tmp_path, agreement)
+
+
+def codes_and_logs(processes: local.Processes, timeout: float) -> dict[str, int]:
+    codes = processes.wait(timeout)
+    for name in processes.running:
+        assert "Traceback" not in processes.log(name), processes.log(name)
+    return codes
+
+
+def wait_for_state(processes: local.Processes, name: str, lines: int) -> None:
+    path = processes.folder / name / "state.jsonl"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text().count("\n") >= lines:
+            return
+        time.sleep(0.01)
+    raise TimeoutError(processes.log(name))
+
+
+def test_processes_may_be_killed_and_started_again(tmp_path):
+    prepare(tmp_path, FIVE, max_steps=40, levels_per_exchange=1)
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        for name in FIVE:
+            processes.start_party(name, "--json")
+        wait_for_state(processes, "bob", 5)
+        processes.kill("eva")
+        processes.kill("hub")
+        processes.kill("ana", signal.SIGINT)
+        processes.start_hub()
+        for name in ("eva", "ana"):
+            processes.start_party(name, "--json")
+        assert set(codes_and_logs(processes, 60).values()) == {0}
+        log = processes.log("hub")
+        processes.kill("hub", signal.SIGTERM)
+        assert " stopped" in processes.log("hub")
+    assert "Traceback" not in log
+    texts = {(tmp_path / name / "transcript.jsonl").read_text() for name in FIVE}
+    assert len(texts) == 1
+    assert_same_bits(Transcript.read(tmp_path / "ana" / "transcript.jsonl"), max_steps=40)
+
+
+def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_path):
+    prepare(tmp_path, FIVE)
+    (tmp_path / "bob" / "report.html").mkdir(parents=True)  # nothing can be written there
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        for name in FIVE:
+            processes.start_party(name)
+        codes = codes_and_logs(processes, 60)
+        assert codes == {**dict.fromkeys(FIVE, 0), "bob": 1}
+        last = processes.log("bob").splitlines()[-1]
+    assert last.startswith("securefedyj: The report could not be written (cannot write ")
+    assert "`securefedyj report`" in last
+    for name in FIVE:
+        names = {path.name for path in (tmp_path / name).iterdir()}
+        assert names == {
+            "state.jsonl", "transcript.jsonl", "parameters.json", "cost.json", "report.html",
+        }  # fmt: skip
+        assert securefedyj.load(tmp_path / name / "parameters.json").n_features_in_ == 2
+    cost = json.loads((tmp_path / "eva" / "cost.json").read_text())
+    assert cost["party"] == "eva"
+    assert min(cost[key] for key in ("rounds", "bytes_sent", "bytes_received")) > 0
+    assert min(cost[f"seconds_{part}"] for part in ("local", "secure", "waiting")) > 0
+    silo, member = ((tmp_path / n / "report.html").read_text() for n in ("eva", "coordinator"))
+    for page in (silo, member):
+        assert "<th>plan for 20 ms, 100 Mbit/s</th><th>this run</th>" in page
+    assert f"<td>{cost['rounds']}</td>" in silo
+    assert "This page shows your own data." in silo
+    assert "Every party knows what is on this page, except the cost." in member
+
+
+def test_errors_of_join_are_one_sentence(tmp_path):
+    prepare(tmp_path)
+    with local.Processes(tmp_path) as processes:
+        processes.start_party("ana", "--wait", "0.5")  # nobody is there, not even the hub
+        assert codes_and_logs(processes, 20) == {"ana": 1}
+        last = processes.log("ana").splitlines()[-1]
+    assert last.startswith("securefedyj: The hub at 127.0.0.1:")
+    with socket.socket() as probe:  # nothing was left behind
+        assert probe.connect_ex(("127.0.0.1", processes.consortium.hub.port)) != 0
