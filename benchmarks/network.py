@@ -36,7 +36,7 @@ from securefedyj.network import local
 from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.identity import Identity
-from securefedyj.numerics.sums import TimedStatistics
+from securefedyj.protocol.simulation import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.files import read_table
 
@@ -129,7 +129,7 @@ def join(folder: Path, name: str) -> None:
     consortium = Consortium.read(folder / "consortium.toml")
     agreement = consortium.agreement()
     table = read_table(folder / f"{name}.csv", agreement.features)
-    silo = TimedStatistics(table, agreement.domain, list(agreement.features))
+    silo = timed_silo(agreement, table)
     output = folder / name
     output.mkdir(exist_ok=True)
     latest: list[tuple[network.Progress, float, float]] = []

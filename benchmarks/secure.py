@@ -21,8 +21,8 @@ import numpy as np
 
 from benchmarks.literal_paper import fit_literal
 from securefedyj import SecureFedYJ
-from securefedyj.numerics.encoding import Domain, make_plan
-from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.yeojohnson import derivative, transform
 
 FEATURES = 100
@@ -117,16 +117,16 @@ def local_sums(repeats: int) -> list[dict[str, float]]:
     n, p = 350, 2000
     X = np.random.default_rng(0).lognormal(size=(n, p))
     domain = Domain.from_bounds(None, p)
-    silo = SiloStatistics(X, domain, [str(j) for j in range(p)])
+    silo = ArraySilo(X, domain, [str(j) for j in range(p)])
     features = np.arange(p)
     results = []
     for lmbda in (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0):
         lambdas = np.full(p, lmbda)
-        plan = make_plan(domain, silo.count, lambdas)
-        limbs = int(plan.limbs.max())
+        encoding = choose_encoding(domain, silo.count, lambdas)
+        limbs = int(encoding.limbs.max())
 
-        def exact(lambdas: Any = lambdas, plan: Any = plan, limbs: int = limbs) -> Any:
-            return silo.sums(features, lambdas, plan, limbs)
+        def exact(lambdas: Any = lambdas, encoding: Any = encoding, limbs: int = limbs) -> Any:
+            return silo.sums(features, lambdas, encoding, limbs)
 
         def floating(lmbda: float = lmbda) -> Any:
             y, d = transform(X, lmbda), derivative(X, lmbda)

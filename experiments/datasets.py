@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-Array = NDArray[np.float64]
+from securefedyj.numerics.arrays import Array
 
 VARIABLE = "SECUREFEDYJ_DATA"
 """Environment variable that names the folder, where the option is not given."""

@@ -12,19 +12,18 @@ from experiments.datasets import features_108
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import ExpYJ
 from securefedyj.numerics import wide as limbs
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import (
     PHI_PRECISION,
     PRECISION,
     Domain,
-    Plan,
-    SidePlan,
-    make_plan,
+    Encoding,
+    SideEncoding,
+    choose_encoding,
 )
 from securefedyj.numerics.search import Bracket, at_bound, exp_update, finished
-from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.yeojohnson import derivative, phi, transform
-
-Array = NDArray[np.float64]
 
 TITLE = "How many fractional bits the secure fit needs"
 SOURCE = "Figure 4; section 4"
@@ -138,7 +137,7 @@ def _in_other_units(columns: list[Array], names: list[str], scale: float) -> Res
 
 def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
     """This project's sums, with f bits below the smallest that e^{uL} can get instead of 60."""
-    silos = [SiloStatistics(table, tables.domain, tables.names) for table in tables.silos]
+    silos = [ArraySilo(table, tables.domain, tables.names) for table in tables.silos]
     limits = tables.domain.limits()
     bracket = Bracket.start(len(tables.n))
     for _ in range(STEPS):
@@ -146,11 +145,11 @@ def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
         if not len(active):
             break
         lmbda, n = bracket.value[active], tables.n[active]
-        plan = _with_precision(make_plan(tables.domain.take(active), n, lmbda), f)
-        width = int(plan.limbs.max())
+        encoding = _with_precision(choose_encoding(tables.domain.take(active), n, lmbda), f)
+        width = int(encoding.limbs.max())
         totals = [0] * 5
         for silo in silos:
-            own = [*silo.sums(active, lmbda, plan, width), silo.phi_sum(active, width)]
+            own = [*silo.sums(active, lmbda, encoding, width), silo.phi_sum(active, width)]
             totals = [
                 np.array(limbs.to_ints(a), dtype=object) + b
                 for a, b in zip(own, totals, strict=True)
@@ -166,14 +165,19 @@ def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
     return bracket.value, at_bound(bracket, limits)
 
 
-def _with_precision(plan: Plan, f: int) -> Plan:
-    """The same plan on a grid that is coarser or finer."""
+def _with_precision(encoding: Encoding, f: int) -> Encoding:
+    """The same encoding on a grid that is coarser or finer."""
     more = f - PRECISION
     sides = (
-        SidePlan(*(np.maximum(bits + more, 1) for bits in side[:2]), side.spare)
-        for side in (plan.positive, plan.negative)
+        SideEncoding(*(np.maximum(bits + more, 1) for bits in side[:2]), side.spare)
+        for side in (encoding.positive, encoding.negative)
     )
-    return Plan(plan.grid + more, *sides, plan.v_bits + 2 * more, plan.sum_bits + 2 * max(more, 0))
+    return Encoding(
+        encoding.grid + more,
+        *sides,
+        encoding.v_bits + 2 * more,
+        encoding.sum_bits + 2 * max(more, 0),
+    )
 
 
 def fixed_point_search(tables: Tables, f: int) -> tuple[list[float], list[bool]]:
@@ -260,7 +264,7 @@ def _errors(
 
 
 def _inside(results: Results) -> NDArray[np.bool_]:
-    """Features whose optimum lies in the range that the exact plan admits, by its finest run."""
+    """Features whose optimum lies in the range of the exact encoding, by its finest run."""
     return ~np.array(results["runs"][-1]["beyond_range"])
 
 
@@ -316,7 +320,7 @@ def _units(results: Results) -> Panel:
         "units",
         figure,
         "Metres or millimetres: 50 integer bits overflow on large values, and 50 fractional bits "
-        "lose the variance of small ones. A plan made from the agreed bounds does neither.",
+        "lose the variance of small ones. An encoding made from the agreed bounds does neither.",
     )
 
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from securefedyj.numerics.arrays import Array
 
 _DIGITS = 40
 _NEWTON_STEPS = 50

@@ -6,11 +6,10 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, stats
 from sklearn.preprocessing import PowerTransformer
 
-Array = NDArray[np.float64]
+from securefedyj.numerics.arrays import Array
 
 
 def naive_transform(x: Array, lmbda: float) -> Array:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedGroupKFold
 from sksurv.linear_model import CoxPHSurvivalAnalysis
@@ -17,8 +16,8 @@ from experiments import style
 from experiments.datasets import TCGA, Survival, available, fingerprint, load_cohort, load_gse7390
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import ExpYJ, SecureFedYJ
+from securefedyj.numerics.arrays import Array
 
-Array = NDArray[np.float64]
 Normalization = Callable[[Array, Array], tuple[Array, Array]]
 
 TITLE = "Survival analysis on gene expression"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments import style
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import ExpYJ, SecureFedYJ
-
-Array = NDArray[np.float64]
+from securefedyj.numerics.arrays import Array
 
 TITLE = "Federated linear regression on synthetic data"
 SOURCE = "Figure 6; appendix E.3"

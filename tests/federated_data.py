@@ -10,20 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
-from numpy.typing import NDArray
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.encoding import Domain, Plan, make_plan
-from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.simulation import committee_of, run_party
+from securefedyj.protocol.simulation import committee_of, fit_table
 from securefedyj.protocol.transcript import Reveal, Transcript
 from tests.datasets import NAMES, Feature, features
 
-Array = NDArray[np.float64]
 Tables = Sequence[Array | None]
 
 
@@ -72,7 +71,7 @@ def agreement(
 
 
 async def _program(name: str, agreed: Agreement, table: Array | None) -> Transcript:
-    transcript, _ = await run_party(name, agreed, table)
+    transcript, _ = await fit_table(name, agreed, table)
     return transcript.concluded()
 
 
@@ -119,12 +118,12 @@ class Totals(NamedTuple):
 
 
 def totals(
-    X: Array, domain: Domain, lmbda: Sequence[float] | Array, plan: Plan, limbs: int
+    X: Array, domain: Domain, lmbda: Sequence[float] | Array, encoding: Encoding, limbs: int
 ) -> list[Totals]:
     """What a silo with the rows X computes, one entry per column."""
-    silo = SiloStatistics(X, domain, [f"feature {j}" for j in range(X.shape[1])])
+    silo = ArraySilo(X, domain, [f"feature {j}" for j in range(X.shape[1])])
     chosen = np.arange(X.shape[1])
-    sums = silo.sums(chosen, np.asarray(lmbda, dtype=np.float64), plan, limbs)
+    sums = silo.sums(chosen, np.asarray(lmbda, dtype=np.float64), encoding, limbs)
     return [
         Totals(*row)
         for row in zip(
@@ -135,16 +134,18 @@ def totals(
 
 def one_by_one(
     values: Sequence[float] | Array, bounds: tuple[float, float], n: int, lmbda: float
-) -> tuple[list[Totals], Plan]:
-    """The integers of each value alone, on the grid for n values, and the plan of one of them.
+) -> tuple[list[Totals], Encoding]:
+    """The integers of each value alone, on the grid for n values, and the encoding of one of them.
 
     Every value is a feature of its own, so that no sum is involved.
     """
     p = len(values)
     domain = Domain.from_bounds(bounds, p)
-    plan = make_plan(domain, np.full(p, n), np.full(p, float(lmbda)))
+    encoding = choose_encoding(domain, np.full(p, n), np.full(p, float(lmbda)))
     X = np.asarray(values, dtype=np.float64)[None]
-    return totals(X, domain, np.full(p, float(lmbda)), plan, 2 * int(plan.limbs[0])), plan
+    return totals(
+        X, domain, np.full(p, float(lmbda)), encoding, 2 * int(encoding.limbs[0])
+    ), encoding
 
 
 def added(parts: Iterable[Totals], counts: Iterable[int]) -> Totals:

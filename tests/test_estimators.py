@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -24,12 +23,11 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from securefedyj import ExpYJ, estimators
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.search import Limits, recover_path
 from securefedyj.numerics.solvers import LAMBDA_LIMIT
 from tests import oracle
 from tests.datasets import NAMES, WRONG_IN_SCIKIT_LEARN, features, table
-
-Array = NDArray[np.float64]
 
 MAX = float(np.finfo(np.float64).max)
 CLOSE = np.array([[10.0], [10.0], [10.0], [10 - 1e-4]])

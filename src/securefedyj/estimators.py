@@ -14,9 +14,10 @@ from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from securefedyj.numerics import likelihood, yeojohnson
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.pooled import fit_pooled
-from securefedyj.numerics.yeojohnson import Array, Standardization
+from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.agreement import ENGINES, MOST_LEVELS, Agreement
 from securefedyj.protocol.simulation import committee_of, simulate
 from securefedyj.protocol.transcript import Result

@@ -18,7 +18,7 @@ from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
-from securefedyj.numerics.sums import TimedStatistics
+from securefedyj.protocol.simulation import timed_silo
 from securefedyj.protocol.transcript import Transcript
 
 THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
@@ -69,8 +69,7 @@ class Loopback:
     def start(self, name: str, consortium: Consortium | None = None, **options: Any) -> None:
         agreement = self.consortium.agreement()
         table = self.tables[name]
-        names = list(agreement.features)
-        silo = None if table is None else TimedStatistics(table, agreement.domain, names)
+        silo = timed_silo(agreement, table)
         output = self.folder / name
         output.mkdir(exist_ok=True)
         settings = network.Settings(

@@ -22,7 +22,7 @@ from securefedyj.network import participant as network
 from securefedyj.network.checkpoint import FILE, State, StateError, to_text
 from securefedyj.network.participant import JoinError
 from securefedyj.numerics import wide
-from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Counts, Transcript
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
@@ -363,7 +363,7 @@ def test_nothing_but_public_data_is_on_disk(tmp_path):
         assert value.hex() not in text
     domain = consortium.agreement().domain
     for table in (table for table in FIVE.values() if table is not None):
-        silo = SiloStatistics(table, domain, ["lactate", "age"])
+        silo = ArraySilo(table, domain, ["lactate", "age"])
         for own in wide.to_ints(silo.phi_sum(np.arange(2), 2)):
             assert str(own) not in text
             assert f"{own:x}" not in text

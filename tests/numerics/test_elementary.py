@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from numpy.typing import NDArray
 
 from securefedyj.numerics import elementary
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.elementary import LN2_HIGH, LN2_LOW, log1p
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-Array = NDArray[np.float64]
 
 RNG = np.random.default_rng(1952)
 HALF_LN2 = float(mp.log(2) / 2)

@@ -15,7 +15,7 @@ from securefedyj.numerics.encoding import (
     EXPONENT_BUDGET,
     PRECISION,
     Domain,
-    make_plan,
+    choose_encoding,
 )
 from tests.federated_data import Totals, added, derived, exact_y_d_phi, on_grid, one_by_one, totals
 
@@ -172,14 +172,14 @@ def multisets(draw):
     return bounds, lmbda, chosen, counts
 
 
-def assert_fits(parts, counts, values, bounds, plan):
+def assert_fits(parts, counts, values, bounds, encoding):
     """Each integer and each number that is derived from their sums keeps within its bits."""
     n, sums = sum(counts), added(parts, counts)
     phi_grid = phi_grid_of(bounds)
-    y_bits = max(int(side.y_bits[0]) for side in (plan.positive, plan.negative))
-    d_bits = max(int(side.d_bits[0]) for side in (plan.positive, plan.negative))
+    y_bits = max(int(side.y_bits[0]) for side in (encoding.positive, encoding.negative))
+    d_bits = max(int(side.d_bits[0]) for side in (encoding.positive, encoding.negative))
     for part, x in zip(parts, values, strict=True):
-        side = plan.positive if x >= 0 else plan.negative
+        side = encoding.positive if x >= 0 else encoding.negative
         assert abs(part.y) <= 1 << int(side.y_bits[0])
         assert abs(part.d) <= 1 << int(side.d_bits[0])
     V, K, D = derived(sums, n, phi_grid)
@@ -188,20 +188,20 @@ def assert_fits(parts, counts, values, bounds, plan):
     assert 0 <= sums.yy <= n << 2 * y_bits
     assert abs(sums.yd) <= n << y_bits + d_bits
     assert 0 <= V <= n * n << 2 * y_bits
-    assert V.bit_length() <= int(plan.v_bits[0])
+    assert V.bit_length() <= int(encoding.v_bits[0])
     assert abs(K) <= n * n << y_bits + d_bits
-    signed = int(plan.sum_bits[0]) - 1
+    signed = int(encoding.sum_bits[0]) - 1
     for number in (*sums, V, K, n * K << phi_grid, sums.phi * V, D):
         assert -(1 << signed) <= number < 1 << signed
-    assert int(plan.sum_bits[0]) <= 64 * int(plan.limbs[0]) < int(plan.sum_bits[0]) + 64
+    assert int(encoding.sum_bits[0]) <= 64 * int(encoding.limbs[0]) < int(encoding.sum_bits[0]) + 64
 
 
 @settings(max_examples=200)
 @given(multisets())
 def test_no_admissible_data_overflow_a_plan(case):
     bounds, lmbda, values, counts = case
-    parts, plan = one_by_one(values, bounds, sum(counts), lmbda)
-    assert_fits(parts, counts, values, bounds, plan)
+    parts, encoding = one_by_one(values, bounds, sum(counts), lmbda)
+    assert_fits(parts, counts, values, bounds, encoding)
 
 
 @settings(max_examples=150)
@@ -209,15 +209,17 @@ def test_no_admissible_data_overflow_a_plan(case):
 def test_nor_do_their_exact_values_on_the_grid(case):
     """The same from values that share no code with the silo's."""
     bounds, lmbda, values, counts = case
-    plan = make_plan(Domain.from_bounds(bounds, 1), np.array([sum(counts)]), np.array([lmbda]))
-    grid, phi_grid = int(plan.grid[0]), phi_grid_of(bounds)
+    encoding = choose_encoding(
+        Domain.from_bounds(bounds, 1), np.array([sum(counts)]), np.array([lmbda])
+    )
+    grid, phi_grid = int(encoding.grid[0]), phi_grid_of(bounds)
     with mp.workprec(2000):
         exact = [exact_y_d_phi(x, lmbda) for x in values]
         parts = [
             Totals(on_grid(y, grid), on_grid(d, grid), 0, 0, on_grid(phi, phi_grid))
             for y, d, phi in exact
         ]
-    assert_fits(parts, counts, values, bounds, plan)
+    assert_fits(parts, counts, values, bounds, encoding)
 
 
 @settings(max_examples=60)
@@ -227,9 +229,11 @@ def test_the_sums_of_a_silo_do_not_wrap_around_in_the_ring_of_the_plan(case, n, 
     bounds, lmbda = case
     values = random.choices([*adversarial(bounds), *bounds], k=n)
     domain = Domain.from_bounds(bounds, 1)
-    plan = make_plan(domain, np.array([n]), np.array([lmbda]))
-    X, limbs = np.array(values)[:, None], int(plan.limbs[0])
-    assert totals(X, domain, [lmbda], plan, limbs) == totals(X, domain, [lmbda], plan, 2 * limbs)
+    encoding = choose_encoding(domain, np.array([n]), np.array([lmbda]))
+    X, limbs = np.array(values)[:, None], int(encoding.limbs[0])
+    assert totals(X, domain, [lmbda], encoding, limbs) == totals(
+        X, domain, [lmbda], encoding, 2 * limbs
+    )
 
 
 @settings(max_examples=200)
@@ -237,20 +241,20 @@ def test_the_sums_of_a_silo_do_not_wrap_around_in_the_ring_of_the_plan(case, n, 
 def test_the_grid_keeps_its_bits_of_the_smallest_residual(case):
     """On a decaying side e^{uL} may shrink by 2^256; PRECISION bits are left of it even then."""
     bounds, lmbda = case
-    plan = make_plan(Domain.from_bounds(bounds, 1), np.array([1]), np.array([lmbda]))
+    encoding = choose_encoding(Domain.from_bounds(bounds, 1), np.array([1]), np.array([lmbda]))
     with mp.workprec(400):
         for x, u, side in (
-            (max(bounds[1], 0.0), lmbda, plan.positive),
-            (max(-bounds[0], 0.0), 2 - lmbda, plan.negative),
+            (max(bounds[1], 0.0), lmbda, encoding.positive),
+            (max(-bounds[0], 0.0), 2 - lmbda, encoding.negative),
         ):
             smallest = mp.exp(min(mp.mpf(u) * mp.log1p(x), 0))
             assert int(side.spare[0]) >= 0
-            own_grid = int(plan.grid[0] - side.spare[0])
+            own_grid = int(encoding.grid[0] - side.spare[0])
             assert mp.ldexp(smallest, own_grid) >= mp.mpf(2) ** PRECISION
 
 
 def test_a_plan_is_made_of_public_values_only():
-    assert list(inspect.signature(make_plan).parameters) == ["domain", "n", "lmbda"]
+    assert list(inspect.signature(choose_encoding).parameters) == ["domain", "n", "lmbda"]
     assert list(inspect.signature(Domain.from_bounds).parameters) == ["bounds", "n_features"]
 
 
@@ -267,7 +271,7 @@ def test_tighter_bounds_never_cost_more(sizes, share, n):
     lmbda = limits.lowest + share * (limits.highest - limits.lowest)
     lmbda = np.clip(lmbda, limits.lowest, limits.highest)
     outer, inner, positive, negative = (
-        make_plan(Domain.from_bounds(bounds, 1), np.array([n]), lmbda)
+        choose_encoding(Domain.from_bounds(bounds, 1), np.array([n]), lmbda)
         for bounds in ((low, high), tight, (0, high), (low, 0))
     )
     for name in ("grid", "v_bits", "sum_bits", "limbs"):
@@ -279,7 +283,7 @@ def test_tighter_bounds_never_cost_more(sizes, share, n):
 def test_one_sign_is_much_cheaper_than_two():
     n, lmbda = np.array([600]), np.array([-5.0])
     both, positive = (
-        make_plan(Domain.from_bounds(bounds, 1), n, lmbda) for bounds in (None, (0, 2**20))
+        choose_encoding(Domain.from_bounds(bounds, 1), n, lmbda) for bounds in (None, (0, 2**20))
     )
     assert 3 * positive.sum_bits < 2 * both.sum_bits
 
@@ -290,21 +294,21 @@ def test_more_values_never_cost_less(case, first, second):
     bounds, lmbda = case
     few, many = sorted((first, second))
     domain = Domain.from_bounds(bounds, 1)
-    plans = [make_plan(domain, np.array([n]), np.array([lmbda])) for n in (few, many)]
+    encodings = [choose_encoding(domain, np.array([n]), np.array([lmbda])) for n in (few, many)]
     for name in ("grid", "v_bits", "sum_bits", "limbs"):
-        assert getattr(plans[0], name) <= getattr(plans[1], name)
+        assert getattr(encodings[0], name) <= getattr(encodings[1], name)
     # n values are at most 2^b, and n^3 stands before the widest number.
     growth = many.bit_length() - max(few, 1).bit_length() if many else 0
-    assert plans[1].sum_bits - plans[0].sum_bits == 3 * growth
+    assert encodings[1].sum_bits - encodings[0].sum_bits == 3 * growth
 
 
 def test_pairs_are_planned_one_by_one():
-    """A pair has the same plan alone and among others."""
+    """A pair has the same encoding alone and among others."""
     domain = Domain.from_bounds([(-5, 5), (0, 1e6), (-1e3, -1), (-1e9, 2)], 4)
     n, lmbda = np.array([7, 1000, 1, 10**6]), np.array([-3.0, 0.5, 5.0, 1.9])
-    together = make_plan(domain, n, lmbda)
+    together = choose_encoding(domain, n, lmbda)
     for j in range(4):
-        alone = make_plan(domain.take(np.array([j])), n[j : j + 1], lmbda[j : j + 1])
+        alone = choose_encoding(domain.take(np.array([j])), n[j : j + 1], lmbda[j : j + 1])
         picked = together.take(np.array([j]))
         assert repr(alone) == repr(picked)
         assert alone.limbs == picked.limbs
@@ -312,5 +316,7 @@ def test_pairs_are_planned_one_by_one():
 
 def test_the_default_plan_is_narrow():
     """With 600 values in the default domain, four limbs do for lambda = 1."""
-    plan = make_plan(Domain.from_bounds(None, 3), np.full(3, 600), np.array([0.0, 1.0, 2.0]))
-    assert plan.limbs.tolist() == [5, 4, 5]
+    encoding = choose_encoding(
+        Domain.from_bounds(None, 3), np.full(3, 600), np.array([0.0, 1.0, 2.0])
+    )
+    assert encoding.limbs.tolist() == [5, 4, 5]

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from mpmath import mp, mpf
-from numpy.typing import NDArray
 
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import Likelihood, log_likelihood, score, score_derivative
 from tests import oracle
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 RNG = np.random.default_rng(1964)

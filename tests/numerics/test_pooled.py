@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mpmath import mp
-from numpy.typing import NDArray
 
 from securefedyj.numerics import pooled
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.pooled import PooledFit, fit_pooled
 from securefedyj.numerics.yeojohnson import Standardization, standardize, transform, unstandardize
 from tests import oracle
@@ -16,7 +16,6 @@ from tests.numerics.test_yeojohnson import exact_standardize
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-Array = NDArray[np.float64]
 SOLVERS = ["newton", "expsearch"]
 
 EPS = float(np.finfo(np.float64).eps)

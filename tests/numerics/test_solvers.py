@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import Likelihood, score
 from securefedyj.numerics.search import Bracket, Limits, exp_update, recover_path
 from securefedyj.numerics.solvers import LAMBDA_LIMIT, Optimum, expsearch, newton
@@ -19,7 +19,6 @@ from tests.datasets import NAMES, features
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-Array = NDArray[np.float64]
 
 # How far lambda may be off, relative to itself or to what changes uL by 1, if that is more.
 TOLERANCE = {"newton": 1e-12, "expsearch": 1e-12}

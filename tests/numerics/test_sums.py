@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from securefedyj.numerics.encoding import DEFAULT_BOUND, Domain, decaying, make_plan
-from securefedyj.numerics.sums import OutOfBounds, SiloStatistics
+from securefedyj.numerics.encoding import DEFAULT_BOUND, Domain, choose_encoding, decaying
+from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 from tests.federated_data import Totals, added, exact_y_d_phi, one_by_one, totals
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -55,12 +55,12 @@ def test_the_integers_of_a_value_are_its_residuals_rounded_to_the_grid(lmbda):
 
     What is near 1/|u| on a decaying side is compared without it: that is where the digits are.
     """
-    parts, plan = one_by_one(VALUES, WIDE, len(VALUES), lmbda)
-    grid, phi_grid = int(plan.grid[0]), int(Domain.from_bounds(WIDE, 1).phi_grid()[0])
+    parts, encoding = one_by_one(VALUES, WIDE, len(VALUES), lmbda)
+    grid, phi_grid = int(encoding.grid[0]), int(Domain.from_bounds(WIDE, 1).phi_grid()[0])
     with mp.workprec(1500):
         for x, part in zip(VALUES.tolist(), parts, strict=True):
             y_constant, y, d_constant, d = residual(x, lmbda)
-            side = plan.positive if x >= 0 else plan.negative
+            side = encoding.positive if x >= 0 else encoding.negative
             half_unit = mpf(2) ** (int(side.spare[0]) - 1)
             z = abs(lmbda if x >= 0 else 2 - lmbda) * mp.log1p(abs(x))
             for integer, constant, exact, ulps in (
@@ -80,9 +80,9 @@ def test_sums_are_near_sums_of_the_definition(lmbda):
     rng = np.random.default_rng(1)
     x = np.concatenate([rng.normal(size=150), rng.lognormal(size=150)])
     domain = Domain.from_bounds((-10, 100), 1)
-    plan = make_plan(domain, np.array([len(x)]), np.array([lmbda]))
-    (sums,) = totals(x[:, None], domain, [lmbda], plan, int(plan.limbs[0]))
-    grid = int(plan.grid[0])
+    encoding = choose_encoding(domain, np.array([len(x)]), np.array([lmbda]))
+    (sums,) = totals(x[:, None], domain, [lmbda], encoding, int(encoding.limbs[0]))
+    grid = int(encoding.grid[0])
     with mp.workprec(600):
         y, d, phi = zip(*(exact_y_d_phi(v, lmbda) for v in x.tolist()), strict=True)
         for integer, bits, terms in (
@@ -107,8 +107,8 @@ def test_sums_are_the_sums_of_the_integers_of_each_value(values, lmbda):
     values = np.clip(values, *WIDE)
     n = max(len(values), 1)
     domain = Domain.from_bounds(WIDE, 1)
-    plan = make_plan(domain, np.array([n]), np.array([lmbda]))
-    sums = totals(values[:, None], domain, [lmbda], plan, int(plan.limbs[0]))
+    encoding = choose_encoding(domain, np.array([n]), np.array([lmbda]))
+    sums = totals(values[:, None], domain, [lmbda], encoding, int(encoding.limbs[0]))
     parts = one_by_one(values, WIDE, n, lmbda)[0] if len(values) else []
     assert sums == [added(parts, [1] * len(values))]
     assert [(part.yy, part.yd) for part in parts] == [(p.y * p.y, p.y * p.d) for p in parts]
@@ -123,8 +123,8 @@ def test_many_values_take_several_rows_and_stay_exact(n, lmbda):
     repeats = rng.multinomial(n, rng.dirichlet(np.ones(len(chosen))))
     X = rng.permutation(np.repeat(chosen, repeats))[:, None]
     domain = Domain.from_bounds(WIDE, 1)
-    plan = make_plan(domain, np.array([n]), np.array([lmbda]))
-    sums = totals(X, domain, [lmbda], plan, int(plan.limbs[0]))
+    encoding = choose_encoding(domain, np.array([n]), np.array([lmbda]))
+    sums = totals(X, domain, [lmbda], encoding, int(encoding.limbs[0]))
     parts, _ = one_by_one(chosen, WIDE, n, lmbda)
     assert sums == [added(parts, repeats.tolist())]
 
@@ -143,9 +143,9 @@ def test_carries_come_before_a_machine_word_overflows():
     """So many equal values with large digits that 64 bits cannot hold the sum for one place."""
     n, lmbda = 1 << 21, -10.0
     candidates = np.linspace(0.5, 1, 5000)
-    parts, plan = one_by_one(candidates, WIDE, n, lmbda)
+    parts, encoding = one_by_one(candidates, WIDE, n, lmbda)
     # On this side r_y = y - 1/|u|, exactly.
-    constant = int(mp.nint(mp.ldexp(mpf(1 / abs(lmbda)), int(plan.grid[0]))))
+    constant = int(mp.nint(mp.ldexp(mpf(1 / abs(lmbda)), int(encoding.grid[0]))))
 
     def largest(part: Totals) -> int:
         d = np.array(digits(part.y - constant), dtype=object)
@@ -155,17 +155,17 @@ def test_carries_come_before_a_machine_word_overflows():
     assert n * largest(parts[best]) > 2**63
     X = np.full((n, 1), candidates[best])
     domain = Domain.from_bounds(WIDE, 1)
-    sums = totals(X, domain, [lmbda], plan.take(np.array([0])), int(plan.limbs[0]))
+    sums = totals(X, domain, [lmbda], encoding.take(np.array([0])), int(encoding.limbs[0]))
     assert sums == [added([parts[best]], [n])]
 
 
 def silo_sums(parts: list[np.ndarray], bounds, lmbda) -> list[Totals]:
-    """The sums of all silos together, added as Python integers; the plan is the common one."""
+    """The sums of all silos together, added as Python integers; the encoding is the common one."""
     p = parts[0].shape[1]
     domain = Domain.from_bounds(bounds, p)
     n = sum(np.count_nonzero(~np.isnan(part), axis=0) for part in parts)
-    plan = make_plan(domain, n, np.asarray(lmbda))
-    each = [totals(part, domain, lmbda, plan, int(plan.limbs.max())) for part in parts]
+    encoding = choose_encoding(domain, n, np.asarray(lmbda))
+    each = [totals(part, domain, lmbda, encoding, int(encoding.limbs.max())) for part in parts]
     return [Totals(*map(sum, zip(*rows, strict=True))) for rows in zip(*each, strict=True)]
 
 
@@ -217,15 +217,15 @@ def test_pairs_may_name_a_feature_several_times_in_any_order():
     X = np.concatenate([rng.normal(size=(3000, 3)), rng.lognormal(size=(50, 3))])
     X[rng.random(X.shape) < 0.1] = np.nan
     domain = Domain.from_bounds((-50, 50), 3)
-    silo = SiloStatistics(X, domain, ["a", "b", "c"])
+    silo = ArraySilo(X, domain, ["a", "b", "c"])
     feature = rng.integers(0, 3, 40)
     lmbda = rng.choice([-9.0, -1.0, 0.0, 0.4, 1.0, 2.0, 6.0], 40)
-    plan = make_plan(domain.take(feature), silo.count[feature], lmbda)
-    limbs = int(plan.limbs.max())
-    together = silo.sums(feature, lmbda, plan, limbs)
+    encoding = choose_encoding(domain.take(feature), silo.count[feature], lmbda)
+    limbs = int(encoding.limbs.max())
+    together = silo.sums(feature, lmbda, encoding, limbs)
     for k in range(40):
         pair = np.array([k])
-        alone = silo.sums(feature[pair], lmbda[pair], plan.take(pair), limbs)
+        alone = silo.sums(feature[pair], lmbda[pair], encoding.take(pair), limbs)
         for part, whole in zip(alone, together, strict=True):
             assert np.array_equal(part[:, 0], whole[:, k])
 
@@ -237,11 +237,11 @@ def test_a_neighbour_with_a_wider_plan_changes_nothing():
     X = np.stack([rng.uniform(low, high, 500) for low, high in bounds], axis=1)
     lambdas = [30.0, -9.0, 3.0, 0.7]
     domain = Domain.from_bounds(bounds, 4)
-    plan = make_plan(domain, np.full(4, 500), np.array(lambdas))
-    together = totals(X, domain, lambdas, plan, 20)
+    encoding = choose_encoding(domain, np.full(4, 500), np.array(lambdas))
+    together = totals(X, domain, lambdas, encoding, 20)
     for j in range(4):
         pair = np.array([j])
-        alone = totals(X[:, pair], domain.take(pair), lambdas[j : j + 1], plan.take(pair), 20)
+        alone = totals(X[:, pair], domain.take(pair), lambdas[j : j + 1], encoding.take(pair), 20)
         assert alone == [together[j]]
 
 
@@ -249,25 +249,25 @@ def test_missing_values_and_empty_silos_add_nothing():
     X = np.array([[1.0, np.nan, np.nan], [np.nan, -2.0, np.nan], [3.0, 4.0, np.nan]])
     domain = Domain.from_bounds((-10, 10), 3)
     names = ["a", "b", "c"]
-    silo = SiloStatistics(X, domain, names)
+    silo = ArraySilo(X, domain, names)
     assert silo.count.tolist() == [2, 2, 0]
-    empty = SiloStatistics(X[:0], domain, names)
+    empty = ArraySilo(X[:0], domain, names)
     assert empty.count.tolist() == [0, 0, 0]
     for lmbda in (-5.0, 0.0, 1.0, 7.0):
-        plan = make_plan(domain, np.array([2, 2, 1]), np.full(3, lmbda))
-        limbs = int(plan.limbs.max())
-        sums = totals(X, domain, [lmbda] * 3, plan, limbs)
+        encoding = choose_encoding(domain, np.array([2, 2, 1]), np.full(3, lmbda))
+        limbs = int(encoding.limbs.max())
+        sums = totals(X, domain, [lmbda] * 3, encoding, limbs)
         assert sums[2] == Totals(0, 0, 0, 0, 0)
         assert sums[0] == added(one_by_one([1.0, 3.0], (-10, 10), 2, lmbda)[0], [1, 1])
         assert sums[1] == added(one_by_one([-2.0, 4.0], (-10, 10), 2, lmbda)[0], [1, 1])
-        assert totals(X[:0], domain, [lmbda] * 3, plan, limbs) == [Totals(0, 0, 0, 0, 0)] * 3
+        assert totals(X[:0], domain, [lmbda] * 3, encoding, limbs) == [Totals(0, 0, 0, 0, 0)] * 3
 
 
 @pytest.mark.parametrize("value", [100.125, -7.75, np.inf, -np.inf, np.nextafter(100, 200)])
 def test_a_value_outside_is_an_error_that_names_feature_and_bound_and_not_the_value(value):
     X = np.array([[1.0, 5.0], [2.0, value], [np.nan, value], [np.nan, np.nan]])
     with pytest.raises(OutOfBounds) as caught:
-        SiloStatistics(X, Domain.from_bounds([(0, 10), (-7.5, 100)], 2), ["age", "dose"])
+        ArraySilo(X, Domain.from_bounds([(0, 10), (-7.5, 100)], 2), ["age", "dose"])
     message = str(caught.value)
     assert "'dose' has 2 value(s) outside its agreed bounds [-7.5, 100]" in message
     assert "Nothing was sent" in message
@@ -278,18 +278,18 @@ def test_a_value_outside_is_an_error_that_names_feature_and_bound_and_not_the_va
 
 def test_values_at_the_bounds_are_inside():
     domain = Domain.from_bounds([(0.1, 0.3), (-5, -1)], 2)
-    SiloStatistics(np.array([[0.1, -5.0], [0.3, -1.0], [np.nan, np.nan]]), domain, ["a", "b"])
+    ArraySilo(np.array([[0.1, -5.0], [0.3, -1.0], [np.nan, np.nan]]), domain, ["a", "b"])
 
 
 def test_sums_in_several_threads_do_not_disturb_each_other():
     X = RNG.lognormal(0, 2, (300, 20)) - 1
     domain = Domain.from_bounds(None, 20)
-    silo = SiloStatistics(X, domain, [str(j) for j in range(20)])
+    silo = ArraySilo(X, domain, [str(j) for j in range(20)])
     lambdas = [np.full(20, lmbda) for lmbda in (-3.0, -0.7, 0.0, 0.4, 1.0, 2.5)]
 
     def sums(lmbda):
-        plan = make_plan(domain, silo.count, lmbda)
-        return [part.copy() for part in silo.sums(np.arange(20), lmbda, plan, 16)]
+        encoding = choose_encoding(domain, silo.count, lmbda)
+        return [part.copy() for part in silo.sums(np.arange(20), lmbda, encoding, 16)]
 
     alone = [sums(lmbda) for lmbda in lambdas]
     with ThreadPoolExecutor(4) as pool:

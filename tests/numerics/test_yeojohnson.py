@@ -15,15 +15,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from numpy.typing import NDArray
 
 from securefedyj.numerics import yeojohnson as yj
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization
 from tests import oracle
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 MAX = float(np.finfo(np.float64).max)

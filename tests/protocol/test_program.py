@@ -17,8 +17,9 @@ from securefedyj import SecureFedYJ
 from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.numerics import wide
-from securefedyj.numerics.encoding import Domain, make_plan
-from securefedyj.numerics.sums import OutOfBounds, SiloStatistics, Sums
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.numerics.silo import Sums
+from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 from securefedyj.party import inprocess
 from securefedyj.party.messages import Kind
 from securefedyj.protocol.program import TooFewValues, secure_fed_yj
@@ -391,11 +392,11 @@ def test_silos_that_disagree_are_stopped_before_data_are_touched(
 ):
     constructed = []
 
-    def spy(self, *args, original=SiloStatistics.__init__, **kwargs):
+    def spy(self, *args, original=ArraySilo.__init__, **kwargs):
         constructed.append(self)
         original(self, *args, **kwargs)
 
-    monkeypatch.setattr(SiloStatistics, "__init__", spy)
+    monkeypatch.setattr(ArraySilo, "__init__", spy)
     agreed = agreement(3, engine="replicated", bounds=(-100, 100), max_steps=8)
     parts = np.array_split(small_table, 3)
     agreements = [agreed] * 3
@@ -443,7 +444,7 @@ def test_a_run_that_goes_on_from_any_exchange_ends_the_same(small_table, levels)
 
     def fit(start):
         async def program(engine, name):
-            silo = SiloStatistics(parts[name], agreed.domain, list(agreed.features))
+            silo = ArraySilo(parts[name], agreed.domain, list(agreed.features))
             keep = saved.append if start is None and name == "ana" else lambda lines: None
             return await secure_fed_yj(
                 engine,
@@ -475,9 +476,9 @@ def silo_integers(tables, transcript) -> tuple[list[int], list[int]]:
     sums, shared = [], []
     for chosen, lmbda, terms in visited:
         domain = agreed.domain.take(chosen)
-        plan = make_plan(domain, n[chosen], lmbda)
+        encoding = choose_encoding(domain, n[chosen], lmbda)
         for X in tables:
-            found = totals(X[:, chosen], domain, lmbda, plan, 32)
+            found = totals(X[:, chosen], domain, lmbda, encoding, 32)
             for count, shift, S in zip(n[chosen].tolist(), domain.phi_grid(), found, strict=True):
                 m = count << int(shift)
                 sums += S
@@ -535,16 +536,16 @@ def test_no_sum_is_sent_as_it_is(distinctive):
     assert not second & words["replicated"]
 
 
-class Repeated(SiloStatistics):
+class Repeated(ArraySilo):
     """A silo where every row stands for many equal ones."""
 
     def __init__(self, X, agreed, times):
         super().__init__(X, agreed.domain, list(agreed.features))
         self.count, self.times = self.count * times, times
 
-    def sums(self, feature, lmbda, plan, limbs):
+    def sums(self, feature, lmbda, encoding, limbs):
         return Sums(*(wide.scale(part, self.times) for part in super().sums(
-            feature, lmbda, plan, limbs)))  # fmt: skip
+            feature, lmbda, encoding, limbs)))  # fmt: skip
 
     def phi_sum(self, features, limbs):
         return wide.scale(super().phi_sum(features, limbs), self.times)
@@ -649,14 +650,16 @@ def test_nothing_but_counts_signs_and_moments_is_opened(distinctive, monkeypatch
     signs = sum(len(r.features) for r in transcript.reveals if isinstance(r, Step))
     assert signs == 18
     (moments,) = (r for r in transcript.reveals if isinstance(r, Moments))
-    plan = make_plan(transcript.agreement.domain, transcript.result.n, transcript.result.lmbda)
+    encoding = choose_encoding(
+        transcript.agreement.domain, transcript.result.n, transcript.result.lmbda
+    )
     # For each feature: whether it varies; which multiple of 8 bits V reaches; 52 bits of V; S_y
     # without the bits below 44 bits under its standard deviation, up to the top of the ring, which
     # is as wide as V.
-    ring = 64 * -(-(int(plan.v_bits.max()) + 2) // 64)
+    ring = 64 * -(-(int(encoding.v_bits.max()) + 2) // 64)
     low = 4 * moments.magnitude - 44
     assert low.min() > 0
-    thresholds = int(plan.v_bits.max()) // 8
+    thresholds = int(encoding.v_bits.max()) // 8
     assert bits == 3 * (signs + 2 * (1 + thresholds + 52) + int((ring - low).sum()))
 
 

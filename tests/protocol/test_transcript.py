@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from securefedyj.numerics.encoding import make_plan
+from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.transcript import (
     Moments,
@@ -349,7 +349,7 @@ def test_the_result_needs_the_reveals_and_nothing_else(transcript):
 def test_mean_and_variance_are_the_opened_integers(transcript):
     """By rational numbers: what is not opened lies at the middle of its range."""
     result, checked = transcript.result, 0
-    grid = make_plan(transcript.agreement.domain, result.n, result.lmbda).grid
+    grid = choose_encoding(transcript.agreement.domain, result.n, result.lmbda).grid
     for reveal in transcript.reveals:
         if not isinstance(reveal, Moments):
             continue

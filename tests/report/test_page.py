@@ -59,7 +59,7 @@ def transcript() -> Transcript:
 @pytest.fixture(scope="module")
 def page(transcript) -> str:
     cost = {
-        "plan": report.Cost(10, {}, 2000, 1.0),
+        "encoding": report.Cost(10, {}, 2000, 1.0),
         "this run": report.Cost(None, {"<i>": 1000}, 1000, None),
     }
     return report.render(transcript, data()[:20], cost)
@@ -166,7 +166,7 @@ def test_failed_audit_is_told_at_the_top(transcript):
 
 def test_cost_stands_beside_the_plan(page, tmp_path):
     table = page[page.index("What it cost") :]
-    assert table.index("<th>plan</th>") < table.index("<th>this run</th>")
+    assert table.index("<th>encoding</th>") < table.index("<th>this run</th>")
     assert "<td>sent by the party that sends most</td><td>2.0 kB</td><td>1.0 kB</td>" in table
     assert "<td>sent by &lt;i&gt;</td><td>–</td><td>1.0 kB</td>" in table
     path = tmp_path / "cost.json"

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.encoding import Domain, make_plan
-from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Step
@@ -56,7 +56,7 @@ AGREEMENT = Agreement(
 def plan_at(feature: int, n: int, lmbda: float) -> dict[str, Any]:
     """The numbers of a plan."""
     domain = AGREEMENT.domain.take(np.array([feature]))
-    plan = make_plan(domain, np.array([n]), np.array([lmbda]))
+    plan = choose_encoding(domain, np.array([n]), np.array([lmbda]))
     return {
         "feature": feature,
         "lambda": lmbda.hex(),
@@ -74,11 +74,11 @@ def plan_at(feature: int, n: int, lmbda: float) -> dict[str, Any]:
 def sums_at(feature: int, n: int, lmbda: float) -> dict[str, Any]:
     """The sums of every silo."""
     chosen = np.array([feature])
-    plan = make_plan(AGREEMENT.domain.take(chosen), np.array([n]), np.array([lmbda]))
+    plan = choose_encoding(AGREEMENT.domain.take(chosen), np.array([n]), np.array([lmbda]))
     limbs = int(plan.limbs[0])
     silos = {}
     for name, rows in SILOS.items():
-        silo = SiloStatistics(np.array(rows), AGREEMENT.domain, list(AGREEMENT.features))
+        silo = ArraySilo(np.array(rows), AGREEMENT.domain, list(AGREEMENT.features))
         parts = [
             *silo.sums(chosen, np.array([lmbda]), plan, limbs),
             silo.phi_sum(chosen, limbs),

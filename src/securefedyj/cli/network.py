@@ -28,8 +28,9 @@ from securefedyj.network.consortium import (
 from securefedyj.network.identity import Identity, check_private, fingerprint, keygen
 
 if TYPE_CHECKING:
-    from securefedyj.network.participant import Cost, Progress
-    from securefedyj.numerics.yeojohnson import Array
+    from securefedyj.network.participant import Progress
+    from securefedyj.numerics.arrays import Array
+    from securefedyj.protocol.cost import Cost
     from securefedyj.protocol.transcript import Transcript
     from securefedyj.report import page as report
 
@@ -460,17 +461,15 @@ def _add_join(commands: Commands) -> None:
 
 def _run_join(options: argparse.Namespace) -> int:
     from securefedyj.network.participant import Settings
-    from securefedyj.numerics.sums import TimedStatistics
+    from securefedyj.protocol.simulation import timed_silo
 
     if not (options.timeout > 0 and options.wait > 0):
         raise ValueError("--timeout and --wait must be positive.")
     consortium = Consortium.read(options.file)
     identity = _identity(options)
     party = consortium.party_with(_pem(options.certificate))
-    table, silo = _own_table(party, consortium, options), None
-    if table is not None:
-        agreement = consortium.agreement()
-        silo = TimedStatistics(table, agreement.domain, list(agreement.features))
+    table = _own_table(party, consortium, options)
+    silo = timed_silo(consortium.agreement(), table)
     options.output.mkdir(parents=True, exist_ok=True)
     display = _Display()
     written: dict[str, Path] = {}
@@ -555,7 +554,7 @@ def _write_results(
     write_atomically(paths["transcript"], to_text(transcript).encode())
     if cost is not None:
         paths["cost"] = folder / "cost.json"
-        content = {"party": party} | cost._asdict()
+        content = cost.to_json(party)
         write_atomically(paths["cost"], (json.dumps(content, indent=2) + "\n").encode())
     return paths
 

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm, skew
 
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import log_likelihood
-from securefedyj.numerics.yeojohnson import Array
 
 # From the palette of Okabe and Ito, whose colours all readers can tell apart.
 BLUE, SKY_BLUE, GREEN, VERMILION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"

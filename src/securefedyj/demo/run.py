@@ -30,8 +30,8 @@ import securefedyj
 from securefedyj import ExpYJ, SecureFedYJ
 from securefedyj.network.consortium import Feature
 from securefedyj.network.local import Processes, prepare
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import log_likelihood
-from securefedyj.numerics.yeojohnson import Array
 from securefedyj.protocol.transcript import Transcript
 
 WIDTH = 80

@@ -18,21 +18,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.engines.replicated import connect
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.crossing import measure as measure_crossing
 from securefedyj.numerics import wide
-from securefedyj.numerics.encoding import Domain, Plan, make_plan
-from securefedyj.numerics.sums import Index, SiloStatistics, Sums
+from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
+from securefedyj.numerics.silo import Sums
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.wide import Limbs
-from securefedyj.numerics.yeojohnson import Array
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import secure_fed_yj
-from securefedyj.protocol.transcript import Transcript
+from securefedyj.protocol.program import run_party
 
 LEVELS = (1, 2, 4, 8)
 _ABOUT = 1.1  # times as long is about the same
@@ -164,7 +163,7 @@ def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun
         Party(
             name,
             agreement.parties,
-            _program(name, agreement, silos.get(name)),
+            run_party(name, agreement, silos.get(name)),
             session=session,
             parameters=agreement.to_bytes(),
         )
@@ -184,13 +183,7 @@ def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun
     )
 
 
-async def _program(name: str, agreement: Agreement, silo: SiloStatistics | None) -> Transcript:
-    a, b, c = agreement.committee
-    engine = await connect(name, agreement.parties, (a, b, c))
-    return (await secure_fed_yj(engine, silo, agreement)).concluded()
-
-
-class _MadeUp(SiloStatistics):
+class _MadeUp(ArraySilo):
     """A silo with few made-up values, each of which stands for many equal ones."""
 
     def __init__(self, domain: Domain, names: list[str], rows: int) -> None:
@@ -200,9 +193,9 @@ class _MadeUp(SiloStatistics):
         self.pairs, self.seconds = 0, 0.0
         self.widths: set[int] = set()
 
-    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         start = time.process_time()
-        sums = super().sums(feature, lmbda, plan, limbs)
+        sums = super().sums(feature, lmbda, encoding, limbs)
         self.pairs += len(feature)
         self.widths.add(limbs)
         self.seconds += time.process_time() - start
@@ -226,15 +219,15 @@ def _seconds_per_sum(domain: Domain, rows: int) -> float:
     rows = min(rows, _MEASURED)
     size = max(1, min(len(domain.lower), _MEASURED // rows))
     part = domain.take(_sample(len(domain.lower), size))
-    silo = SiloStatistics(_made_up_rows(part, rows), part, [str(j) for j in range(size)])
+    silo = ArraySilo(_made_up_rows(part, rows), part, [str(j) for j in range(size)])
     points = 15
     lmbda = np.repeat(np.linspace(-0.5, 1.5, points), size)
     feature = np.tile(np.arange(size), points)
-    plan = make_plan(part.take(feature), np.full(len(feature), rows), lmbda)
+    encoding = choose_encoding(part.take(feature), np.full(len(feature), rows), lmbda)
     seconds = []
     for _ in range(_REPEATS):
         start = time.process_time()
-        silo.sums(feature, lmbda, plan, int(plan.limbs.max()))
+        silo.sums(feature, lmbda, encoding, int(encoding.limbs.max()))
         seconds.append(time.process_time() - start)
     return min(seconds) / (rows * len(feature))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from securefedyj.network.consortium import Consortium, Feature, Hub, Member
 from securefedyj.network.identity import Identity, fingerprint, keygen
-from securefedyj.numerics.yeojohnson import Array
+from securefedyj.numerics.arrays import Array
 
 _COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
 

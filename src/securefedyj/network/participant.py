@@ -41,7 +41,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from securefedyj.engines.replicated import connect as connect_engine
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.network import checkpoint as saved
 from securefedyj.network import link as hub_link
@@ -52,12 +51,13 @@ from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import Identity
 from securefedyj.network.link import Link, LinkLost, Unwelcome
 from securefedyj.network.worker import Worker
-from securefedyj.numerics.sums import TimedStatistics
+from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 from securefedyj.party.messages import Kind as Step
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import TooFewValues, secure_fed_yj
+from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.program import TooFewValues, run_party
 from securefedyj.protocol.transcript import Transcript
 
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
@@ -96,23 +96,6 @@ class Progress(NamedTuple):
     """Since the session began."""
     seconds_left: float
     """At most, by the exchanges so far."""
-
-
-class Cost(NamedTuple):
-    """What a run took at this party; work before a restart of its process is not in it.
-
-    Time counts while all parties are there: from the start of a session to its end.
-    """
-
-    rounds: int
-    bytes_sent: int
-    bytes_received: int
-    seconds_local: float
-    """For the sums of our own rows."""
-    seconds_secure: float
-    """For everything else that we compute."""
-    seconds_waiting: float
-    """For messages of the others."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +163,7 @@ def _sentence(body: bytes) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-async def participate(settings: Settings, silo: TimedStatistics | None) -> Transcript:
+async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
     """Take part until the result is there; every party returns the same transcript.
 
     Raises
@@ -202,7 +185,7 @@ async def participate(settings: Settings, silo: TimedStatistics | None) -> Trans
 class _Participant:
     """One party, from its start to its result, over as many connections as it takes."""
 
-    def __init__(self, settings: Settings, silo: TimedStatistics | None) -> None:
+    def __init__(self, settings: Settings, silo: TimedSilo | None) -> None:
         consortium = settings.consortium
         consortium.check_clock(settings.clock())
         self._settings, self._silo = settings, silo
@@ -224,7 +207,9 @@ class _Participant:
         self._mine: dict[str, Any] | None = None
         self._outcome: Transcript | TooFewValues | None = None
         self._complete: set[str] = set()  # peers that have the result
-        self._cost = Cost(0, 0, 0, 0.0, 0.0, 0.0)
+        self._cost = Cost(
+            0, {settings.name: dict.fromkeys(names, 0)}, 0.0, 0.0, 0.0, {settings.name: 0}
+        )
         self._waiting_since: float | None = time.monotonic()
         self._missed = ""  # whom we have said to wait for
         self._idle_since = time.monotonic()
@@ -531,8 +516,6 @@ class _Participant:
             await self._compute(session.party.receive, message)
 
     async def _program(self, session: _Session) -> Transcript:
-        a, b, c = self._agreement.committee
-        engine = await connect_engine(self._settings.name, self._agreement.parties, (a, b, c))
         transcript = self._state.prefix(session.reveals)
 
         def keep(transcript: Transcript) -> None:
@@ -540,7 +523,7 @@ class _Participant:
                 self._progressed = True
             self._report(session, transcript)
 
-        done = await secure_fed_yj(engine, self._silo, self._agreement, transcript, keep)
+        done = await run_party(self._settings.name, self._agreement, self._silo, transcript, keep)
         return done.concluded()
 
     def _report(self, session: _Session, transcript: Transcript) -> None:
@@ -625,13 +608,14 @@ class _Participant:
         local = 0.0 if self._silo is None else self._silo.seconds
         computing = before.seconds_local + before.seconds_secure + session.computing
         waiting = time.monotonic() - session.began - session.computing
+        name, sent = self._settings.name, before.bytes_sent[self._settings.name]
         self._cost = Cost(
-            before.rounds + session.party.rounds,
-            before.bytes_sent + sum(session.party.bytes_sent.values()),
-            before.bytes_received + session.received,
+            (before.rounds or 0) + session.party.rounds,
+            {name: {peer: sent[peer] + more for peer, more in session.party.bytes_sent.items()}},
             local,
             computing - local,
             before.seconds_waiting + waiting,
+            {name: before.bytes_received[name] + session.received},
         )
 
     def _abort(self, reason: str) -> None:

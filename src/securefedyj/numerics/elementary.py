@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from math import factorial
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from securefedyj.numerics.arrays import Array
 
 # ln 2 = LN2_HIGH + LN2_LOW; the high part has 21 trailing zero bits, so that its product with
 # an exponent is exact.

@@ -1,10 +1,10 @@
 """From public values to bit widths: on which grid a silo rounds, and how wide the sums become.
 
 Everything here follows from the agreed bounds of a feature, the total number of its values n,
-and the lambdas of the search, which are all public. So all parties make the same plan, and no
-plan tells anything about the data.
+and the lambdas of the search, which are all public. So all parties make the same encoding, and no
+encoding tells anything about the data.
 
-Why no admissible data can overflow a plan. Write L_max = log(1 + |bound|) for a side,
+Why no admissible data can overflow an encoding. Write L_max = log(1 + |bound|) for a side,
 z = u L_max for its exponent, and z+ for max(z, 0). For every value inside the bounds
 
     |y| <= min(L_max, 1/|u|) e^{z+}             since (e^z - 1)/u is L times the mean of
@@ -33,11 +33,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.numerics.elementary import LOG2_E, Array, log1p
+from securefedyj.numerics.arrays import Array, Integers
+from securefedyj.numerics.elementary import LOG2_E, log1p
 from securefedyj.numerics.search import Limits
 from securefedyj.numerics.yeojohnson import DECAYING_BELOW
-
-Integers = NDArray[np.int64]
 
 # Bits behind the binary point of y and d, where they are about 1 and e^{uL} does not decay.
 PRECISION = 60
@@ -107,20 +106,20 @@ class Domain(NamedTuple):
         return Limits(np.maximum(-positive, 2 - negative), np.minimum(positive, 2 + negative))
 
 
-class SidePlan(NamedTuple):
+class SideEncoding(NamedTuple):
     """What one side of a feature needs; numbers of bits."""
 
-    y_bits: Integers  # of the largest |y|, as an integer on the grid of the plan
+    y_bits: Integers  # of the largest |y|, as an integer on the grid of the encoding
     d_bits: Integers
     spare: Integers  # the side may round to a grid that is coarser by as much
 
 
-class Plan(NamedTuple):
+class Encoding(NamedTuple):
     """Grids and widths for pairs of a feature and a lambda; numbers of bits."""
 
     grid: Integers  # y and d are rounded to multiples of 2^-grid
-    positive: SidePlan
-    negative: SidePlan
+    positive: SideEncoding
+    negative: SideEncoding
     v_bits: Integers  # of V = n S_yy - S_y^2
     sum_bits: Integers  # of the widest number of the protocol, its sign included
 
@@ -129,18 +128,18 @@ class Plan(NamedTuple):
         """64-bit words that hold every number of the protocol: the ring is Z_2^(64 limbs)."""
         return -(-self.sum_bits // 64)
 
-    def take(self, pairs: NDArray[np.intp] | slice) -> Plan:
-        return Plan(
+    def take(self, pairs: NDArray[np.intp] | slice) -> Encoding:
+        return Encoding(
             self.grid[pairs],
-            SidePlan(*(part[pairs] for part in self.positive)),
-            SidePlan(*(part[pairs] for part in self.negative)),
+            SideEncoding(*(part[pairs] for part in self.positive)),
+            SideEncoding(*(part[pairs] for part in self.negative)),
             self.v_bits[pairs],
             self.sum_bits[pairs],
         )
 
 
-def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
-    """The plan of each feature at its lambda; domain, n and lambda have one entry per pair."""
+def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
+    """The encoding of each feature at its lambda; domain, n and lambda have one entry per pair."""
     # Both sides at once: row 0 is the positive one.
     L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
     z, inverse, decays = u * L, _reciprocal(u), decaying(L, u)
@@ -156,13 +155,13 @@ def make_plan(domain: Domain, n: Integers, lmbda: Array) -> Plan:
     b = np.where(decays, inverse * inverse, np.minimum(L * L / 2, L * inverse))
     y_bits, d_bits = np.maximum(grid + _bits_of(np.array([a, b])) + growth, 1)
     sides = zip(y_bits, d_bits, grid - basis - decay, strict=True)
-    positive, negative = (SidePlan(*side) for side in sides)
+    positive, negative = (SideEncoding(*side) for side in sides)
     phi_grid = domain.phi_grid()
     phi_bits = phi_grid + _exponent(L.max(axis=0) * _MARGIN)
     n_bits = _exponent(np.maximum(n, 1).astype(np.float64))
     most_y, most_d = y_bits.max(axis=0), d_bits.max(axis=0)
     widest = np.maximum(phi_bits + 2 * most_y, phi_grid + most_y + most_d)
-    return Plan(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
+    return Encoding(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
 
 
 def near_one(L: Array, u: Array) -> NDArray[np.bool_]:

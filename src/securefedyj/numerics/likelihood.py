@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.numerics.yeojohnson import SERIES_BELOW, Array, Standardization, phi_series
-
-Index = NDArray[np.intp]
+from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
 # Numbers in one block of rows: a handful of such arrays stays in the cache of a core.
 _BLOCK = 8192

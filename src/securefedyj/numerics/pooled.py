@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.solvers import Optimum, expsearch, newton
-from securefedyj.numerics.yeojohnson import Array, Standardization
+from securefedyj.numerics.yeojohnson import Standardization
 
 # Numbers held at once: features are fitted in batches of this size (32 MB), or one by one.
 _BATCH = 1 << 22

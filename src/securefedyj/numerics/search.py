@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
-Signs = NDArray[np.int8]
+from securefedyj.numerics.arrays import Array, Signs
 
 
 class Bracket(NamedTuple):

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import Evaluation, Likelihood
 from securefedyj.numerics.search import Bracket, Limits, at_bound, exp_update, finished
-from securefedyj.numerics.yeojohnson import Array, Standardization
+from securefedyj.numerics.yeojohnson import Standardization
 
 # Beyond this a lambda is not followed: only data some 10^-300 apart have their optimum there.
 LAMBDA_LIMIT = 1e300

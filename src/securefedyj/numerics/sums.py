@@ -1,6 +1,6 @@
 """A silo's exact integer sums S_y, S_d, S_yy, S_yd and S_phi.
 
-Every residual is rounded once to an integer on the grid of the plan; everything after that is
+Every residual is rounded once to an integer on the grid of the encoding; everything after that is
 integer arithmetic. So the sums do not depend on the order or the grouping of the rows: over
 silos, over blocks of a file, over threads.
 
@@ -13,7 +13,6 @@ order the product adds.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -21,19 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.elementary import (
-    LN2_HIGH,
-    LN2_LOW,
-    Array,
-    exp,
-    log1p,
-    phi12,
-    reduce_exponent,
-)
-from securefedyj.numerics.encoding import Domain, Integers, Plan, decaying, near_one
+from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.elementary import LN2_HIGH, LN2_LOW, exp, log1p, phi12, reduce_exponent
+from securefedyj.numerics.encoding import Domain, Encoding, decaying, near_one
+from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
-
-Index = NDArray[np.intp]
 
 _DIGIT = 22
 _ROW = 2048  # values in a row
@@ -53,16 +44,7 @@ class OutOfBounds(ValueError):
     """A value outside the bounds that were agreed for its feature."""
 
 
-class Sums(NamedTuple):
-    """The sums of pairs of a feature and a lambda, each on the grid of its plan."""
-
-    y: Limbs
-    d: Limbs
-    yy: Limbs
-    yd: Limbs
-
-
-class SiloStatistics:
+class ArraySilo:
     """The values of one silo, arranged for many evaluations of their sums.
 
     Parameters
@@ -111,18 +93,18 @@ class SiloStatistics:
             np.add.at(digits.T, self._feature[rows], (self._sign[rows] * halves).T)
         return digits
 
-    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
+    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
         if len(feature) <= _PAIRS:
-            return self._sums(feature, lmbda, plan, limbs)
+            return self._sums(feature, lmbda, encoding, limbs)
         pieces = [
-            self._sums(feature[some], lmbda[some], plan.take(some), limbs)
+            self._sums(feature[some], lmbda[some], encoding.take(some), limbs)
             for some in _pieces(len(feature), _PAIRS)
         ]
         return Sums(*(np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True)))
 
-    def _sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        groups = list(self._groups(feature, lmbda, plan))
+    def _sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
+        groups = list(self._groups(feature, lmbda, encoding))
         total = _Totals(len(feature), max((g.skip + g.digits for g in groups), default=1))
         carried = 0
         for group in groups:
@@ -139,14 +121,14 @@ class SiloStatistics:
         joined = wide.from_digits(twofold.reshape(len(twofold), -1), 2 * _DIGIT, limbs)
         return Sums(*joined.reshape(limbs, 4, -1).swapaxes(0, 1))
 
-    def _groups(self, feature: Index, lmbda: Array, plan: Plan) -> Iterator[_Group]:
+    def _groups(self, feature: Index, lmbda: Array, encoding: Encoding) -> Iterator[_Group]:
         """Rows, each with its pair, that one kind of arithmetic serves; a pair at most once."""
         asked = self._asked
         if not np.array_equal(feature, asked.feature):  # a search asks for the same again
             asked = self._asked = self._arranged(feature)
         for sign, side, (pair, place, L_max, *fixed) in (
-            (+1, plan.positive, asked.positive),
-            (-1, plan.negative, asked.negative),
+            (+1, encoding.positive, asked.positive),
+            (-1, encoding.negative, asked.negative),
         ):
             if not len(pair):
                 continue
@@ -167,7 +149,7 @@ class SiloStatistics:
                     self._shelves[shelf],
                     place[members],
                     u[members],
-                    plan.grid[pair[members]] - _DIGIT * skip,
+                    encoding.grid[pair[members]] - _DIGIT * skip,
                     count,
                     skip,
                 )
@@ -192,21 +174,6 @@ class SiloStatistics:
                 )
             )
         return _Arrangement(feature.copy(), *sides)
-
-
-class TimedStatistics(SiloStatistics):
-    """Statistics that say how long they take: the protocol itself reads no clock."""
-
-    def __init__(self, X: Array, domain: Domain, names: list[str]) -> None:
-        start = time.perf_counter()
-        super().__init__(X, domain, names)
-        self.seconds = time.perf_counter() - start
-
-    def sums(self, feature: Index, lmbda: Array, plan: Plan, limbs: int) -> Sums:
-        start = time.perf_counter()
-        sums = super().sums(feature, lmbda, plan, limbs)
-        self.seconds += time.perf_counter() - start
-        return sums
 
 
 class _Rows(NamedTuple):

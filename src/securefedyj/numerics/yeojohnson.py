@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+from securefedyj.numerics.arrays import Array
 
 # Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
 # small differences by small powers of z.

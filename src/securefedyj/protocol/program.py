@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines import Engine, Shared, concatenate
+from securefedyj.engines.clear import Clear
+from securefedyj.engines.replicated import connect
 from securefedyj.numerics import wide
-from securefedyj.numerics.encoding import Domain, Integers, Plan, make_plan
-from securefedyj.numerics.search import Signs, Speculation, exp_update, finished, speculate
-from securefedyj.numerics.sums import SiloStatistics
+from securefedyj.numerics.arrays import Array, Index, Integers, Signs
+from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
+from securefedyj.numerics.search import Speculation, exp_update, finished, speculate
+from securefedyj.numerics.silo import Silo
 from securefedyj.numerics.wide import Limbs
-from securefedyj.numerics.yeojohnson import Array
 from securefedyj.party.rounds import together
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import (
@@ -35,8 +37,6 @@ from securefedyj.protocol.transcript import (
     lowest_opened,
 )
 
-Index = NDArray[np.intp]
-
 # Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
 
@@ -46,7 +46,7 @@ _WORTHWHILE = 512
 
 async def secure_fed_yj(
     engine: Engine,
-    silo: SiloStatistics | None,
+    silo: Silo | None,
     agreement: Agreement,
     transcript: Transcript | None = None,
     after_exchange: Callable[[Transcript], None] = lambda transcript: None,
@@ -82,6 +82,23 @@ async def secure_fed_yj(
     return transcript
 
 
+async def run_party(
+    name: str,
+    agreement: Agreement,
+    silo: Silo | None,
+    transcript: Transcript | None = None,
+    after_exchange: Callable[[Transcript], None] = lambda transcript: None,
+) -> Transcript:
+    """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
+    engine: Engine
+    if agreement.engine == "clear":
+        engine = Clear(name, agreement.parties)
+    else:
+        a, b, c = agreement.committee
+        engine = await connect(name, agreement.parties, (a, b, c))
+    return await secure_fed_yj(engine, silo, agreement, transcript, after_exchange)
+
+
 def features_at_once(agreement: Agreement) -> int:
     """How many features share their exchanges: a batch."""
     return max(1, PAIRS_AT_ONCE // (int(2**agreement.levels_per_exchange) - 1))
@@ -105,7 +122,7 @@ def _check_enough(n: Integers, agreement: Agreement) -> None:
         )
 
 
-async def _open_counts(engine: Engine, silo: SiloStatistics | None, size: int) -> Integers:
+async def _open_counts(engine: Engine, silo: Silo | None, size: int) -> Integers:
     """n of each feature: how many values all silos have together."""
     own = None if silo is None else wide.from_digits(silo.count[None], 62, 1)
     counts = await engine.open(await engine.share(own, size=size, limbs=1))
@@ -116,7 +133,7 @@ class _Batch(NamedTuple):
     """The features that share their exchanges, at one party."""
 
     engine: Engine
-    silo: SiloStatistics | None
+    silo: Silo | None
     domain: Domain
     features: Index
     n: Integers
@@ -128,7 +145,7 @@ class _Batch(NamedTuple):
         cls,
         features: Index,
         engine: Engine,
-        silo: SiloStatistics | None,
+        silo: Silo | None,
         domain: Domain,
         n: Integers,
     ) -> _Batch:
@@ -180,15 +197,17 @@ class _Batch(NamedTuple):
         """Signs on the path of each feature; features with rings of one width go together."""
         nodes, size = tree.points.shape
         every = np.concatenate([active] * nodes)
-        plan = make_plan(self.domain.take(every), self.n[every], tree.points.ravel())
-        widths = plan.limbs.reshape(nodes, size).max(axis=0)
+        encoding = choose_encoding(self.domain.take(every), self.n[every], tree.points.ravel())
+        widths = encoding.limbs.reshape(nodes, size).max(axis=0)
         groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
         if len(groups) == 1:
-            return await self._walk(active, tree, plan, groups[0][0], first)
+            return await self._walk(active, tree, encoding, groups[0][0], first)
         pairs = np.arange(nodes * size).reshape(nodes, size)
         walks = await together(
             *(
-                self._walk(active[g], tree.take(g), plan.take(pairs[:, g].ravel()), limbs, first)
+                self._walk(
+                    active[g], tree.take(g), encoding.take(pairs[:, g].ravel()), limbs, first
+                )
                 for limbs, g in groups
             )
         )
@@ -198,7 +217,7 @@ class _Batch(NamedTuple):
         return path, varies
 
     async def _walk(
-        self, chosen: Index, tree: Speculation, plan: Plan, limbs: int, first: bool
+        self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
     ) -> tuple[Signs, NDArray[np.bool_]]:
         """One exchange: signs at all points under sharing, then open those on the path.
 
@@ -208,7 +227,7 @@ class _Batch(NamedTuple):
         does not is over.
         """
         nodes, size = tree.points.shape
-        score, V = await self._score(chosen, tree, plan, limbs, first)
+        score, V = await self._score(chosen, tree, encoding, limbs, first)
         shrink = await self.engine.negative(score if V is None else concatenate([score, -V]))
 
         path = np.zeros((tree.levels, size), dtype=np.int8)
@@ -228,7 +247,7 @@ class _Batch(NamedTuple):
         return path, varies
 
     async def _score(
-        self, chosen: Index, tree: Speculation, plan: Plan, limbs: int, first: bool
+        self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
     ) -> tuple[Shared, Shared | None]:
         """D at all points, where Delta = sign(D); in the first exchange also V at the root.
 
@@ -237,7 +256,7 @@ class _Batch(NamedTuple):
         """
         nodes, size = tree.points.shape
         pairs = np.concatenate([chosen] * nodes)
-        terms = self._terms(pairs, tree.points.ravel(), plan, limbs)
+        terms = self._terms(pairs, tree.points.ravel(), encoding, limbs)
         if self.silo is not None:
             terms.append(self.silo.phi_sum(self.features[chosen], limbs))
         S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
@@ -257,13 +276,13 @@ class _Batch(NamedTuple):
     async def open_moments(self, lmbda: Array, transcript: Transcript) -> None:
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""
         chosen = np.flatnonzero(self.n > 0)
-        plan = make_plan(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
+        encoding = choose_encoding(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
         # V and the thresholds it is compared with; D, which would be wider, is not asked for.
-        limbs_of_V = -(-(plan.v_bits + 2) // 64)
+        limbs_of_V = -(-(encoding.v_bits + 2) // 64)
         groups = list(_groups_by_width(limbs_of_V, _WORTHWHILE))
         opened = await together(
             *(
-                self._moments(chosen[g], lmbda[chosen[g]], plan.take(g), limbs)
+                self._moments(chosen[g], lmbda[chosen[g]], encoding.take(g), limbs)
                 for limbs, g in groups
             )
         )
@@ -271,13 +290,13 @@ class _Batch(NamedTuple):
             transcript.reveals.append(Moments(self.features[chosen[group]], *moments))
 
     async def _moments(
-        self, chosen: Index, lmbda: Array, plan: Plan, limbs: int
+        self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int
     ) -> tuple[Integers, list[int], list[int]]:
         """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
-        terms = self._terms(chosen, lmbda, plan, limbs)
+        terms = self._terms(chosen, lmbda, encoding, limbs)
         S_y, nS_yy = await self._share(terms[:2], [len(chosen)] * 2, limbs)
         V = nS_yy - await self.engine.multiply(S_y, S_y)
-        steps = range(MAGNITUDE_STEP, int(plan.v_bits.max()) + 1, MAGNITUDE_STEP)
+        steps = range(MAGNITUDE_STEP, int(encoding.v_bits.max()) + 1, MAGNITUDE_STEP)
         thresholds = wide.from_ints([1 << bits for bits in steps], limbs)
         size = len(chosen)
         below = concatenate([V] * len(steps)) - np.repeat(thresholds, size, axis=1)
@@ -299,14 +318,14 @@ class _Batch(NamedTuple):
             _integers(y_opened, y_low, signed=True),
         )
 
-    def _terms(self, chosen: Index, lmbda: Array, plan: Plan, limbs: int) -> list[Limbs]:
+    def _terms(self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int) -> list[Limbs]:
         """This silo's S_y, n S_yy, m S_d and n m S_yd, with m = n 2^phi_grid.
 
         The factors are public; before sharing, multiplying by them is a single party's work.
         """
         if self.silo is None:
             return []
-        y, d, yy, yd = self.silo.sums(self.features[chosen], lmbda, plan, limbs)
+        y, d, yy, yd = self.silo.sums(self.features[chosen], lmbda, encoding, limbs)
         size = len(chosen)
         factors = wide.zeros(limbs, 3 * size)
         factors[0, : 2 * size] = np.concatenate([self.n[chosen]] * 2)

@@ -5,34 +5,20 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from securefedyj.engines import Engine
-from securefedyj.engines.clear import Clear
-from securefedyj.engines.replicated import connect
-from securefedyj.numerics.sums import TimedStatistics
-from securefedyj.numerics.yeojohnson import Array
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.silo import TimedSilo
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import secure_fed_yj
+from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.program import run_party, secure_fed_yj
 from securefedyj.protocol.transcript import Transcript
-
-
-class Cost(NamedTuple):
-    """What a run took."""
-
-    rounds: int | None
-    """Of messages; None with engine mpyc, whose library does not count them."""
-    bytes_sent: dict[str, dict[str, int]]
-    """By each party to each of its peers, headers included."""
-    seconds_local: float
-    """Spent on the exact sums, all silos together."""
-    seconds_secure: float
-    """Spent on everything else; with engine mpyc, the whole time of its processes."""
 
 
 def committee_of(engine: str, parties: Sequence[str]) -> tuple[str, ...]:
@@ -57,7 +43,7 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
         Party(
             name,
             agreement.parties,
-            run_party(name, agreement, table),
+            fit_table(name, agreement, table),
             session=session,
             parameters=agreement.to_bytes(),
         )
@@ -76,21 +62,15 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
     return outcomes[0][0].concluded(), cost
 
 
-async def run_party(
+async def fit_table(
     name: str, agreement: Agreement, table: Array | None
 ) -> tuple[Transcript, float]:
-    """One party's whole run: check its own data, then connect, then fit.
+    """One party, which looks at its data only when all agree.
 
     Returns the transcript, still without the result, and the seconds spent on the local sums.
     """
-    silo = _silo(agreement, table)
-    engine: Engine
-    if agreement.engine == "clear":
-        engine = Clear(name, agreement.parties)
-    else:
-        a, b, c = agreement.committee
-        engine = await connect(name, agreement.parties, (a, b, c))
-    transcript = await secure_fed_yj(engine, silo, agreement)
+    silo = timed_silo(agreement, table)
+    transcript = await run_party(name, agreement, silo)
     return transcript, silo.seconds if silo else 0.0
 
 
@@ -114,12 +94,15 @@ def _simulate_in_processes(
 async def _run_mpyc_party(
     engine: Engine, agreement: Agreement, table: Array | None
 ) -> tuple[Transcript, float]:
-    silo = _silo(agreement, table)
+    silo = timed_silo(agreement, table)
     transcript = await secure_fed_yj(engine, silo, agreement)
     return transcript, silo.seconds if silo else 0.0
 
 
-def _silo(agreement: Agreement, table: Array | None) -> TimedStatistics | None:
+def timed_silo(agreement: Agreement, table: Array | None) -> TimedSilo | None:
+    """A silo's rows, checked and arranged; None for a party without data."""
     if table is None:
         return None
-    return TimedStatistics(np.asarray(table), agreement.domain, list(agreement.features))
+    start = time.perf_counter()
+    silo = ArraySilo(np.asarray(table), agreement.domain, list(agreement.features))
+    return TimedSilo(silo, time.perf_counter() - start)

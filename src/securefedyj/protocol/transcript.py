@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from math import log, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.numerics.encoding import Integers, decaying, make_plan
-from securefedyj.numerics.search import Bracket, Signs, at_bound, exp_update, recover_path
-from securefedyj.numerics.yeojohnson import Array, Standardization
+from securefedyj.files import write_atomically
+from securefedyj.numerics.arrays import Array, Index, Integers, Signs
+from securefedyj.numerics.encoding import choose_encoding, decaying
+from securefedyj.numerics.search import Bracket, at_bound, exp_update, recover_path
+from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.agreement import Agreement
-
-Index = NDArray[np.intp]
 
 FORMAT = 1
 
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """V = n S_yy - S_y^2 and S_y at lambda*, as integers on the grid of the plan.
+    """V = n S_yy - S_y^2 and S_y at lambda*, as integers on the grid of the encoding.
 
     V lies in [2^(8 magnitude), 2^(8 magnitude + 8)), or below 256 where the magnitude is 0.
     Both come without their lowest bits, `lowest_opened` many.
@@ -72,6 +72,7 @@ class Moments(NamedTuple):
 
 
 Reveal = Counts | Variation | Step | Moments
+R = TypeVar("R", Counts, Variation, Step, Moments)
 
 
 class Result(NamedTuple):
@@ -108,6 +109,10 @@ class Transcript:
     @property
     def n_features(self) -> int:
         return len(self.agreement.features)
+
+    def all(self, kind: type[R]) -> Iterator[R]:
+        """The reveals of one kind, in order."""
+        return (reveal for reveal in self.reveals if isinstance(reveal, kind))
 
     def search_state(self) -> Bracket:
         """Where the signs so far have led each feature."""
@@ -176,7 +181,7 @@ class Transcript:
             if isinstance(reveal, Moments):
                 values = zip(*_complete(reveal), strict=True)
                 moments |= dict(zip(reveal.features.tolist(), values, strict=True))
-        grid = make_plan(self.agreement.domain, n, lmbda).grid
+        grid = choose_encoding(self.agreement.domain, n, lmbda).grid
         standardization = Standardization(np.zeros(p), np.ones(p))
         result = Result(
             lmbda, np.zeros(p), np.zeros(p), n, beyond & ~constant, constant, standardization
@@ -204,7 +209,7 @@ class Transcript:
         center, spread = result.standardization
         L = np.log1p(np.abs(center))
         u = np.where(center >= 0, result.lmbda, 2 - result.lmbda)
-        grid = make_plan(self.agreement.domain, result.n, result.lmbda).grid
+        grid = choose_encoding(self.agreement.domain, result.n, result.lmbda).grid
         with np.errstate(all="ignore"):
             size = np.where(np.abs(u * L) < 1e-8, L, -np.expm1(-u * L) / u)  # |mean| / slope
             size = np.where(u * L < -1, 1 / np.abs(u), size)  # where the constant is kept apart
@@ -219,9 +224,7 @@ class Transcript:
 
     def write(self, path: Path | str) -> None:
         """Write the transcript as JSON lines: the agreement, the reveals in order, the result."""
-        with open(path, "w", encoding="utf-8") as file:
-            for line in self.to_lines():
-                file.write(json.dumps(line) + "\n")
+        write_atomically(path, self.to_text().encode())
 
     @classmethod
     def read(cls, path: Path | str) -> Transcript:
@@ -231,6 +234,10 @@ class Transcript:
             except json.JSONDecodeError as error:
                 raise TranscriptError(f"this is no file of JSON lines: {error}") from None
         return cls.from_lines(lines)
+
+    def to_text(self) -> str:
+        """The content of the file transcript.jsonl."""
+        return "".join(json.dumps(line) + "\n" for line in self.to_lines())
 
     def to_lines(self) -> Iterator[dict[str, Any]]:
         yield {"transcript": FORMAT, "agreement": self.agreement.to_json()}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from securefedyj.numerics.yeojohnson import Array
+from securefedyj.numerics.arrays import Array
 
 WIDTH, HEIGHT = 270, 168
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 32

@@ -21,7 +21,7 @@ from scipy.stats import skew
 
 from securefedyj import __version__
 from securefedyj.files import write_atomically
-from securefedyj.numerics.yeojohnson import Array
+from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.transcript import OPENED, Audit, Result, Step, Transcript
 from securefedyj.report import charts

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from securefedyj.files import replacing
-from securefedyj.numerics.yeojohnson import Array
+from securefedyj.numerics.arrays import Array
 
 # Cells that stand for a missing value, whatever their case and the spaces around them.
 MISSING = ("", "NA", "N/A", "NaN", "null")

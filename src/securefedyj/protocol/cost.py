@@ -1,0 +1,41 @@
+"""What a run took: rounds, bytes and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run took: at all parties where they share a process, at one of them otherwise."""
+
+    rounds: int | None
+    """Of messages; None with engine mpyc, whose library does not count them."""
+    bytes_sent: Mapping[str, Mapping[str, int]]
+    """By each party to each of its peers, headers included."""
+    seconds_local: float
+    """Spent on the exact sums; in one process, of all silos together."""
+    seconds_secure: float
+    """Spent on everything else; with engine mpyc, the whole time of its processes."""
+    seconds_waiting: float = 0.0
+    """Spent on waiting for messages of others."""
+    bytes_received: Mapping[str, int] = field(default_factory=dict)
+    """By each party, as far as it is counted."""
+
+    def sent_by(self, party: str) -> int:
+        """Bytes that a party sent to all its peers."""
+        return sum(self.bytes_sent[party].values())
+
+    def to_json(self, party: str) -> dict[str, Any]:
+        """The content of cost.json (docs/parameters.md): what the run took at one party."""
+        return {
+            "party": party,
+            "rounds": self.rounds,
+            "bytes_sent": self.sent_by(party),
+            "bytes_received": self.bytes_received[party],
+            "seconds_local": self.seconds_local,
+            "seconds_secure": self.seconds_secure,
+            "seconds_waiting": self.seconds_waiting,
+        }
