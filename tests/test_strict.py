@@ -1,0 +1,45 @@
+import pytest
+
+from securefedyj.strict import NUMBER, Malformed, check_fields, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not JSON"),
+        (b"\xff", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a": NaN}', "NaN"),
+        ("-Infinity", "-Infinity"),
+        ('{"a": 1, "b": {"c": 1, "c": 1}}', "'c' is there more than once"),
+    ],
+)
+def test_what_is_not_json_is_refused_in_a_sentence(text, why):
+    with pytest.raises(Malformed, match=why):
+        parse(text)
+
+
+def test_json_is_read():
+    assert parse(b'{"a": [1, 2.5, null, "x"]}') == {"a": [1, 2.5, None, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ([1], "the thing must be an object with the fields name, size, share"),
+        ({"name": "a", "size": 1}, "the thing lacks share"),
+        ({"name": "a", "size": 1, "share": 1, "more": 2}, "unknown fields: 'more'"),
+        ({"name": 1, "size": 1, "share": 1}, "name must be a text, not 1"),
+        ({"name": "a", "size": True, "share": 1}, "size must be a whole number, not True"),
+        ({"name": "a", "size": 1.0, "share": 1}, "size must be a whole number, not 1.0"),
+        ({"name": "a", "size": 1, "share": "1"}, "share must be a number, not '1'"),
+    ],
+)
+def test_fields_are_those_that_were_asked_for(data, why):
+    with pytest.raises(Malformed, match=why):
+        check_fields(data, {"name": str, "size": int, "share": NUMBER}, "the thing")
+
+
+def test_fields_that_are_right_are_returned():
+    data = {"name": "a", "size": 3, "share": 1}
+    assert check_fields(data, {"name": str, "size": int, "share": NUMBER}, "the thing") is data
