@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from securefedyj.numerics.arrays import Array
     from securefedyj.protocol.cost import Cost
     from securefedyj.protocol.transcript import Transcript
-    from securefedyj.report import page as report
+    from securefedyj.report.cost import Column
 
 Commands = Any  # argparse's own type for this is private
 
@@ -580,14 +580,14 @@ def _write_report(
     return ""
 
 
-def _planned(consortium: Consortium, transcript: Transcript) -> report.Cost:
+def _planned(consortium: Consortium, transcript: Transcript) -> Column:
     """What `plan` would have said, had it known the number of rows; but for the time at the hub.
 
     To measure that takes a hub with keys, which is nothing for a party to start on the way.
     """
     from securefedyj.network.crossing import Crossing
     from securefedyj.network.forecast import forecast
-    from securefedyj.report import page as report
+    from securefedyj.report.cost import of_forecast
 
     silos = sum(party.role == "silo" for party in consortium.parties)
     outlook = forecast(
@@ -599,7 +599,7 @@ def _planned(consortium: Consortium, transcript: Transcript) -> report.Cost:
         crossing=Crossing(0.0, 0.0),
     )
     (plan,) = outlook.forecasts
-    return report.Cost(plan.rounds, {}, round(1e6 * plan.megabytes), plan.seconds)
+    return of_forecast(plan)
 
 
 class _Display:

@@ -6,7 +6,6 @@ The charts hold numbers only, and their titles are escaped.
 
 from __future__ import annotations
 
-from html import escape
 from math import ceil, floor, isfinite, log10, sqrt
 
 import numpy as np
@@ -14,20 +13,11 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from securefedyj.numerics.arrays import Array
+from securefedyj.report.markup import number, text
 
 WIDTH, HEIGHT = 270, 168
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 32
 _CURVE_POINTS, _QUANTILES, _MOST_BINS = 100, 60, 30
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number for people: few digits, and the minus sign of the printer."""
-    return f"{value:.{digits}g}".replace("e+0", "e").replace("e+", "e").replace("-", "−")
-
-
-def text(content: str) -> str:
-    """Text from a file, harmless in HTML, also inside of quotes; control characters show."""
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in content))
 
 
 def histogram(values: Array, title: str, label: str, curve: tuple[float, float] | None) -> str:

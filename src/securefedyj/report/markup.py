@@ -1,0 +1,43 @@
+"""Pieces of HTML that all sections of the report are made of.
+
+Text that comes from a file (names of features and parties, findings) passes through `text` or
+`name_list`, which escape it; the page's own policy forbids any script but its own besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from numpy.typing import NDArray
+
+_NAMES_IN_A_SENTENCE = 12
+
+
+def text(content: str) -> str:
+    """Text from a file, harmless in HTML, even inside quotes; control characters show."""
+    return escape("".join(c if c.isprintable() else "\ufffd" for c in content))
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for people: few digits, and a typographic minus sign."""
+    return f"{value:.{digits}g}".replace("e+0", "e").replace("e+", "e").replace("-", "−")
+
+
+def name_list(names: Sequence[str]) -> str:
+    """The names, or the first ones and how many more there are."""
+    shown, more = names[:_NAMES_IN_A_SENTENCE], len(names) - _NAMES_IN_A_SENTENCE
+    listed = ", ".join(f"<bdi>{text(name)}</bdi>" for name in shown)
+    return listed + (f" and {more:,} more" if more > 0 else "")
+
+
+def notice(kind: str, title: str, words: str) -> str:
+    """A box that catches the eye; its kind is "warn" or "good"."""
+    return f'<div class="notice {kind}"><p><strong>{title}</strong></p><p>{words}</p></div>'
+
+
+def count_range(counts: NDArray[Any]) -> str:
+    """The least and the greatest of some counts, as words."""
+    low, high = int(counts.min(initial=2**62)), int(counts.max(initial=0))
+    return f"{high:,}" if low >= high else f"{low:,} to {high:,}"

@@ -1,0 +1,138 @@
+"""What the run revealed and to whom, in words: notices, the audit, the statement for the officer.
+
+What is said depends on the engine that the parties agreed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array
+from securefedyj.protocol.transcript import OPENED, Audit, Result, Transcript
+from securefedyj.report.features import FEW_VALUES
+from securefedyj.report.markup import count_range, notice
+from securefedyj.report.markup import text as _text
+
+_FINDINGS_SHOWN = 20
+
+
+def notices(
+    transcript: Transcript, audit: Audit, values: Array | None, with_cost: bool
+) -> Iterator[str]:
+    """What a reader must know before anything else: whose data this is, and what went wrong."""
+    if values is not None:
+        yield notice(
+            "warn",
+            "This page shows your own data. Keep it in your organization.",
+            f"The histograms and Q-Q plots are drawn from the {len(values):,} rows of your table, "
+            "on your machine. They were not sent to anybody, and no other party has them. To share "
+            "a report, make one without <code>--data</code>.",
+        )
+    else:
+        yield notice(
+            "good",
+            "Every party knows what is on this page" + (", except the cost." * with_cost or "."),
+            "It was made from the transcript, without anybody's rows.",
+        )
+    if transcript.agreement.engine == "clear":
+        yield notice(
+            "warn",
+            "This run kept nothing secret.",
+            "Engine <code>clear</code> is for tests: every party saw the sums of every silo.",
+        )
+    if not audit.passed:
+        yield notice(
+            "warn",
+            "The audit failed.",
+            "Something was revealed that does not follow from the result, or the transcript was "
+            "changed. See what was revealed, below.",
+        )
+
+
+def revealed(transcript: Transcript, audit: Audit) -> str:
+    """What was opened, and what the audit says about it."""
+    signs = transcript.signs_opened()
+    parties, engine, *words = audit.who_computed()
+    outcome = "The audit passed." if audit.passed else "The audit FAILED."
+    findings = "".join(f"<li>{_text(finding)}</li>" for finding in audit.findings[:_FINDINGS_SHOWN])
+    if (more := len(audit.findings) - _FINDINGS_SHOWN) > 0:
+        findings += f"<li>and {more:,} more</li>"
+    return f"""<h2>What was revealed, and to whom</h2>
+<p>{_text(parties)} {_text(engine)}</p>
+<p>{_text(" ".join(words))}</p>
+<p>Opened to every party, and to nobody else, for each feature:</p>
+<ul>{"".join(f"<li>{_text(what)}</li>" for what in OPENED)}</ul>
+<p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.</p>
+<p><strong>{outcome}</strong> It recomputes the result from what was revealed, and every sign from
+the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></p>
+<ul>{findings}</ul>"""
+
+
+def statement(transcript: Transcript, result: Result, audit: Audit) -> str:
+    """The statement for the data-protection officer."""
+    few = int(np.sum((result.n < FEW_VALUES) & (result.n > 0)))
+    constant = int(np.sum(result.constant & (result.n > 1)))
+    risky = (
+        f"In this run {few:,} of {transcript.n_features:,} features had fewer than {FEW_VALUES} "
+        f"values in total, and {constant:,} were constant."
+    )
+    return f"""<h2>Statement for the data-protection officer</h2>
+<p><strong>Purpose.</strong> One transformation per feature, for {transcript.n_features:,} features,
+so that all parties prepare their data in the same way before they analyse them.</p>
+<p><strong>What left the silo.</strong> {_what_left(transcript)}</p>
+<p><strong>What every party learned.</strong> For each feature: the number of values over all silos,
+whether they vary, λ, and the mean and variance of the transformed feature. These are statistics
+over all silos' rows together. They are exact: no noise was added.</p>
+<p><strong>What nobody learned from the protocol.</strong> {_what_stayed(transcript)}</p>
+<p><strong>Who must not collude.</strong> {_collusion(transcript)} Independently of the engine, all
+silos but one together can subtract their own share from the result, and then know the number, mean
+and variance of the last one's values.</p>
+<p><strong>What the result can tell.</strong> Exact statistics of very few values determine them, a
+constant feature tells its constant, and repeated runs over nearly the same rows can be compared.
+{risky}</p>
+<p><strong>Assumed, not checked.</strong> That all parties ran the program as it is, with true data,
+and that the connections between them were encrypted and authenticated.</p>
+<p><strong>Records.</strong> The transcript holds everything that was opened; all parties have the
+same one. The audit of it {"passed" if audit.passed else "FAILED"}. It shows that what was recorded
+as opened follows from the result. It cannot show that parties did not talk to each other
+outside of the protocol.</p>"""
+
+
+def _what_left(transcript: Transcript) -> str:
+    if transcript.agreement.engine == "clear":
+        return (
+            "Sums over each silo's rows, <strong>readable by every party</strong>: this engine is "
+            "for tests and does not protect them."
+        )
+    return (
+        "No row and no value. Each silo computed sums over its own rows and sent them split into "
+        "shares: numbers that look random to whoever holds one of them."
+    )
+
+
+def _what_stayed(transcript: Transcript) -> str:
+    if transcript.agreement.engine == "clear":
+        return "The rows themselves. The sums and counts of each silo were open to all."
+    return (
+        "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
+        "contributed how much."
+    )
+
+
+def _collusion(transcript: Transcript) -> str:
+    agreement = transcript.agreement
+    members = [f"<bdi>{_text(name)}</bdi>" for name in agreement.committee]
+    if agreement.engine == "clear":
+        return "There was nothing to protect by keeping parties apart."
+    if agreement.engine == "mpyc":
+        return f"{(len(members) - 1) // 2 + 1} or more of the {len(members)} parties."
+    first, second, third = members
+    words = f"Any two of {first}, {second} and {third}. "
+    if len(agreement.parties) == 3:
+        return words + "Two of them together could have seen the sums of the third."
+    return words + (
+        f"{first} and {second} together could have seen the sums of every silo by itself; the "
+        "other two pairs only one sum over all parties outside of the pair."
+    )
