@@ -51,6 +51,8 @@ def test_file_that_is_no_cost_is_named(content, tmp_path):
         ('{"bytes_sent": {"a": {"b": "1"}}}', "not the cost of a run"),
         ('{"bytes_sent": 5, "rounds": "many"}', "not the cost of a run"),
         ('{"bytes_sent": 5, "seconds": "1"}', "not the cost of a run"),
+        ('{"bytes_sent": 1e999}', "not the cost of a run"),
+        ('{"bytes_sent": -5}', "not the cost of a run"),
     ],
 )
 def test_cost_is_read_strictly(content, reason, tmp_path):

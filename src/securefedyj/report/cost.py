@@ -19,6 +19,7 @@ _SPENT_ON = {
     "seconds_secure": "secure computation",
     "seconds_waiting": "waiting for others",
 }
+_LARGEST = 2**63  # bytes or seconds; no run takes as many
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def of_forecast(forecast: Forecast) -> Column:
 
 
 def read_cost(path: Path | str) -> Column:
-    """The cost of a run, from a cost.json (docs/parameters.md) or from more parties than one.
+    """The cost of a run, from a cost.json (docs/parameters.md) or of several parties.
 
     Bytes may be given by party and peer, by party, or as one number: that of `party`.
     """
@@ -144,7 +145,8 @@ def _by_party(count: Any, own: str) -> dict[str, int]:
 
 
 def _number(value: Any) -> float:
-    if type(value) not in strict.NUMBER:  # in Python True is a number; in a file it is not
+    # In Python True is a number, in a file it is not; and 1e999 is read as infinite.
+    if type(value) not in strict.NUMBER or not 0 <= value < _LARGEST:
         raise TypeError
     number: float = value
     return number
