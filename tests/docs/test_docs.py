@@ -17,7 +17,8 @@ TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf
 # What users of the network's commands meet. Errors of parties that do not follow the protocol are
 # described there in one place.
 MODULES = (
-    "cli/network", "files", "parameters", "tables/files",
+    "cli/network", "files", "parameters",
+    "tables/cells", "tables/csv_files", "tables/files", "tables/findings", "tables/parquet",
     "network/checkpoint", "network/consortium", "network/hub", "network/identity", "network/link",
     "network/participant", "network/tls",
 )  # fmt: skip

@@ -1,0 +1,72 @@
+"""Findings: all that is wrong with a table is said at once, and what it might have been."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+
+from securefedyj.tables.files import TableError, check_table, read_table
+from tests.tables.csv_text import csv_of
+
+
+def test_missing_columns_are_named_with_similar_ones(tmp_path):
+    path = csv_of(tmp_path, "Age ,bmi,sodium\n1,2,3\n")
+    with pytest.raises(TableError) as error:
+        read_table(path, ["age", "sodum", "zzz", "bmi"])
+    assert "'age': there is no such column (perhaps 'Age '?)" in str(error.value)
+    assert "'sodum': there is no such column (perhaps 'sodium'?)" in str(error.value)
+    assert "'zzz': there is no such column" in str(error.value)
+    assert "'bmi'" not in str(error.value)
+
+
+def test_column_that_is_there_twice_is_refused_only_if_it_is_asked_for(tmp_path):
+    path = csv_of(tmp_path, "a,a,b\n1,2,3\n")
+    with pytest.raises(TableError, match="2 columns have this name"):
+        read_table(path, ["a"])
+    assert read_table(path, ["b"]).tolist() == [[3]]
+    with pytest.raises(TableError, match="more than once"):
+        read_table(path, ["b", "b"])
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_check_finds_what_would_stop_a_run(name, tmp_path):
+    columns = {
+        "fine": [1.0, 2.0, 3.0, 4.0],
+        "wide": [-5.0, 2.0, 300.0, 400.0],
+        "gaps": [1.0, None, None, 2.0],
+        "empty": [None] * 4,
+        "same": [7.0, 7.0, 7.0, None],
+        "text": ["1", "x", "2", "y"],
+    }
+    frame = pd.DataFrame(columns)
+    if name == "t.csv":
+        frame.to_csv(tmp_path / name, index=False)
+    else:
+        frame.to_parquet(tmp_path / name)
+    found = check_table(tmp_path / name, [*columns, "wyde"], 0, [100] * 7)
+    kinds = {(finding.feature, finding.kind): finding for finding in found}
+    assert set(kinds) == {
+        ("wyde", "missing column"),
+        ("wide", "out of bounds"),
+        ("text", "no number"),
+        ("gaps", "missing values"),
+        ("same", "missing values"),
+        ("same", "constant"),
+        ("empty", "all missing"),
+    }
+    assert [finding.stops for finding in found] == [True] * 3 + [False] * 4
+    assert kinds["wyde", "missing column"].text.endswith("(perhaps 'wide'?)")
+    assert kinds["wide", "out of bounds"].count == 3
+    assert "1 below and 2 above" in kinds["wide", "out of bounds"].text
+    assert kinds["gaps", "missing values"].share == 0.5
+    assert json.loads(json.dumps([asdict(finding) for finding in found]))
+
+
+def test_check_of_a_right_table_finds_nothing(tmp_path):
+    path = csv_of(tmp_path, "a,b\n1,x\n2,y\n")
+    assert check_table(path, ["a"], [0], [10]) == []
+    (finding,) = check_table(csv_of(tmp_path, "a\n"), ["a"], 0, 1)
+    assert finding.kind == "no rows"
