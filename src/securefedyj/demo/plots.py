@@ -16,7 +16,7 @@ from scipy.stats import norm, skew
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import log_likelihood
 
-# From the palette of Okabe and Ito, whose colours all readers can tell apart.
+# From the palette of Okabe and Ito, whose colours every reader can tell apart.
 BLUE, SKY_BLUE, GREEN, VERMILION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 BLACK, GREY = "#000000", "#8C8C8C"
 
@@ -27,7 +27,7 @@ _TOO_CLOSE = 0.045
 
 
 class Marker(NamedTuple):
-    """How one method is drawn: by colour and by shape, for colour alone is not enough."""
+    """How one method is drawn: by colour and by shape, since colour alone is not enough."""
 
     label: str
     color: str
@@ -156,5 +156,5 @@ def _describe(axes: Axes, title: str, x_label: str, y_label: str) -> None:
 
 
 def _number(value: float) -> str:
-    """Two decimals, with the minus sign of the axes."""
+    """Two decimals, with the same minus sign as on the axes."""
     return f"{value:.2f}".replace("-", "−")

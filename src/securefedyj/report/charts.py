@@ -21,12 +21,12 @@ _CURVE_POINTS, _QUANTILES, _MOST_BINS = 100, 60, 30
 
 
 def histogram(values: Array, title: str, label: str, curve: tuple[float, float] | None) -> str:
-    """How values are distributed; the curve is the normal one of that mean and deviation."""
+    """How values are distributed, with the normal curve of the given mean and deviation."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         low, high = low - 0.5, high + 0.5
     if not isfinite(high - low):
-        return _nothing(title, "beyond what can be drawn")
+        return _blank(title, "beyond what can be drawn")
     bins = min(_MOST_BINS, max(5, ceil(sqrt(len(values)))))
     density, edges = np.histogram(values, bins, (low, high), density=True)
     top = float(density.max())
@@ -65,7 +65,7 @@ def quantiles(before: Array, after: Array, title: str) -> str:
 def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> str:
     """The lambdas that the search visited, and the sign that was opened at each."""
     if not len(lmbda):
-        return _nothing(title, "no search: no sign was opened")
+        return _blank(title, "no search: no sign was opened")
     steps = np.arange(1, len(lmbda) + 1, dtype=np.float64)
     low, high = (float(f(np.append(lmbda, result))) for f in (np.min, np.max))
     margin = 0.06 * (high - low) or 0.5
@@ -84,7 +84,7 @@ def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> 
 
 
 class _Frame:
-    """From data to the pixels of the chart, and the axes around it."""
+    """Turns data into pixels of the chart, and draws the axes around them."""
 
     def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
         self.x_range, self.y_range = x_range, y_range
@@ -134,7 +134,8 @@ def _ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [k * step for k in range(first, last + 1)] if last - first < 20 else []
 
 
-def _nothing(title: str, words: str) -> str:
+def _blank(title: str, words: str) -> str:
+    """A chart that says why nothing is drawn."""
     return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{text(words)}</text>')
 
 
