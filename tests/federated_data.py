@@ -36,8 +36,8 @@ def as_table(columns: Iterable[Array]) -> Array:
     """Columns side by side; the shorter ones are filled with missing values."""
     listed = list(columns)
     table = np.full((max(map(len, listed)), len(listed)), np.nan)
-    for place, column in zip(table.T, listed, strict=True):
-        place[: len(column)] = column
+    for row, column in zip(table.T, listed, strict=True):
+        row[: len(column)] = column
     return table
 
 

@@ -1,7 +1,8 @@
 """`parameters.json`: the result of a run, to be kept and used long after it.
 
 docs/parameters.md describes every field. The file holds the result as it stands in the
-transcript, to the last bit, so what `load` returns transforms like the estimator of the run. It
+transcript, to the last bit, so what `load` returns transforms like the estimator of the run, on
+another machine to the last two digits: NumPy's exp and log1p depend on the processor. The file
 is read strictly: these numbers decide how patients' data are changed, and a field that is
 missing, unknown or of the wrong kind means that the file is not what its reader takes it for.
 """
@@ -62,7 +63,7 @@ class Parameters:
         return cls(transcript.agreement, transcript.result, standardize, digest_of(transcript))
 
     def estimator(self) -> SecureFedYJ:
-        """The estimator of the run: it transforms bit for bit as that one does."""
+        """The estimator of the run: it transforms as that one does, to the last two digits."""
         from securefedyj.estimators import SecureFedYJ  # scikit-learn takes a while to import
 
         agreement = self.agreement
@@ -158,8 +159,9 @@ def load(path: Path | str) -> SecureFedYJ:
     Returns
     -------
     fitted : SecureFedYJ
-        Transforms, and inverts, bit for bit as the estimator of the run. It has no `transcript_`
-        and no `cost_`: these belong to the run.
+        Transforms, and inverts, as the estimator of the run: bit for bit on the same machine, to
+        the last two digits on another. It has no `transcript_` and no `cost_`: these belong to the
+        run.
     """
     return read(path).estimator()
 

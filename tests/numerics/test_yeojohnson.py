@@ -20,6 +20,7 @@ from securefedyj.numerics import yeojohnson as yj
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization
 from tests import oracle
+from tests.federated_data import one_by_one
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -79,6 +80,18 @@ def exact_g(z: float) -> mpf:
     with mp.workdps(digits(z)):
         z = mpf(float(z))
         return (z * mp.exp(z) - mp.expm1(z)) / z**2 if z else mpf(1) / 2
+
+
+def cancelled_in_g(z: Array) -> Array:
+    """What an e^z that is wrong by a unit does to the closed form, which adds 1/z^2 to it.
+
+    The term (e^z/z)(1 - 1/z) is up to 37 times as large as g itself.
+    """
+    slack = np.zeros(len(z))
+    for k in np.flatnonzero((np.abs(z) >= SERIES_BELOW) & (np.abs(z) < 1)):
+        v = mpf(float(z[k]))
+        slack[k] = EPS * float(abs(mp.exp(v) / v * (1 - 1 / v)) / exact_g(float(z[k])))
+    return slack
 
 
 def exact_standardize(x: float, lmbda: float, at: Standardization) -> mpf:
@@ -142,31 +155,6 @@ def test_derivative_is_the_definition() -> None:
     assert_close(yj.derivative(X, LMBDA), expected, G_SLACK + np.array(lost))
 
 
-def test_residuals_and_constants_are_the_definition() -> None:
-    residuals = yj.residuals(X, LMBDA)
-    y, d = [], []
-    for x, lmbda in POINTS:
-        with mp.workdps(digits(lmbda)):
-            L, u, sign = side(x, lmbda)
-            if u > yj.DECAYING_BELOW:
-                y.append(oracle.transform([x], lmbda)[0])
-                d.append(exact_derivative(x, lmbda))
-            else:
-                y.append(sign * mp.exp(u * L) / u)
-                d.append(mp.exp(u * L) / u * (L - 1 / u))
-    assert_close(residuals.y_residual, y, SLACK)
-    assert_close(residuals.d_residual, d, G_SLACK)
-    u = np.where(X >= 0, LMBDA, 2 - LMBDA)
-    decaying = u <= yj.DECAYING_BELOW
-    np.testing.assert_array_equal(residuals.y_constant[~decaying], 0)
-    np.testing.assert_array_equal(residuals.d_constant[~decaying], 0)
-    np.testing.assert_array_equal(
-        residuals.y_constant[decaying], -np.where(X >= 0, 1.0, -1.0)[decaying] / u[decaying]
-    )
-    with np.errstate(over="ignore"):
-        np.testing.assert_allclose(residuals.d_constant[decaying], u[decaying] ** -2.0, 2 * EPS)
-
-
 def test_g_is_the_definition_and_does_not_jump_where_the_series_ends() -> None:
     z = np.array(
         [
@@ -175,9 +163,8 @@ def test_g_is_the_definition_and_does_not_jump_where_the_series_ends() -> None:
             *(0.0, -700.0, -1e6, -1e160, 700.0, 709.0, 715.0, 716.0, 1e6),
         ]
     )
-    # The closed form subtracts numbers of about 1/z from each other.
     slack = EPS * (4 + 2 * np.minimum(np.abs(z), 1e3))
-    assert_close(yj.g(z), [exact_g(value) for value in z], slack + (np.abs(z) < 1) * 16 * EPS)
+    assert_close(yj.g(z), [exact_g(value) for value in z], slack + cancelled_in_g(z))
     for sign in (-1, 1):
         outside = sign * np.array([SERIES_BELOW, np.nextafter(SERIES_BELOW, 1)])
         inside = sign * np.array([np.nextafter(SERIES_BELOW, 0), SERIES_BELOW - 4 * EPS])
@@ -202,7 +189,6 @@ def test_any_finite_value_has_an_image_and_no_warning(x: float, lmbda: float) ->
     assert np.sign(y) == np.sign(x)
     assert yj.derivative(x, lmbda) >= 0
     assert not np.isnan(yj.phi(x))
-    assert not np.isnan(yj.residuals(x, lmbda)).any()
 
 
 @given(y=finite, lmbda=finite)
@@ -314,29 +300,18 @@ def test_product_in_the_inverse_overflows_where_its_logarithm_does_not() -> None
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_decaying_values_round_to_one_constant(sign: int) -> None:
-    """At the lambda of digits column 56 0.1 and 0.2 have one image; their residuals differ."""
-    x, u = sign * np.array([0.1, 0.11, 0.2]), -2592.5
+    """At the lambda of digits column 56 no float64 tells 0.03 from 0.06 by its image; a silo does.
+
+    The images are 1/|u| and the derivatives 1/u^2, each right to a few units of the last place:
+    which of these, depends on the last bit of NumPy's log1p.
+    """
+    x, u = sign * np.array([0.03, 0.04, 0.06]), -2592.5
     lmbda = u if sign > 0 else 2 - u
-    y, d = yj.transform(x, lmbda), yj.derivative(x, lmbda)
-    assert len(set(y)) == len(set(d)) == 1
-    residuals = yj.residuals(x, lmbda)
-    assert len(set(residuals.y_residual)) == len(set(residuals.d_residual)) == 3
     with mp.workdps(60):
-        w = [mp.exp(mpf(u) * mp.log1p(abs(mpf(float(v))))) for v in x]
-        L = [mp.log1p(abs(mpf(float(v)))) for v in x]
-        assert_close(residuals.y_residual, [sign * a / u for a in w], 1500 * EPS)
-        expected = [a / u * (b - 1 / mpf(u)) for a, b in zip(w, L, strict=True)]
-        assert_close(residuals.d_residual, expected, 1500 * EPS)
-
-
-@pytest.mark.parametrize("u", [-0.5 - EPS, -0.5, np.nextafter(-0.5, 0)])
-def test_constant_and_residual_add_up_on_both_sides_of_the_switch(u: float) -> None:
-    x = np.array([0.0, 1e-9, 0.3, 4.0, 1e9])
-    for values, lmbda in ((x, u), (-x[1:], 2 - u)):
-        parts = yj.residuals(values, lmbda)
-        y, d = yj.transform(values, lmbda), yj.derivative(values, lmbda)
-        np.testing.assert_allclose(parts.y_constant + parts.y_residual, y, rtol=0, atol=8 * EPS)
-        np.testing.assert_allclose(parts.d_constant + parts.d_residual, d, rtol=0, atol=64 * EPS)
+        assert_close(yj.transform(x, lmbda), [sign / abs(mpf(u))] * 3, 2 * EPS)
+        assert_close(yj.derivative(x, lmbda), [mpf(u) ** -2] * 3, 8 * EPS)
+    integers, _ = one_by_one(x, (-0.068, 0.068), 3, lmbda)
+    assert len({part.y for part in integers}) == len({part.d for part in integers}) == 3
 
 
 @pytest.mark.parametrize("z", [1e-5, -1e-5, 1e-8])

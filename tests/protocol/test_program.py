@@ -18,8 +18,9 @@ from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.silo import Sums
-from securefedyj.numerics.sums import ArraySilo, OutOfBounds
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party import inprocess
 from securefedyj.party.messages import Kind
 from securefedyj.protocol.program import TooFewValues, secure_fed_yj
@@ -536,19 +537,22 @@ def test_no_sum_is_sent_as_it_is(distinctive):
     assert not second & words["replicated"]
 
 
-class Repeated(ArraySilo):
-    """A silo where every row stands for many equal ones."""
+class Repeated:
+    """A silo where every row of another one stands for many equal ones."""
 
-    def __init__(self, X, agreed, times):
-        super().__init__(X, agreed.domain, list(agreed.features))
-        self.count, self.times = self.count * times, times
+    def __init__(self, silo, times):
+        self.silo, self.times = silo, times
+
+    @property
+    def count(self):
+        return self.silo.count * self.times
 
     def sums(self, feature, lmbda, encoding, limbs):
-        return Sums(*(wide.scale(part, self.times) for part in super().sums(
-            feature, lmbda, encoding, limbs)))  # fmt: skip
+        sums = self.silo.sums(feature, lmbda, encoding, limbs)
+        return Sums(*(wide.scale(part, self.times) for part in sums))
 
     def phi_sum(self, features, limbs):
-        return wide.scale(super().phi_sum(features, limbs), self.times)
+        return wide.scale(self.silo.phi_sum(features, limbs), self.times)
 
 
 @pytest.mark.parametrize("times", [2**16 + 1, 2**31 + 9, 2**40 - 1])
@@ -567,8 +571,9 @@ def test_rows_without_number_give_the_signs_of_their_pattern(distinctive, times)
 
     def signs(times):
         async def program(engine, name):
-            silo = Repeated(tables[THREE.parties.index(name)], agreed, times)
-            return await secure_fed_yj(engine, silo, agreed)
+            table = tables[THREE.parties.index(name)]
+            silo = ArraySilo(table, agreed.domain, list(agreed.features))
+            return await secure_fed_yj(engine, Repeated(silo, times), agreed)
 
         transcript, *_ = simulate(program)
         steps = [r for r in transcript.reveals if isinstance(r, Step)]

@@ -22,7 +22,7 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.crossing import measure as measure_crossing
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
 from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.sums import ArraySilo
@@ -183,26 +183,29 @@ def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun
     )
 
 
-class _MadeUp(ArraySilo):
+class _MadeUp:
     """A silo with few made-up values, each of which stands for many equal ones."""
 
     def __init__(self, domain: Domain, names: list[str], rows: int) -> None:
-        super().__init__(_made_up_rows(domain, _VALUES), domain, names)
+        self._silo = ArraySilo(_made_up_rows(domain, _VALUES), domain, names)
         self._times = max(1, rows // _VALUES)
-        self.count = self.count * self._times
         self.pairs, self.seconds = 0, 0.0
         self.widths: set[int] = set()
 
+    @property
+    def count(self) -> Integers:
+        return self._silo.count * self._times
+
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         start = time.process_time()
-        sums = super().sums(feature, lmbda, encoding, limbs)
+        sums = self._silo.sums(feature, lmbda, encoding, limbs)
         self.pairs += len(feature)
         self.widths.add(limbs)
         self.seconds += time.process_time() - start
         return Sums(*(wide.scale(part, self._times) for part in sums))
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        return wide.scale(super().phi_sum(features, limbs), self._times)
+        return wide.scale(self._silo.phi_sum(features, limbs), self._times)
 
 
 def _made_up_rows(domain: Domain, rows: int) -> Array:

@@ -3,7 +3,7 @@
 The exact sums of a silo depend on nothing but its values, as long as every silo computes the
 same residual for the same value. NumPy's own exp and log1p do not promise that: which library
 or vector unit computes them, and so their last bit, differs between machines. IEEE 754 fixes
-the result of every operation used here.
+the result of every operation used here. docs/protocol.md, section 4.1, has them in order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From public values to bit widths: on which grid a silo rounds, and how wide the sums become.
 
-Everything here follows from the agreed bounds of a feature, the total number of its values n,
-and the lambdas of the search, which are all public. So all parties make the same encoding, and no
-encoding tells anything about the data.
+This is section 4.3 of docs/protocol.md. Everything here follows from the agreed bounds of a
+feature, the total number of its values n, and the lambdas of the search, which are all public. So
+all parties make the same encoding, and no encoding tells anything about the data.
 
 Why no admissible data can overflow an encoding. Write L_max = log(1 + |bound|) for a side,
 z = u L_max for its exponent, and z+ for max(z, 0). For every value inside the bounds
@@ -31,12 +31,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from securefedyj.numerics.arrays import Array, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.elementary import LOG2_E, log1p
 from securefedyj.numerics.search import Limits
-from securefedyj.numerics.yeojohnson import DECAYING_BELOW
 
 # Bits behind the binary point of y and d, where they are about 1 and e^{uL} does not decay.
 PRECISION = 60
@@ -51,6 +49,10 @@ LARGEST_BOUND = float(2**100)
 
 # Where |u| L stays below this, series in uL replace the closed forms; it is below ln(2)/2.
 NEAR = 0.34
+
+# Below this u, a side of the transformation saturates at -side/u, and all that still
+# distinguishes two values is e^{uL}: it is kept apart from the constant.
+_DECAYING_BELOW = -0.5
 
 _MARGIN = 1 + 2.0**-20
 
@@ -89,7 +91,7 @@ class Domain(NamedTuple):
             )
         return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
 
-    def take(self, features: NDArray[np.intp]) -> Domain:
+    def take(self, features: Index) -> Domain:
         """The domain of some of the features."""
         return Domain(*(part[features] for part in self))
 
@@ -128,7 +130,7 @@ class Encoding(NamedTuple):
         """64-bit words that hold every number of the protocol: the ring is Z_2^(64 limbs)."""
         return -(-self.sum_bits // 64)
 
-    def take(self, pairs: NDArray[np.intp] | slice) -> Encoding:
+    def take(self, pairs: Index | slice) -> Encoding:
         return Encoding(
             self.grid[pairs],
             SideEncoding(*(part[pairs] for part in self.positive)),
@@ -164,14 +166,14 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     return Encoding(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
 
 
-def near_one(L: Array, u: Array) -> NDArray[np.bool_]:
+def near_one(L: Array, u: Array) -> Bools:
     """Where e^{uL} is within a factor of sqrt(2) from 1 for all values of a side."""
     return np.abs(u) * L <= NEAR
 
 
-def decaying(L: Array, u: Array) -> NDArray[np.bool_]:
+def decaying(L: Array, u: Array) -> Bools:
     """Where the y of a side pile up at -side/u, and are kept as constant + residual."""
-    return (u <= DECAYING_BELOW) & ~near_one(L, u)
+    return (u <= _DECAYING_BELOW) & ~near_one(L, u)
 
 
 def _smallness(scale: Array) -> Integers:

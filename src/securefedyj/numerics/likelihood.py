@@ -16,22 +16,16 @@ log(1+|x|) for one with two. So data of any magnitude, 10^-300 or 10^300, give n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.sides import Measure, Sides, blocks_of, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
-# Numbers in one block of rows: a handful of such arrays stays in the cache of a core.
-_BLOCK = 8192
-
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
-
-# So many values are enough to place the reference of a side amid its data.
-_SAMPLE = 64
 
 # From this exponent on a row is scaled down by its largest value, lest its squares overflow.
 _EXPONENT_MAX = 300.0
@@ -52,28 +46,6 @@ class Evaluation(NamedTuple):
     mean_slope: Array
     variance: Array
     variance_slope: Array
-
-
-class _Block(NamedTuple):
-    """Rows [start, stop) of the sides, and their D: shorter rows are padded with D = 0.
-
-    Zeros add nothing to any sum, since R and its derivatives vanish at D = 0.
-    """
-
-    start: int
-    stop: int
-    D: Array
-
-
-class _Measure(NamedTuple):
-    """What `_measure_from_reference` knows of each row."""
-
-    number: Array
-    size: Array  # s: the largest |D| before D was divided by it
-    reference: Array  # |c|
-    mean_D: Array
-    lowest_D: Array
-    highest_D: Array
 
 
 class _Moments(NamedTuple):
@@ -97,60 +69,29 @@ class Likelihood:
     """
 
     def __init__(self, rows: Array) -> None:
-        n_features = len(rows)
-        self._blocks: list[_Block] = []
-        features, signs, measures = [], [], []
-        end = 0
-        for feature, sign, values in _split_by_sign(rows):
-            for narrow, picked in _by_width(values):
-                D = values if len(picked) == len(values) else values[picked]
-                measures.append(_measure_from_reference(D, narrow))
-                self._blocks.append(_Block(end, end + len(D), D))
-                end += len(D)
-                features.append(feature[picked])
-                signs.append(sign[picked])
-        self._feature: Index = np.concatenate(features)
-        self._sign: Array = np.concatenate(signs)
-        measure = _Measure(*map(np.concatenate, zip(*measures, strict=True)))
-        self._measure = measure
-
-        sides = np.bincount(self._feature, minlength=n_features)
-        self.one_sided: NDArray[np.bool_] = sides == 1
-        self.n: Array = _sum_by(self._feature, self._measure.number, n_features)
-        L_reference = np.log1p(self._measure.reference)
-        alone = self.one_sided[self._feature]
-        # A side that holds one value only has no extent, whatever its D was divided by.
-        extent = np.where(measure.highest_D > measure.lowest_D, measure.size, 0.0)
-        self.scale: Array = np.zeros(n_features)
-        np.maximum.at(self.scale, self._feature, np.where(alone, 0.0, L_reference) + extent)
-        # In units of the feature's scale; a side that is alone is its own origin.
-        self._origin: Array = np.where(alone, 0.0, L_reference / self.scale[self._feature])
-        self._ratio: Array = extent / self.scale[self._feature]
-        share = self._measure.number / self.n[self._feature]
-        self._mean_phi: Array = _sum_by(
-            self._feature, share * self._sign * (self._origin + self._ratio * self._measure.mean_D)
-        )
-        self._log_jacobian: Array = _sum_by(
-            self._feature, np.where(alone, self._measure.number * L_reference, 0.0)
-        )
+        self._sides = Sides(rows)
+        self.n = self._sides.n
+        self.scale = self._sides.scale
 
     def start(self) -> Array:
         """Where to begin the search: lambda = 1, or u = 0 where there is but one side."""
-        negative = np.bincount(self._feature, self._sign < 0) > 0
-        return self.scale * np.where(self.one_sided, np.where(negative, 2.0, 0.0), 1.0)
+        sides = self._sides
+        negative = np.bincount(sides.feature, sides.sign < 0) > 0
+        return self.scale * np.where(sides.one_sided, np.where(negative, 2.0, 0.0), 1.0)
 
     def evaluate(self, features: Index, v: Array) -> Evaluation:
         """The likelihood of the given features, each at its own v."""
+        sides = self._sides
         position = np.full(len(self.n), -1)
         position[features] = np.arange(len(features))
-        rows = np.flatnonzero(position[self._feature] >= 0)
-        owner = position[self._feature[rows]]
+        rows = np.flatnonzero(position[sides.feature] >= 0)
+        owner = position[sides.feature[rows]]
         scale, n = self.scale[features], self.n[features]
 
-        u = np.where(self._sign[rows] > 0, v[owner], 2 * scale[owner] - v[owner])
-        moments = self._row_moments(rows, u * self._ratio[rows])
-        sign, share = self._sign[rows], self._measure.number[rows] / n[owner]
-        origin, ratio = self._origin[rows], self._ratio[rows]
+        u = np.where(sides.sign[rows] > 0, v[owner], 2 * scale[owner] - v[owner])
+        moments = self._row_moments(rows, u * sides.ratio[rows])
+        sign, share = sides.sign[rows], sides.measure.n[rows] / n[owner]
+        origin, ratio = sides.origin[rows], sides.ratio[rows]
 
         exponent = u * origin + moments.shift
         top = np.zeros(len(features))
@@ -160,7 +101,7 @@ class Likelihood:
         y0, y1, y2 = sign * means[0], means[1], sign * means[2]
 
         def average(values: Array) -> Array:
-            return _sum_by(owner, share * values, len(features))
+            return sum_by(owner, share * values, len(features))
 
         e0, e1, e2 = average(y0), average(y1), average(y2)
         z0, z1, z2 = y0 - e0[owner], y1 - e1[owner], y2 - e2[owner]
@@ -168,14 +109,14 @@ class Likelihood:
         k01 = average(sign * covariances[1] + z0 * z1)
         k11_02 = average(covariances[2] + z1 * z1 + z0 * z2)
 
-        mean_phi = self._mean_phi[features]
+        mean_phi = sides.mean_phi[features]
         slope = k01 / k00
         log_variance = np.log(k00) + 2 * (top + np.log(scale))
         return Evaluation(
             v,
             n * (v - scale) * mean_phi
             - n / 2 * (log_variance + np.log(2 * np.pi))
-            - self._log_jacobian[features],
+            - sides.log_jacobian[features],
             n * (mean_phi - slope),
             -n * (k11_02 / k00 - 2 * slope * slope),
             top,
@@ -186,12 +127,12 @@ class Likelihood:
         )
 
     def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
-        measure = _Measure(*(column[rows] for column in self._measure))
+        measure = Measure(*(column[rows] for column in self._sides.measure))
         largest = np.maximum(kappa * measure.highest_D, kappa * measure.lowest_D)
         shift = np.where(largest > _EXPONENT_MAX, largest, 0.0)
         small = np.abs(kappa) <= SERIES_BELOW
         sums = np.empty((7, len(rows)))
-        for block in self._blocks:
+        for block in self._sides.blocks:
             inside = slice(*np.searchsorted(rows, (block.start, block.stop)))
             for regime, sums_of in ((small, _series_sums), (~small, _exponential_sums)):
                 where = inside.start + np.flatnonzero(regime[inside])
@@ -199,7 +140,7 @@ class Likelihood:
                 sums[:, where] = _sums_by_blocks(
                     sums_of, block.D, picked, kappa[where], shift[where]
                 )
-        m0, m1, m2, s00, s01, s11, s02 = sums / measure.number
+        m0, m1, m2, s00, s01, s11, s02 = sums / measure.n
         moments = _Moments(
             shift, m0, m1, m2, s00 - m0 * m0, s01 - m0 * m1, s11 - m1 * m1, s02 - m0 * m2
         )
@@ -210,15 +151,16 @@ class Likelihood:
         self, features: Index, evaluation: Evaluation, step: Array | float = 0.0
     ) -> Standardization:
         """Center and width of the features, a small step in v from where they were evaluated."""
+        sides = self._sides
         mean = evaluation.mean + step * evaluation.mean_slope
         variance = evaluation.variance + step * evaluation.variance_slope
         v, top, scale = evaluation.v + step, evaluation.top, self.scale[features]
         row = np.empty(len(self.n), dtype=np.intp)
-        row[self._feature] = np.arange(len(self._feature))
-        row, alone = row[features], self.one_sided[features]
+        row[sides.feature] = np.arange(len(sides.feature))
+        row, alone = row[features], sides.one_sided[features]
         # With both sides, distances are from 0, and the center is on the side of the mean.
-        reference = np.where(alone, self._measure.reference[row], 0.0)
-        sign = np.where(alone, self._sign[row], np.where(mean < 0, -1.0, 1.0))
+        reference = np.where(alone, sides.measure.reference[row], 0.0)
+        sign = np.where(alone, sides.sign[row], np.where(mean < 0, -1.0, 1.0))
         u = np.where(sign > 0, v, 2 * scale - v)
         m = sign * mean
         slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
@@ -265,107 +207,6 @@ def _evaluate_one(x: Array, lmbda: float) -> tuple[Evaluation, float]:
     return likelihood.evaluate(np.array([0]), np.array([lmbda * scale])), scale
 
 
-def _sum_by(owner: Index, values: Array, size: int = 0) -> Array:
-    """The sum of the values of each owner."""
-    return np.asarray(np.bincount(owner, values, size), dtype=np.float64)
-
-
-def _split_by_sign(rows: Array) -> Iterator[tuple[Index, Array, Array]]:
-    """Rows of |x|, one per feature and sign, padded with NaN: (features, signs, rows)."""
-    lowest, highest = np.min(rows, axis=1), np.max(rows, axis=1)  # NaN where one is missing
-    # Zero is a fixed point of both sides: it joins whichever side there is.
-    simple = (lowest >= 0) | (highest <= 0)
-    if simple.any():
-        kept = rows if simple.all() else rows[simple]
-        sign = np.where(lowest[simple] >= 0, 1.0, -1.0)
-        yield np.flatnonzero(simple), sign, np.abs(kept, out=kept)
-    parts = [(j, *side) for j in np.flatnonzero(~simple) for side in _sides(rows[j])]
-    if rows.shape[1] > _BLOCK:
-        for part in parts:
-            yield np.array([part[0]]), np.array([part[1]]), part[2].reshape(1, -1)
-    elif parts:
-        features, signs = (
-            np.array([part[0] for part in parts]),
-            np.array([part[1] for part in parts]),
-        )
-        padded = np.full((len(parts), max(len(part[2]) for part in parts)), np.nan)
-        for row, part in zip(padded, parts, strict=True):
-            row[: len(part[2])] = part[2]
-        yield features, signs, padded
-
-
-def _sides(x: Array) -> Iterator[tuple[float, Array]]:
-    """The magnitudes of one feature's values by sign, in place; missing values are left out."""
-    present = len(x) - np.count_nonzero(np.isnan(x))
-    negative = np.count_nonzero(x < 0)
-    # Negative values first, missing values last, otherwise in any order.
-    x.partition([k for k in (negative, present) if k < len(x)])
-    if negative:
-        if np.max(x[negative:present], initial=0.0) == 0:
-            negative = present
-        yield -1.0, np.abs(x[:negative], out=x[:negative])
-    if negative < present:
-        yield 1.0, x[negative:present]
-
-
-def _by_width(rows: Array) -> Iterator[tuple[bool, Index]]:
-    """Which rows hold values close to each other, so that their logarithms would cancel."""
-    narrow = (1 + np.fmax.reduce(rows, axis=1)) / 4 < 1 + np.fmin.reduce(rows, axis=1)
-    for kind in (False, True):
-        picked = np.flatnonzero(narrow == kind)
-        if len(picked):
-            yield kind, picked
-
-
-def _measure_from_reference(rows: Array, narrow: bool) -> _Measure:
-    """Turn rows of |x| into D / s, in place."""
-    lowest, highest = np.fmin.reduce(rows, axis=1), np.fmax.reduce(rows, axis=1)
-    # The median of some values: where most values are equal it is one of them, and the few
-    # that differ are not lost in the rounding of the many.
-    sample = rows[:, :: rows.shape[1] // _SAMPLE + 1]
-    padded = bool(np.isnan(rows[:, -1]).any())
-    median = np.nanmedian if padded else np.median
-    if narrow:
-        reference = lowest + median(sample - lowest[:, None], axis=1)
-    else:
-        reference = np.expm1(median(np.log1p(sample), axis=1))
-    low, high = (_distance(x, reference, narrow) for x in (lowest, highest))
-    size = np.maximum(high, -low)
-    size[size == 0] = 1.0  # a side that holds one value only
-    count, total = np.zeros(len(rows)), np.zeros(len(rows))
-    for part, columns in _cached(rows.shape):
-        block = rows[part, columns]
-        _distance(block, reference[part, None], narrow, out=block)
-        block /= size[part, None]
-        count[part] += block.shape[1]
-        if padded:
-            missing = np.isnan(block)
-            count[part] -= np.count_nonzero(missing, axis=1)
-            block[missing] = 0.0
-        total[part] += np.sum(block, axis=1)
-    return _Measure(count, size, reference, total / count, low / size, high / size)
-
-
-def _distance(x: Array, reference: Array, narrow: bool, out: Array | None = None) -> Array:
-    """log((1+x)/(1+c)); among close values from their difference, which is exact."""
-    if narrow:
-        out = np.subtract(x, reference, out=out)
-        out /= 1 + reference
-        return np.log1p(out, out=out)
-    out = np.log1p(x, out=out)
-    out -= np.log1p(reference)
-    return out
-
-
-def _cached(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Row and column slices of blocks that fit the cache."""
-    rows, columns = shape
-    step = max(1, _BLOCK // columns)
-    for top in range(0, rows, step):
-        for left in range(0, columns, _BLOCK):
-            yield slice(top, top + step), slice(left, left + _BLOCK)
-
-
 def _sums_by_blocks(
     sums_of: Callable[[Array, Array, Array], tuple[Array, ...]],
     D: Array,
@@ -375,7 +216,7 @@ def _sums_by_blocks(
 ) -> Array:
     """The seven sums of each given row of D, in blocks that fit the cache."""
     sums = np.zeros((7, len(rows)))
-    for part, columns in _cached((len(rows), D.shape[1])):
+    for part, columns in blocks_of((len(rows), D.shape[1])):
         picked = rows[part]
         contiguous = picked[-1] - picked[0] == len(picked) - 1
         block = D[picked[0] : picked[-1] + 1] if contiguous else D[picked]

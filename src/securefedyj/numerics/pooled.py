@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.solvers import Optimum, expsearch, newton
 from securefedyj.numerics.yeojohnson import Standardization
@@ -22,11 +21,11 @@ _THINNING = 16
 
 class PooledFit(NamedTuple):
     lmbda: Array
-    at_bound: NDArray[np.bool_]
-    constant: NDArray[np.bool_]
+    at_bound: Bools
+    constant: Bools
     standardization: Standardization
     path: Array  # (visits, n_features)
-    n: NDArray[np.int64]  # values that are not missing
+    n: Integers  # values that are not missing
 
 
 def fit_pooled(X: Array, solver: str, max_steps: int) -> PooledFit:

@@ -1,8 +1,8 @@
 """Exponential search for lambda: ExpUpdate, speculation on its next steps, and function F.
 
-Pure functions of arrays, one entry per feature. No data and no I/O: all that the search ever
-sees of the data is Delta, the sign of the derivative of the log-likelihood, which is +1 where
-lambda must grow and -1 where it must shrink.
+Pure functions of arrays, one entry per feature (docs/protocol.md, section 5). No data and no I/O:
+all that the search ever sees of the data is Delta, the sign of the derivative of the
+log-likelihood, which is +1 where lambda must grow and -1 where it must shrink.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from securefedyj.numerics.arrays import Array, Signs
+from securefedyj.numerics.arrays import Array, Bools, Index, Signs
 
 
 class Bracket(NamedTuple):
@@ -23,11 +23,11 @@ class Bracket(NamedTuple):
     lower: Array
     upper: Array
 
-    def take(self, features: NDArray[np.intp]) -> Bracket:
+    def take(self, features: Index) -> Bracket:
         """The brackets of some of the features."""
         return Bracket(*(part[features] for part in self))
 
-    def put(self, features: NDArray[np.intp], brackets: Bracket) -> None:
+    def put(self, features: Index, brackets: Bracket) -> None:
         """Replace the brackets of some of the features."""
         for part, values in zip(self, brackets, strict=True):
             part[features] = values
@@ -43,7 +43,7 @@ class Limits(NamedTuple):
     lowest: ArrayLike = -(2.0**1000)
     highest: ArrayLike = 2.0**1000
 
-    def take(self, features: NDArray[np.intp]) -> Limits:
+    def take(self, features: Index) -> Limits:
         """The limits of some of the features."""
         return Limits(
             *(part if np.ndim(part) == 0 else np.asarray(part)[features] for part in self)
@@ -79,20 +79,16 @@ def exp_update(bracket: Bracket, delta: ArrayLike, limits: Limits = UNLIMITED) -
     return Bracket(np.where(bracketed, middle, doubled), lower, upper)
 
 
-def finished(bracket: Bracket) -> NDArray[np.bool_]:
+def finished(bracket: Bracket) -> Bools:
     """Where another step would not move the search: at an edge or at the floor of float64."""
-    over: NDArray[np.bool_] = (bracket.value == bracket.lower) | (bracket.value == bracket.upper)
+    over: Bools = (bracket.value == bracket.lower) | (bracket.value == bracket.upper)
     return over
 
 
-def at_bound(bracket: Bracket, limits: Limits = UNLIMITED) -> NDArray[np.bool_]:
+def at_bound(bracket: Bracket, limits: Limits = UNLIMITED) -> Bools:
     """Where the search has ended at an edge of the range and the optimum lies beyond."""
-    beyond_highest: NDArray[np.bool_] = (bracket.value == limits.highest) & (
-        bracket.lower == limits.highest
-    )
-    beyond_lowest: NDArray[np.bool_] = (bracket.value == limits.lowest) & (
-        bracket.upper == limits.lowest
-    )
+    beyond_highest: Bools = (bracket.value == limits.highest) & (bracket.lower == limits.highest)
+    beyond_lowest: Bools = (bracket.value == limits.lowest) & (bracket.upper == limits.lowest)
     return beyond_highest | beyond_lowest
 
 
@@ -107,39 +103,19 @@ class Speculation:
 
     levels: int
     tree: Bracket  # each of shape (2^levels - 1, n_features)
-    limits: Limits = UNLIMITED
 
     @property
     def points(self) -> Array:
         return self.tree.value
 
-    def take(self, features: NDArray[np.intp]) -> Speculation:
+    def take(self, features: Index) -> Speculation:
         """The speculation on some of the features."""
-        tree = Bracket(*(part[:, features] for part in self.tree))
-        return Speculation(self.levels, tree, self.limits.take(features))
+        return Speculation(self.levels, Bracket(*(part[:, features] for part in self.tree)))
 
     @staticmethod
-    def child(node: NDArray[np.intp], delta: ArrayLike) -> NDArray[np.intp]:
+    def child(node: Index, delta: ArrayLike) -> Index:
         """The node that follows a node with the given sign."""
         return 2 * node + 1 + (np.asarray(delta) > 0)
-
-    def at(self, node: NDArray[np.intp]) -> Bracket:
-        """The bracket of each feature at its own node."""
-        feature = np.arange(len(node))
-        return Bracket(*(part[node, feature] for part in self.tree))
-
-    def walk(self, signs: ArrayLike) -> tuple[Bracket, Array, Signs]:
-        """Walk down by the signs at all points: where it ends, points and signs on the path."""
-        signs = np.asarray(signs, dtype=np.int8)
-        node = np.zeros(self.points.shape[1], dtype=np.intp)
-        visited, deltas = [], []
-        for _ in range(self.levels):
-            bracket = self.at(node)
-            delta = np.take_along_axis(signs, node[None], axis=0)[0]
-            visited.append(bracket.value)
-            deltas.append(delta)
-            node = self.child(node, delta)
-        return exp_update(bracket, delta, self.limits), np.array(visited), np.array(deltas)
 
 
 def speculate(bracket: Bracket, levels: int, limits: Limits = UNLIMITED) -> Speculation:
@@ -158,7 +134,7 @@ def speculate(bracket: Bracket, levels: int, limits: Limits = UNLIMITED) -> Spec
         )
         layers.append(layer)
     tree = Bracket(*(np.concatenate(parts) for parts in zip(*layers, strict=True)))
-    return Speculation(levels, tree, limits)
+    return Speculation(levels, tree)
 
 
 class Path(NamedTuple):

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.likelihood import Evaluation, Likelihood
 from securefedyj.numerics.search import Bracket, Limits, at_bound, exp_update, finished
 from securefedyj.numerics.yeojohnson import Standardization
@@ -28,7 +27,7 @@ class Optimum(NamedTuple):
     """lambda* of each feature, and the lambdas visited on the way, NaN once it was found."""
 
     lmbda: Array
-    at_bound: NDArray[np.bool_]
+    at_bound: Bools
     standardization: Standardization
     path: Array  # (visits, n_features)
 
@@ -100,7 +99,7 @@ def expsearch(likelihood: Likelihood, max_steps: int) -> Optimum:
 
 def _propose(
     evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Array, Bools]:
     """Where to go next, and whether that is a Newton step."""
     with np.errstate(divide="ignore", invalid="ignore"):
         step = -evaluation.score / evaluation.curvature
@@ -117,7 +116,7 @@ def _propose(
     return np.where(good, v + step, safe), good
 
 
-def _scattered(values: Array, where: NDArray[np.intp], size: int) -> Array:
+def _scattered(values: Array, where: Index, size: int) -> Array:
     out = np.full(size, np.nan)
     out[where] = values
     return out

@@ -14,6 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.numerics.arrays import Bools, Integers
+
 Limbs: TypeAlias = NDArray[np.uint64]
 
 BITS = 64
@@ -42,7 +44,7 @@ def from_ints(values: Iterable[int], limbs: int) -> Limbs:
     return np.ascontiguousarray(rows.T, dtype=np.uint64)
 
 
-def from_digits(digits: NDArray[np.int64], bits: int, limbs: int) -> Limbs:
+def from_digits(digits: Integers, bits: int, limbs: int) -> Limbs:
     """Return the sums of digit_j * 2^(bits j), lowest digit first; digits are signed and large."""
     # Above these limbs there is nothing but the sign.
     needed = min(limbs, bits * len(digits) // BITS + 2)
@@ -114,9 +116,7 @@ def subtract(a: Limbs, b: Limbs) -> Limbs:
     return difference
 
 
-def _ripple(
-    overflows: NDArray[np.bool_], passes: NDArray[np.bool_], following: Limbs, apply: np.ufunc
-) -> None:
+def _ripple(overflows: Bools, passes: Bools, following: Limbs, apply: np.ufunc) -> None:
     """Apply to each limb the carry of the one before, which may have passed through several."""
     for (before, carry), through in zip(pairwise(overflows), passes[1:], strict=True):
         through &= before

@@ -15,34 +15,17 @@ from math import factorial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Bools
 
 # Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
 # small differences by small powers of z.
 SERIES_BELOW = 0.25
 _PHI3_COEFFICIENTS = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
 
-# Below this u, a side of the transformation saturates at -side/u, and all that still
-# distinguishes two values is e^{uL}: it is kept apart from the constant.
-DECAYING_BELOW = -0.5
-
 # exp overflows a little above this.
 _EXP_MAX = 700.0
-
-
-class Residuals(NamedTuple):
-    """y = Psi and d = dPsi/dlambda, each as a public constant plus a residual per value.
-
-    The residual keeps its relative precision where y and d themselves would round to the
-    constant. Variances and covariances within a side do not see the constant.
-    """
-
-    y_constant: Array
-    y_residual: Array
-    d_constant: Array
-    d_residual: Array
 
 
 class Standardization(NamedTuple):
@@ -89,25 +72,6 @@ def derivative(x: ArrayLike, lmbda: ArrayLike) -> Array:
         d = L * (L * g(u * L))
     # x = 0 stays where it is for every lambda; 0 * inf says otherwise.
     return np.where(L == 0, 0.0, d)
-
-
-def residuals(x: ArrayLike, lmbda: ArrayLike) -> Residuals:
-    """Psi and dPsi/dlambda as constant + residual, so that nothing small is rounded away."""
-    L, u, side = _sides(x, lmbda)
-    decaying = u <= DECAYING_BELOW
-    v = np.where(decaying, u, -1.0)  # the divisor of the decaying branch, harmless elsewhere
-    with np.errstate(over="ignore", under="ignore"):
-        # Decaying: (w - 1)/u would round to -1/u; w/u is what tells two values apart.
-        w_over_u = np.exp(v * L) / v
-        y_residual = side * np.where(decaying, w_over_u, _power(L, u))
-        d_residual = np.where(decaying, w_over_u * (L - 1 / v), derivative(x, lmbda))
-    zero = np.zeros_like(y_residual)
-    return Residuals(
-        np.where(decaying, -side / v, zero),
-        y_residual,
-        np.where(decaying, 1 / v / v, zero),
-        d_residual,
-    )
 
 
 def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
@@ -247,9 +211,7 @@ def _log_ratio(a: Array, c: Array) -> Array:
     )
 
 
-def _choose(
-    condition: NDArray[np.bool_], if_true: Callable[[], Array], if_false: Callable[[], Array]
-) -> Array:
+def _choose(condition: Bools, if_true: Callable[[], Array], if_false: Callable[[], Array]) -> Array:
     """np.where that evaluates only the branches it needs."""
     if condition.all():
         return if_true()

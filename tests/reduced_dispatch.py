@@ -1,0 +1,48 @@
+"""Run Python as on a processor without vector units: `python -m tests.reduced_dispatch -m pytest`.
+
+NumPy and OpenBLAS choose at import what this processor computes fastest with, and with another
+choice the last bits of exp, log1p or a matrix product may be others. Here they are told to do
+without all that they chose.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+import numpy as np
+
+DISABLE = "NPY_DISABLE_CPU_FEATURES"
+CORE = "OPENBLAS_CORETYPE"
+# What OpenBLAS takes for the least that NumPy runs on.
+_OLDEST_CORES = {"x86_64": "Nehalem", "aarch64": "ARMV8"}
+
+
+def dispatched() -> list[str]:
+    """The features that NumPy was built to use if present, and that it uses in this process."""
+    umath = np._core._multiarray_umath
+    present = umath.__cpu_features__
+    # NumPy warns of a feature that is not both.
+    return [feature for feature in umath.__cpu_dispatch__ if present.get(feature)]
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process with reduced dispatch; it counts before NumPy is imported."""
+    changed = dict(os.environ)
+    if features := dispatched():
+        changed[DISABLE] = " ".join(features)
+    if core := _OLDEST_CORES.get(platform.machine()):
+        changed[CORE] = core
+    return changed
+
+
+def full_environment() -> dict[str, str]:
+    """The environment of a process with the dispatch that NumPy chooses itself."""
+    return {name: value for name, value in os.environ.items() if name not in (DISABLE, CORE)}
+
+
+if __name__ == "__main__":
+    reduced = environment()
+    print(f"{DISABLE}={reduced.get(DISABLE, '')} {CORE}={reduced.get(CORE, '')}", flush=True)
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], reduced)
