@@ -56,7 +56,7 @@ def by_value(X: Array, silos: int) -> list[Array]:
 def agreement(
     n_features: int, silos: int = 3, bounds: Any = None, engine: str = "clear", **changes: Any
 ) -> Agreement:
-    """An agreement of so many silos."""
+    """An agreement between that many silos."""
     parties = tuple(f"silo {k + 1}" for k in range(silos))
     agreed = Agreement(
         features=tuple(f"feature {j}" for j in range(n_features)),
@@ -149,7 +149,7 @@ def one_by_one(
 
 
 def added(parts: Iterable[Totals], counts: Iterable[int]) -> Totals:
-    """Sums of values that occur so often, from the integers of each."""
+    """Sums over values, each counted as often as it occurs, from the integers of each."""
     pairs = list(zip(parts, counts, strict=True))
     y, d, phi = (
         sum(count * getattr(part, name) for part, count in pairs) for name in ("y", "d", "phi")

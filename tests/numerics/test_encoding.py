@@ -198,7 +198,7 @@ def assert_fits(parts, counts, values, bounds, encoding):
 
 @settings(max_examples=200)
 @given(multisets())
-def test_no_admissible_data_overflow_a_plan(case):
+def test_no_admissible_data_overflow_an_encoding(case):
     bounds, lmbda, values, counts = case
     parts, encoding = one_by_one(values, bounds, sum(counts), lmbda)
     assert_fits(parts, counts, values, bounds, encoding)
@@ -224,7 +224,7 @@ def test_nor_do_their_exact_values_on_the_grid(case):
 
 @settings(max_examples=60)
 @given(cases(), st.integers(1, 40), st.randoms(use_true_random=False))
-def test_the_sums_of_a_silo_do_not_wrap_around_in_the_ring_of_the_plan(case, n, random):
+def test_the_sums_of_a_silo_do_not_wrap_around_in_the_ring_of_the_encoding(case, n, random):
     """In twice the limbs the same integers come out."""
     bounds, lmbda = case
     values = random.choices([*adversarial(bounds), *bounds], k=n)
@@ -253,7 +253,7 @@ def test_the_grid_keeps_its_bits_of_the_smallest_residual(case):
             assert mp.ldexp(smallest, own_grid) >= mp.mpf(2) ** PRECISION
 
 
-def test_a_plan_is_made_of_public_values_only():
+def test_an_encoding_is_made_of_public_values_only():
     assert list(inspect.signature(choose_encoding).parameters) == ["domain", "n", "lmbda"]
     assert list(inspect.signature(Domain.from_bounds).parameters) == ["bounds", "n_features"]
 
@@ -302,7 +302,7 @@ def test_more_values_never_cost_less(case, first, second):
     assert encodings[1].sum_bits - encodings[0].sum_bits == 3 * growth
 
 
-def test_pairs_are_planned_one_by_one():
+def test_pairs_are_encoded_one_by_one():
     """A pair has the same encoding alone and among others."""
     domain = Domain.from_bounds([(-5, 5), (0, 1e6), (-1e3, -1), (-1e9, 2)], 4)
     n, lmbda = np.array([7, 1000, 1, 10**6]), np.array([-3.0, 0.5, 5.0, 1.9])
@@ -314,7 +314,7 @@ def test_pairs_are_planned_one_by_one():
         assert alone.limbs == picked.limbs
 
 
-def test_the_default_plan_is_narrow():
+def test_the_default_encoding_is_narrow():
     """With 600 values in the default domain, four limbs do for lambda = 1."""
     encoding = choose_encoding(
         Domain.from_bounds(None, 3), np.full(3, 600), np.array([0.0, 1.0, 2.0])

@@ -231,7 +231,7 @@ def test_pairs_may_name_a_feature_several_times_in_any_order():
             assert np.array_equal(part[:, 0], whole[:, k])
 
 
-def test_a_neighbour_with_a_wider_plan_changes_nothing():
+def test_a_neighbour_with_a_wider_encoding_changes_nothing():
     """Features that share a call have different bounds, grids and numbers of digits."""
     rng = np.random.default_rng(1)
     bounds = [(-1, 1), (0, 1e6), (-1e6, 0), (-3, 1e3)]

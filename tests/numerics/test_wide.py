@@ -93,7 +93,7 @@ def test_an_integer_that_does_not_fit_is_refused_by_position_not_by_value(value)
 
 
 def test_bytes_of_a_broken_length_are_refused():
-    with pytest.raises(ValueError, match="15 bytes are no whole number of 128-bit integers"):
+    with pytest.raises(ValueError, match="15 bytes are not a whole number of 128-bit integers"):
         wide.from_bytes(bytes(15), 2)
 
 

@@ -142,7 +142,7 @@ class _Group(NamedTuple):
     skip: int  # lowest digits besides these, which stay zero
 
     def sums(self) -> _DigitSums:
-        """The sums of y and d over each row, on the positive side."""
+        """The sums of |y| and d over each row: `_Totals.add` gives y its sign."""
         sums = self._digit_sums(_RESIDUALS[self.kind])
         if self.kind != _DECAYING:
             return sums

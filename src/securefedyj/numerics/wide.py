@@ -81,7 +81,9 @@ def to_bytes(a: Limbs) -> bytes:
 def from_bytes(data: bytes, limbs: int) -> Limbs:
     """Return the vector that ``to_bytes`` wrote."""
     if len(data) % (BYTES * limbs):
-        raise ValueError(f"{len(data)} bytes are no whole number of {BITS * limbs}-bit integers.")
+        raise ValueError(
+            f"{len(data)} bytes are not a whole number of {BITS * limbs}-bit integers."
+        )
     return np.frombuffer(data, dtype="<u8").reshape(limbs, -1).astype(np.uint64, copy=False)
 
 
