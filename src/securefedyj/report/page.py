@@ -20,10 +20,14 @@ from numpy.typing import NDArray
 from scipy.stats import skew
 
 from securefedyj import __version__
+from securefedyj.engines.registry import facts_of
 from securefedyj.files import write_atomically
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters
-from securefedyj.protocol.transcript import OPENED, Audit, Result, Step, Transcript
+from securefedyj.protocol.audit import OPENED, Audit
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.reveals import Step
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import charts
 from securefedyj.report.charts import number
 from securefedyj.report.charts import text as _text
@@ -214,11 +218,13 @@ def _notices(
             "Every party knows what is on this page" + (", except the cost." * with_cost or "."),
             "It was made from the transcript, without anybody's rows.",
         )
-    if transcript.agreement.engine == "clear":
+    facts = facts_of(transcript.agreement.engine)
+    if not facts.secure:
         yield _notice(
             "warn",
             "This run kept nothing secret.",
-            "Engine <code>clear</code> is for tests: every party saw the sums of every silo.",
+            f"Engine <code>{facts.name}</code> is for tests: every party saw the sums of every "
+            "silo.",
         )
     if not audit.passed:
         yield _notice(
@@ -519,41 +525,19 @@ outside of the protocol.</p>"""
 
 
 def _what_left(transcript: Transcript) -> str:
-    if transcript.agreement.engine == "clear":
-        return (
-            "Sums over each silo's rows, <strong>readable by every party</strong>: this engine is "
-            "for tests and does not protect them."
-        )
-    return (
-        "No row and no value. Each silo computed sums over its own rows and sent them split into "
-        "shares: numbers that look random to whoever holds one of them."
-    )
+    facts = facts_of(transcript.agreement.engine)
+    sentence = _text(facts.what_left)
+    return sentence if facts.secure else f"<strong>{sentence}</strong>"
 
 
 def _what_stayed(transcript: Transcript) -> str:
-    if transcript.agreement.engine == "clear":
-        return "The rows themselves. The sums and counts of each silo were open to all."
-    return (
-        "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
-        "contributed how much."
-    )
+    return _text(facts_of(transcript.agreement.engine).what_stayed)
 
 
 def _collusion(transcript: Transcript) -> str:
     agreement = transcript.agreement
     members = [f"<bdi>{_text(name)}</bdi>" for name in agreement.committee]
-    if agreement.engine == "clear":
-        return "There was nothing to protect by keeping parties apart."
-    if agreement.engine == "mpyc":
-        return f"{(len(members) - 1) // 2 + 1} or more of the {len(members)} parties."
-    first, second, third = members
-    words = f"Any two of {first}, {second} and {third}. "
-    if len(agreement.parties) == 3:
-        return words + "Two of them together could have seen the sums of the third."
-    return words + (
-        f"{first} and {second} together could have seen the sums of every silo by itself; the "
-        "other two pairs only one sum over all parties outside of the pair."
-    )
+    return facts_of(agreement.engine).collusion(members, len(agreement.parties))
 
 
 # Pieces
@@ -617,8 +601,8 @@ def _searches(transcript: Transcript) -> list[tuple[Array, NDArray[np.int8]]]:
     """The lambdas that each feature visited, and the signs opened there."""
     shape = (transcript.agreement.max_steps, transcript.n_features)
     points, signs = np.zeros(shape), np.zeros(shape, dtype=np.int8)
-    for reveal in transcript.reveals:
-        if isinstance(reveal, Step) and 0 <= reveal.step < shape[0]:
+    for reveal in transcript.all(Step):
+        if 0 <= reveal.step < shape[0]:
             points[reveal.step, reveal.features] = reveal.lmbda
             signs[reveal.step, reveal.features] = reveal.delta
     return [(points[s != 0, j], s[s != 0]) for j, s in enumerate(signs.T)]
