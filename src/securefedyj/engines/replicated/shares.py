@@ -257,7 +257,7 @@ class Member:
         return self._received(ring, incoming, own)
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
-        """Return alpha_i = F(k_i) - F(k_{i+1}); the three of them sum to zero."""
+        """Return alpha_i = G(k_i) - G(k_{i+1}); the three of them sum to zero."""
         plus = self._keystreams[self._own].draw(shape, ring.dtype)
         minus = self._keystreams[self._other].draw(shape, ring.dtype)
         return ring.subtract(plus, minus)
