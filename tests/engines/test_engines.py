@@ -294,7 +294,7 @@ def test_independent_operations_take_the_rounds_of_the_longest():
     assert rounds == 1 + 2 + 8
 
 
-def test_nothing_together_takes_no_round():
+def test_no_branches_take_no_round():
     async def program(engine, name):
         return await in_lockstep()
 

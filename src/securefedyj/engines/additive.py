@@ -28,7 +28,7 @@ Held: TypeAlias = tuple[int, ...]
 
 
 def packed_size(bits: int) -> int:
-    """Return the number of bytes for so many bits."""
+    """Return the number of bytes that hold this many bits."""
     return (bits + 7) // 8
 
 
@@ -95,8 +95,8 @@ class Additive(Shared):
         return Additive(chosen, self.held)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Additive":
-        others_here = [self._matching(other, same_size=False).components for other in others]
-        return Additive(np.concatenate([self.components, *others_here], axis=2), self.held)
+        parts = [self._matching(other, same_size=False).components for other in others]
+        return Additive(np.concatenate([self.components, *parts], axis=2), self.held)
 
     def _combined(
         self, operation: Callable[[Limbs, Limbs], Limbs], other: Shared | Public
@@ -189,7 +189,7 @@ def pack(bits: NDArray[np.uint8]) -> PackedBits:
 
 
 def unpack(packed: PackedBits, size: int) -> NDArray[np.uint8]:
-    """Return so many bits of the last axis."""
+    """Return the first `size` bits of the last axis."""
     return np.unpackbits(packed, axis=-1, count=size, bitorder="little")
 
 

@@ -17,7 +17,7 @@ from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.yeojohnson import Standardization
 
-# Columns are transformed in blocks of so many numbers, which stay in the cache.
+# Columns are transformed in blocks of this many numbers, which stay in the cache.
 _BLOCK = 1 << 14
 
 

@@ -111,7 +111,7 @@ async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
 
 
 async def _merged(requests: Mapping[int, Request]) -> dict[int, Any]:
-    """Make one request of several, and deal the answers out again."""
+    """Merge several requests into one, and hand each its own answer."""
     exchanges = {branch: one for branch, one in requests.items() if isinstance(one, Exchange)}
     if len(exchanges) == len(requests):
         return await _merged_exchange(exchanges)
@@ -141,10 +141,10 @@ async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
         for peer, size in request.expected.items():
             expected[peer] = expected.get(peer, 0) + size
     joined = {peer: b"".join(payloads) for peer, payloads in outgoing.items()}
-    return _dealt(requests, await exchange(kind, joined, expected))
+    return _split(requests, await exchange(kind, joined, expected))
 
 
-def _dealt(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
+def _split(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
     """Cut each peer's payload into the pieces that the requests waited for, in their order."""
     cursor = dict.fromkeys(incoming, 0)
 

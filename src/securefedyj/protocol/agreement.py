@@ -15,8 +15,8 @@ from securefedyj.party.messages import VERSION
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items
 
 MOST_LEVELS = 8
-"""The most levels per exchange. A level is one step of the search; with so many in an exchange,
-2^levels - 1 points are evaluated for every feature."""
+"""The most levels per exchange. A level is one step of the search, and each doubles the work of an
+exchange: 2^levels - 1 points are evaluated for every feature."""
 
 _FIELDS = {
     "features": list,

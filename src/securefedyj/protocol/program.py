@@ -236,10 +236,10 @@ class _Batch(NamedTuple):
         if first:
             variation = slice(nodes * size, None)
             varies = (await self.engine.open_bits(shrink[variation])).astype(bool)
-        goes_on = ~finished(tree.tree)
-        node, place = np.zeros(size, dtype=np.intp), np.arange(size)
+        unfinished = ~finished(tree.tree)
+        node, column = np.zeros(size, dtype=np.intp), np.arange(size)
         for level in range(tree.levels):
-            now = np.flatnonzero(goes_on[node, place] & varies)
+            now = np.flatnonzero(unfinished[node, column] & varies)
             if not len(now):
                 break
             opened = await self.engine.open_bits(shrink[node[now] * size + now])

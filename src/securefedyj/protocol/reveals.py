@@ -17,7 +17,7 @@ from securefedyj.numerics.arrays import Array, Index, Integers, Signs
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.agreement import Agreement
 
-# Magnitudes of variances are told in steps of so many bits, and this many bits are opened below.
+# The magnitude of V is told in steps of this many bits, and of V itself at most these are opened.
 MAGNITUDE_STEP = 8
 VARIANCE_BITS = 52
 # S_y is opened down to this many bits below its standard deviation.

@@ -35,7 +35,7 @@ Residues: TypeAlias = NDArray[np.object_]
 """Elements of the prime field, as Python integers."""
 
 STATISTICAL_SECURITY = 64
-"""Masks are so many bits wider than what they hide: what leaks has probability about 2^-64."""
+"""How many bits masks are wider than what they hide: what leaks has probability about 2^-64."""
 
 OPTIONS = ("--no-prss", f"--sec-param={STATISTICAL_SECURITY}")
 """How MPyC is to be started.
@@ -96,8 +96,8 @@ class Shamir(Shared):
         return self._with(picked)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Shamir":
-        others_here = [self._matching(other, same_size=False).residues for other in others]
-        return self._with(np.concatenate([self.residues, *others_here]))
+        parts = [self._matching(other, same_size=False).residues for other in others]
+        return self._with(np.concatenate([self.residues, *parts]))
 
     def _with(self, residues: Residues) -> "Shamir":
         return Shamir(residues % self.prime, prime=self.prime, limbs=self._limbs)
@@ -270,8 +270,8 @@ def refuse_pairs(parties: int) -> None:
     """Raise unless there are enough parties for an honest majority."""
     if parties < 3:
         raise ValueError(
-            f"Shamir sharing needs three parties or more, got {parties}: of two, one alone is no "
-            "minority, so the threshold is 0 and each share is the secret. With two silos use "
+            f"Shamir sharing needs three parties or more, got {parties}: of two, one alone is not "
+            "a minority, so the threshold is 0 and each share is the secret. With two silos use "
             "engine 'replicated' and a coordinator as the third party."
         )
 

@@ -55,11 +55,11 @@ class Ring(Generic[D]):
         return np.frombuffer(data, self.dtype).reshape(shape)
 
 
-# Bracketed for two products in place of three.
+# Bracketed so that two products do the work of three.
 
 
 def _local_product_of_integers(x: Limbs, y: Limbs) -> Limbs:
-    """Of several products, side by side in the axis after that of the limbs, the sum."""
+    """The sum over several products, which lie side by side in the axis after that of the limbs."""
     own, other = y
     factors = np.concatenate([wide.add(own, other), own], axis=1)
     return wide.sum_of_products(np.concatenate(x, axis=1), factors)
