@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from mpmath import mp, mpf
 
+from securefedyj.engines.registry import facts_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
@@ -19,7 +20,7 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.simulation import committee_of, fit_table
+from securefedyj.protocol.simulation import fit_table
 from securefedyj.protocol.transcript import Reveal, Transcript
 from tests.datasets import NAMES, Feature, features
 
@@ -62,7 +63,7 @@ def agreement(
         features=tuple(f"feature {j}" for j in range(n_features)),
         domain=Domain.from_bounds(bounds, n_features),
         parties=parties,
-        committee=committee_of(engine, parties),
+        committee=facts_of(engine).committee_of(parties),
         engine=engine,
         max_steps=40,
         levels_per_exchange=4,

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from securefedyj.engines import Engine, replicated
-from securefedyj.engines.clear import Clear
+from securefedyj.engines import Engine, registry
 from securefedyj.numerics import wide
 from securefedyj.party.inprocess import run
 from securefedyj.party.machine import Party
@@ -46,26 +45,26 @@ class Recorder:
         return [message.payload for message in self.messages if message.kind & kind]
 
 
-async def clear_engine(name: str, consortium: Consortium) -> Engine:
-    return Clear(name, consortium.parties)
-
-
-async def replicated_engine(name: str, consortium: Consortium) -> Engine:
-    return await replicated.connect(name, consortium.parties, consortium.committee)
-
-
-ENGINES = {"clear": clear_engine, "replicated": replicated_engine}
+# Those that can run in one process.
+ENGINES = {facts.name: facts.connect for facts in registry.ENGINES.values() if facts.connect}
 
 
 def assemble(program: Program, consortium: Consortium, engine: str) -> list[Party[Any]]:
     """The parties, each about to connect its engine and run the program with it."""
 
-    async def connected(name: str) -> Any:
-        return await program(await ENGINES[engine](name, consortium), name)
+    async def connect_and_run(name: str) -> Any:
+        connected = await ENGINES[engine](name, consortium.parties, consortium.committee)
+        return await program(connected, name)
 
     session = secrets.token_bytes(16)
     return [
-        Party(name, consortium.parties, connected(name), session=session, parameters=b"agreed upon")
+        Party(
+            name,
+            consortium.parties,
+            connect_and_run(name),
+            session=session,
+            parameters=b"agreed upon",
+        )
         for name in consortium.parties
     ]
 

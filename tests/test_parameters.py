@@ -140,19 +140,20 @@ def _in_feature(name, value):
 
 WRONG = {
     "another version": (lambda d: d.update(version=2), "version 2, and this release reads"),
-    "another format": (lambda d: d.update(format="x"), "no parameters.json of securefedyj"),
+    "another format": (lambda d: d.update(format="x"), "not a parameters.json of securefedyj"),
     "missing field": (lambda d: d.pop("standardize"), "the file lacks standardize"),
     "unknown field": (lambda d: d.update(extra=1), "unknown fields: 'extra'"),
     "other protocol": (lambda d: d["agreement"].update(version=99), "protocol version 99"),
-    "no engine": (lambda d: d["agreement"].pop("engine"), "missing or unexpected: engine"),
+    "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks engine"),
     "more in it": (
         lambda d: d["agreement"].update(more=1),
-        "missing or unexpected: more",
+        "the agreement has unknown fields: 'more'",
     ),
     "feature lost": (lambda d: d["features"].pop(), "a list of 6 objects"),
     "no width": (lambda d: d["features"][0].pop("width"), "feature 'skewed' lacks width"),
     "swapped": (lambda d: d["features"].reverse(), "is called"),
-    "text for a number": (_in_feature("lambda", "1"), "lambda must be a finite number"),
+    "text for a number": (_in_feature("lambda", "1"), "lambda must be a number, not '1'"),
+    "too large": (_in_feature("var", 10**400), "var must be a finite number"),
     "infinite": (_in_feature("mean", float("inf")), "mean must be a finite number"),
     "flag": (_in_feature("constant", 1), "constant must be true or false"),
     "negative n": (_in_feature("n", -1), "n must be a number of values"),
@@ -172,12 +173,12 @@ def test_wrong_file_is_refused_with_a_reason(case, data):
 def test_file_that_is_something_else_is_named(content, tmp_path):
     path = tmp_path / "p.json"
     path.write_bytes(content)
-    with pytest.raises(ParametersError, match=r"p\.json: this is no"):
+    with pytest.raises(ParametersError, match=r"p\.json: this is not"):
         securefedyj.load(path)
 
 
 def test_nan_in_the_file_is_refused(data, tmp_path):
     data["features"][0]["mean"] = float("nan")
     (tmp_path / "p.json").write_text(json.dumps(data))
-    with pytest.raises(ParametersError, match="NaN is no number"):
+    with pytest.raises(ParametersError, match="NaN is not a number"):
         securefedyj.load(tmp_path / "p.json")

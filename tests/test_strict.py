@@ -1,6 +1,6 @@
 import pytest
 
-from securefedyj.strict import NUMBER, Malformed, check_fields, parse
+from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,8 @@ def test_json_is_read():
         ({"name": "a", "size": True, "share": 1}, "size must be a whole number, not True"),
         ({"name": "a", "size": 1.0, "share": 1}, "size must be a whole number, not 1.0"),
         ({"name": "a", "size": 1, "share": "1"}, "share must be a number, not '1'"),
+        ({"name": "a", "size": 1, "share": float("inf")}, "share must be a finite number, not inf"),
+        ({"name": "a", "size": 1, "share": 10**400}, "share must be a finite number"),
     ],
 )
 def test_fields_are_those_that_were_asked_for(data, why):
@@ -43,3 +45,24 @@ def test_fields_are_those_that_were_asked_for(data, why):
 def test_fields_that_are_right_are_returned():
     data = {"name": "a", "size": 3, "share": 1}
     assert check_fields(data, {"name": str, "size": int, "share": NUMBER}, "the thing") is data
+
+
+@pytest.mark.parametrize(
+    ("data", "types", "why"),
+    [
+        ("abc", str, "names must be a list, not 'abc'"),
+        (["a", 1], str, "names: each of the list must be a text, not 1"),
+        ([1, 2.5], int, "each of the list must be a whole number, not 2.5"),
+        ([1, True], NUMBER, "each of the list must be a number, not True"),
+        ([1, 1e999], NUMBER, "each of the list must be a finite number, not inf"),
+    ],
+)
+def test_lists_hold_what_was_asked_for(data, types, why):
+    with pytest.raises(Malformed, match=why):
+        check_items(data, types, "names")
+
+
+def test_lists_that_are_right_are_returned():
+    data = [1, 2.5]
+    assert check_items(data, NUMBER, "sizes") is data
+    assert check_items([], str, "names") == []

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,9 @@ import numpy as np
 from securefedyj.files import write_atomically
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.transcript import Result, Transcript
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.transcript import Transcript
+from securefedyj.strict import NUMBER, Types, check_fields, parse
 
 if TYPE_CHECKING:
     from securefedyj.estimators import SecureFedYJ
@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 FORMAT = "securefedyj parameters"
 VERSION = 1
 
-_FIELDS = ("format", "version", "agreement", "standardize", "transcript_sha256", "features")
+_FIELDS = {
+    "format": str,
+    "version": int,
+    "agreement": dict,
+    "standardize": bool,
+    "transcript_sha256": str,
+    "features": list,
+}
 # Names in the file, and in `Result` or `Standardization`.
 _NUMBERS = {
     "lambda": "lmbda",
@@ -40,10 +47,16 @@ _NUMBERS = {
     "width": "width",
 }
 _FLAGS = ("at_bound", "constant")
+_FEATURE_FIELDS: dict[str, Types] = {
+    "name": str,
+    "n": int,
+    **dict.fromkeys(_NUMBERS, NUMBER),
+    **dict.fromkeys(_FLAGS, bool),
+}
 
 
 class ParametersError(ValueError):
-    """A file that is no parameters.json of this version."""
+    """A file that is not a parameters.json of this version."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +123,7 @@ class Parameters:
         """Read what `to_json` gives; raises ParametersError for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ParametersError(
-                "this is no parameters.json of securefedyj: such a file begins with "
+                "this is not a parameters.json of securefedyj: such a file begins with "
                 f'{{"format": "{FORMAT}"}}'
             )
         if data.get("version") != VERSION:
@@ -118,16 +131,13 @@ class Parameters:
                 f"this file is of version {data.get('version')!r}, and this release reads version "
                 f"{VERSION}: use the release that wrote it, or write it anew from the transcript"
             )
-        _check_fields(data, _FIELDS, "the file")
-        agreement = _agreement(data["agreement"])
-        if not isinstance(data["standardize"], bool):
-            raise ParametersError("standardize must be true or false")
-        return cls(
-            agreement,
-            _result(data["features"], agreement),
-            data["standardize"],
-            str(data["transcript_sha256"]),
-        )
+        try:
+            check_fields(data, _FIELDS, "the file")
+            agreement = Agreement.from_json(data["agreement"])
+            result = _result(data["features"], agreement)
+        except ValueError as error:
+            raise ParametersError(str(error)) from None
+        return cls(agreement, result, data["standardize"], data["transcript_sha256"])
 
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
@@ -141,11 +151,9 @@ def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> 
 def read(path: Path | str) -> Parameters:
     """Read a parameters.json; a ParametersError names the file and what is wrong with it."""
     try:
-        return Parameters.from_json(json.loads(Path(path).read_bytes(), parse_constant=_no_number))
-    except ParametersError as error:
+        return Parameters.from_json(parse(Path(path).read_bytes()))
+    except ValueError as error:
         raise ParametersError(f"{path}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise ParametersError(f"{path}: this is no JSON file: {error}") from None
 
 
 def load(path: Path | str) -> SecureFedYJ:
@@ -168,44 +176,13 @@ def load(path: Path | str) -> SecureFedYJ:
 
 def digest_of(transcript: Transcript) -> str:
     """SHA-256 of the transcript's file, as `sha256sum transcript.jsonl` prints it."""
-    digest = hashlib.sha256()
-    for line in transcript.to_lines():
-        digest.update((json.dumps(line) + "\n").encode())
-    return digest.hexdigest()
+    return hashlib.sha256(transcript.to_text().encode()).hexdigest()
 
 
-def _no_number(text: str) -> float:
-    raise ParametersError(f"{text} is no number of a fit")
-
-
-def _check_fields(data: Any, wanted: tuple[str, ...], where: str) -> None:
-    if not isinstance(data, dict):
-        raise ParametersError(f"{where} must be an object with the fields {', '.join(wanted)}")
-    if missing := [name for name in wanted if name not in data]:
-        raise ParametersError(f"{where} lacks {', '.join(missing)}")
-    if unknown := [repr(name) for name in data if name not in wanted]:
-        raise ParametersError(f"{where} has unknown fields: {', '.join(unknown)}")
-
-
-def _agreement(data: Any) -> Agreement:
-    if not isinstance(data, dict):
-        raise ParametersError("the agreement must be an object")
-    try:
-        agreement = Agreement.from_json(data)
-    except KeyError as error:
-        raise ParametersError(f"the agreement lacks {error.args[0]}") from None
-    except (TypeError, ValueError) as error:
-        raise ParametersError(f"the agreement cannot be read: {error}") from None
-    _check_fields(data, tuple(agreement.to_json()), "the agreement")
-    return agreement
-
-
-def _result(features: Any, agreement: Agreement) -> Result:
-    wanted = ("name", "n", *_NUMBERS, *_FLAGS)
-    if not isinstance(features, list) or len(features) != len(agreement.features):
+def _result(features: list[Any], agreement: Agreement) -> Result:
+    if len(features) != len(agreement.features):
         raise ParametersError(f"features must be a list of {len(agreement.features)} objects")
     for name, feature in zip(agreement.features, features, strict=True):
-        _check_fields(feature, wanted, f"feature {name!r}")
         _check_feature(feature, name)
     lmbda, mean, var, center, width = (
         np.array([feature[name] for feature in features], dtype=np.float64) for name in _NUMBERS
@@ -215,21 +192,14 @@ def _result(features: Any, agreement: Agreement) -> Result:
     return Result(lmbda, mean, var, n, at_bound, constant, Standardization(center, width))
 
 
-def _check_feature(feature: Mapping[str, Any], name: str) -> None:
+def _check_feature(feature: Any, name: str) -> None:
     """A wrong number here would pass unnoticed through every later transformation."""
     where = f"feature {name!r}"
+    check_fields(feature, _FEATURE_FIELDS, where)
     if feature["name"] != name:
         raise ParametersError(f"{where} of the agreement is called {feature['name']!r} in the list")
-    if type(feature["n"]) is not int or not 0 <= feature["n"] < 2**63:
+    if not 0 <= feature["n"] < 2**63:
         raise ParametersError(f"{where}: n must be a number of values, not {feature['n']!r}")
-    for field in _NUMBERS:
-        if type(feature[field]) not in (int, float) or not isfinite(feature[field]):
-            raise ParametersError(
-                f"{where}: {field} must be a finite number, not {feature[field]!r}"
-            )
-    for field in _FLAGS:
-        if not isinstance(feature[field], bool):
-            raise ParametersError(f"{where}: {field} must be true or false")
     if feature["var"] < 0 or feature["width"] < 0:
         raise ParametersError(f"{where}: neither var nor width can be negative")
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from math import isfinite
+from typing import Any, NoReturn, TypeAlias
+
+Types: TypeAlias = type | tuple[type, ...]
+"""The type of a value, or those that it may have."""
 
 NUMBER = (int, float)
-"""The type of a field that holds any number."""
+"""The types of any number; it must be finite, which in JSON 1e999 is not."""
 
 _WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number",
           float: "a number", bool: "true or false"}  # fmt: skip
@@ -32,9 +36,7 @@ def parse(text: str | bytes) -> Any:
         raise Malformed(f"this is not JSON: {reason}") from None
 
 
-def check_fields(
-    data: Any, fields: Mapping[str, type | tuple[type, ...]], where: str
-) -> dict[str, Any]:
+def check_fields(data: Any, fields: Mapping[str, Types], where: str) -> dict[str, Any]:
     """The object itself, if it has exactly these fields with values of these types."""
     if not isinstance(data, dict):
         raise Malformed(f"{where} must be an object with the fields {', '.join(fields)}")
@@ -42,12 +44,34 @@ def check_fields(
         raise Malformed(f"{where} lacks {', '.join(missing)}")
     if unknown := [repr(name) for name in data if name not in fields]:
         raise Malformed(f"{where} has unknown fields: {', '.join(unknown)}")
-    for name, kind in fields.items():
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        # In Python True is a whole number; in a file it is not.
-        if type(data[name]) not in kinds:
-            raise Malformed(f"{where}: {name} must be {_WORDS[kinds[-1]]}, not {data[name]!r}")
+    for name, types in fields.items():
+        _check_type(data[name], types, f"{where}: {name}")
     return data
+
+
+def check_items(data: Any, types: Types, where: str) -> list[Any]:
+    """The list itself, if all its values are of these types."""
+    if not isinstance(data, list):
+        raise Malformed(f"{where} must be a list, not {data!r}")
+    for value in data:
+        _check_type(value, types, f"{where}: each of the list")
+    return data
+
+
+def _check_type(value: Any, types: Types, where: str) -> None:
+    known = types if isinstance(types, tuple) else (types,)
+    # In Python True is a whole number; in a file it is not.
+    if type(value) not in known:
+        raise Malformed(f"{where} must be {_WORDS[known[-1]]}, not {value!r}")
+    if float in known and not _is_finite(value):
+        raise Malformed(f"{where} must be a finite number, not {value!r}")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer that no float64 can hold
+        return False
 
 
 def _not_finite(text: str) -> NoReturn:

@@ -16,7 +16,7 @@ from securefedyj.engines.replicated import nibbles
 from securefedyj.numerics import wide
 from securefedyj.party.inprocess import run
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import together
+from securefedyj.party.rounds import in_lockstep
 from tests.simulation import (
     CONSORTIA,
     ENGINES,
@@ -55,7 +55,7 @@ def test_sums_products_and_signs_are_exact(engine, consortium, limbs, size):
     first, second = split(xs, consortium, limbs), split(ys, consortium, limbs)
 
     async def program(engine, name):
-        x, y = await together(
+        x, y = await in_lockstep(
             engine.share(first.get(name), size=size, limbs=limbs),
             engine.share(second.get(name), size=size, limbs=limbs),
         )
@@ -207,7 +207,7 @@ def test_random_programs_give_the_same_bits_with_every_engine(consortium, case):
         x = await engine.share(first.get(name), size=size, limbs=limbs)
         y = await engine.share(second.get(name), size=size, limbs=limbs)
         x, y = await in_secret(engine, limbs, x, y, steps)
-        sign, everything = await together(engine.negative(y[:1]), engine.bits(y))
+        sign, everything = await in_lockstep(engine.negative(y[:1]), engine.bits(y))
         return (
             (wide.to_ints(await engine.open(x)), wide.to_ints(await engine.open(y))),
             (await engine.open_bits(sign)).tolist(),
@@ -283,10 +283,10 @@ def test_a_comparison_of_256_bits_sends_32_bytes_and_member_0_another_120():
 
 def test_independent_operations_take_the_rounds_of_the_longest():
     async def program(engine, name):
-        wide_one, narrow = await together(
+        wide_one, narrow = await in_lockstep(
             engine.share(None, size=5, limbs=16), engine.share(None, size=7, limbs=1)
         )
-        return await together(
+        return await in_lockstep(
             engine.negative(wide_one), engine.bits(narrow), engine.multiply(narrow, narrow)
         )
 
@@ -294,9 +294,9 @@ def test_independent_operations_take_the_rounds_of_the_longest():
     assert rounds == 1 + 2 + 8
 
 
-def test_nothing_together_takes_no_round():
+def test_no_branches_take_no_round():
     async def program(engine, name):
-        return await together()
+        return await in_lockstep()
 
     assert simulate(program) == [(), (), ()]
     assert rounds_and_payload(program, THREE)[0] == 0
@@ -307,7 +307,7 @@ def test_an_error_in_one_coroutine_closes_the_others():
         raise ArithmeticError("no")
 
     async def program(engine, name):
-        await together(engine.share(None, size=1, limbs=1), failing())
+        await in_lockstep(engine.share(None, size=1, limbs=1), failing())
 
     with pytest.raises(ArithmeticError, match="no"):
         simulate(program)
@@ -392,14 +392,6 @@ def test_a_committee_is_three_of_the_parties():
 
     with pytest.raises(ValueError, match="must be three of"):
         replicated.connect("ana", ("ana", "bob"), ("ana", "bob", "cem")).send(None)
-
-
-def test_only_the_clear_engine_says_that_it_is_not_secure():
-    async def program(engine, name):
-        return engine.secure
-
-    assert simulate(program, THREE, "clear") == [False] * 3
-    assert simulate(program, THREE, "replicated") == [True] * 3
 
 
 def test_every_pair_of_nibbles_carries_as_integers_do():

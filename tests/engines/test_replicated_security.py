@@ -30,7 +30,7 @@ from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.engines.replicated.shares import Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import exchange, together
+from securefedyj.party.rounds import exchange, in_lockstep
 from tests.simulation import FIVE, THREE, Recorder, simulate
 
 THRESHOLD = chi2.isf(1e-12, df=255)
@@ -90,7 +90,7 @@ def leaks(consortium, value, monkeypatch):
         own = wide.from_ints([value] * SIZE, LIMBS)
         x = await engine.share(own, size=SIZE, limbs=LIMBS)
         y = await engine.share(own, size=SIZE, limbs=LIMBS)
-        xx, xy = await together(engine.multiply(x, x), engine.multiply(x, y))
+        xx, xy = await in_lockstep(engine.multiply(x, x), engine.multiply(x, y))
         difference = xx - xy
         signs = await engine.negative(difference)
         bits = await engine.bits(x)

@@ -166,11 +166,11 @@ def test_levels_per_exchange_change_nothing_that_can_be_seen(engine):
         assert_same_bits(fits[levels], fits[1])
 
 
-@pytest.mark.parametrize("levels", [3, 7, 10, 11])
-def test_levels_that_do_not_divide_the_steps(levels):
+@pytest.mark.parametrize(("steps", "levels"), [(10, 3), (10, 7), (8, 8), (7, 8)])
+def test_levels_that_do_not_divide_the_steps(steps, levels):
     """The last exchange is shorter, or the only one."""
     X = np.random.default_rng(4).gamma(2, size=(40, 1))
-    options = {"engine": "clear", "max_steps": 10}
+    options = {"engine": "clear", "max_steps": steps}
     one = SecureFedYJ(**options, levels_per_exchange=1).fit([X])
     assert_same_bits(SecureFedYJ(**options, levels_per_exchange=levels).fit([X]), one)
 
@@ -340,6 +340,7 @@ def test_values_that_are_no_numbers_are_refused_at_their_silo(small_table):
         ({"max_steps": 0}, "max_steps must be a positive integer, got 0"),
         ({"max_steps": 4.0}, "max_steps must be a positive integer, got 4.0"),
         ({"levels_per_exchange": -1}, "levels_per_exchange must be a positive integer, got -1"),
+        ({"levels_per_exchange": 9}, "levels_per_exchange must be at most 8, got 9"),
         ({"bounds": (5, 4)}, "lower < upper"),
         ({"bounds": [(0, 1)] * 2}, "3 pairs"),
     ],
@@ -472,7 +473,7 @@ def test_a_run_that_goes_on_from_any_exchange_ends_the_same(small_table, levels)
 def silo_integers(tables, transcript) -> tuple[list[int], list[int]]:
     """Every sum of every silo at the visited lambdas; and what a silo shares of them."""
     agreed, n = transcript.agreement, transcript.result.n
-    visited = [(r.features, r.lmbda, 5) for r in transcript.reveals if isinstance(r, Step)]
+    visited = [(r.features, r.lmbda, 5) for r in transcript.all(Step)]
     visited.append((np.arange(len(n)), transcript.result.lmbda, 2))
     sums, shared = [], []
     for chosen, lmbda, terms in visited:
@@ -576,7 +577,7 @@ def test_rows_without_number_give_the_signs_of_their_pattern(distinctive, times)
             return await secure_fed_yj(engine, Repeated(silo, times), agreed)
 
         transcript, *_ = simulate(program)
-        steps = [r for r in transcript.reveals if isinstance(r, Step)]
+        steps = list(transcript.all(Step))
         return [(r.features.tolist(), r.lmbda.tolist(), r.delta.tolist()) for r in steps]
 
     assert signs(times) == signs(1)
@@ -652,9 +653,9 @@ def test_nothing_but_counts_signs_and_moments_is_opened(distinctive, monkeypatch
     bits = sum(values.size for name, values in opened if name == "open_bits")
     assert len(integers) == 3
     assert all(values.tolist() == [[30, 30]] for values in integers), "the counts, and no more"
-    signs = sum(len(r.features) for r in transcript.reveals if isinstance(r, Step))
+    signs = sum(len(r.features) for r in transcript.all(Step))
     assert signs == 18
-    (moments,) = (r for r in transcript.reveals if isinstance(r, Moments))
+    (moments,) = transcript.all(Moments)
     encoding = choose_encoding(
         transcript.agreement.domain, transcript.result.n, transcript.result.lmbda
     )

@@ -110,8 +110,7 @@ def vectors() -> dict[str, Any]:
     n = transcript.result.n.tolist()
     visited = [
         (int(j), float(lmbda))
-        for reveal in transcript.reveals
-        if isinstance(reveal, Step)
+        for reveal in transcript.all(Step)
         for j, lmbda in zip(reveal.features, reveal.lmbda, strict=True)
     ]
     final = list(enumerate(transcript.result.lmbda.tolist()))

@@ -28,12 +28,12 @@ Held: TypeAlias = tuple[int, ...]
 
 
 def packed_size(bits: int) -> int:
-    """Return the number of bytes for so many bits."""
+    """Return the number of bytes that hold this many bits."""
     return (bits + 7) // 8
 
 
 def _limbs_first(components: Limbs) -> Limbs:
-    """Swap the first two axes: as the functions of `limbs` take them, or back again."""
+    """Swap the first two axes: as the functions of `wide` take them, or back again."""
     return components.swapaxes(0, 1)
 
 
@@ -95,15 +95,15 @@ class Additive(Shared):
         return Additive(chosen, self.held)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Additive":
-        mates = [self._mate(other, same_size=False).components for other in others]
-        return Additive(np.concatenate([self.components, *mates], axis=2), self.held)
+        parts = [self._matching(other, same_size=False).components for other in others]
+        return Additive(np.concatenate([self.components, *parts], axis=2), self.held)
 
     def _combined(
         self, operation: Callable[[Limbs, Limbs], Limbs], other: Shared | Public
     ) -> "Additive":
         if isinstance(other, Shared):
-            mate = self._mate(other)
-            result = operation(_limbs_first(self.components), _limbs_first(mate.components))
+            operand = self._matching(other)
+            result = operation(_limbs_first(self.components), _limbs_first(operand.components))
             return Additive(_limbs_first(result), self.held)
         constant = self._public(other)
         changed = self.components.copy()
@@ -112,13 +112,13 @@ class Additive(Shared):
             changed[k] = operation(changed[k], constant)
         return Additive(changed, self.held)
 
-    def _mate(self, other: Shared, *, same_size: bool = True) -> "Additive":
-        """Return the other operand if it can stand beside this one."""
-        mate = additive(other)
-        if mate.limbs != self.limbs or (same_size and mate.size != self.size):
-            raise ValueError(f"{self!r} and {mate!r} do not go together.")
-        _same_holder(self.held, mate.held)
-        return mate
+    def _matching(self, other: Shared, *, same_size: bool = True) -> "Additive":
+        """Return the other operand, if its shape and its holder are those of this one."""
+        operand = additive(other)
+        if operand.limbs != self.limbs or (same_size and operand.size != self.size):
+            raise ValueError(f"{self!r} and {operand!r} do not go together.")
+        _same_holder(self.held, operand.held)
+        return operand
 
     def _public(self, value: Public) -> Limbs:
         """Return a public operand as limbs."""
@@ -189,7 +189,7 @@ def pack(bits: NDArray[np.uint8]) -> PackedBits:
 
 
 def unpack(packed: PackedBits, size: int) -> NDArray[np.uint8]:
-    """Return so many bits of the last axis."""
+    """Return the first `size` bits of the last axis."""
     return np.unpackbits(packed, axis=-1, count=size, bitorder="little")
 
 

@@ -1,7 +1,7 @@
 """Engine `clear`: the same results with NO SECRECY AT ALL.
 
-Every party sends its values to every other in the clear, and each computes for itself. It is
-for tests, plans and experiments on data that everybody may see.
+docs/protocol.md, section 10. Every party sends its values to every other in the clear, and each
+computes for itself. It is for tests, forecasts and experiments on data that everybody may see.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,6 @@ from securefedyj.party.rounds import exchange
 
 class Clear(Engine):
     """Everything in the clear: the one component of a "shared" value is the value."""
-
-    secure = False
 
     def __init__(self, name: str, parties: Sequence[str]) -> None:
         self._peers = [party for party in parties if party != name]

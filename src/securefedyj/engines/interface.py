@@ -1,4 +1,4 @@
-"""What a secure program may do, whatever the engine.
+"""What a secure program may do, whatever the engine (docs/protocol.md, section 6).
 
 A program is an `async` function that all parties run alike, each with its own engine:
 
@@ -12,7 +12,7 @@ its shape and nothing else; the only way to a number is `open` or `open_bits`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,9 +154,6 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 
 class Engine(ABC):
     """One party's end of a secure computation."""
-
-    secure: ClassVar[bool]
-    """Whether it keeps anything secret. Whoever uses an engine that does not must say so."""
 
     @abstractmethod
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:

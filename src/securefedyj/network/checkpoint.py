@@ -116,9 +116,8 @@ def exchanges_done(transcript: Transcript) -> int:
 def features_open(transcript: Transcript) -> int:
     """How many features have no result yet."""
     open_ = transcript.counts() > 0 if transcript.reveals else np.ones(transcript.n_features)
-    for reveal in transcript.reveals:
-        if isinstance(reveal, Moments):
-            open_[reveal.features] = False
+    for reveal in transcript.all(Moments):
+        open_[reveal.features] = False
     return int(np.count_nonzero(open_))
 
 

@@ -37,12 +37,12 @@ from typing import Any
 
 from securefedyj.network.identity import check_name, fingerprint, validity
 from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
-from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
 
 FORMAT = 1
 ROLES = ("silo", "member")
 MAX_STEPS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES = 40, 4, 30
-_MOST_STEPS, _MOST_LEVELS = 200, 8
+_MOST_STEPS = 200
 
 
 class ConsortiumError(ValueError):
@@ -202,7 +202,7 @@ class Consortium:
 
 _NUMBERS = {
     "max_steps": (MAX_STEPS, 1, _MOST_STEPS),
-    "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, _MOST_LEVELS),
+    "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, MOST_LEVELS),
     "minimum_values": (MINIMUM_VALUES, 0, 2**31),
 }
 

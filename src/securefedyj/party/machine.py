@@ -1,4 +1,4 @@
-"""A party: messages in, messages out, no socket, no clock, no file.
+"""A party: messages in, messages out, no socket, no clock, no file (docs/protocol.md, section 3).
 
     state      what happens                        becomes
     new        start()                             running: greets all peers (round 0)

@@ -1,4 +1,4 @@
-"""What parties send each other.
+"""What parties send each other (docs/protocol.md, section 3).
 
 On the wire a message is a header of 40 bytes, the two names in UTF-8, and the payload.
 Integers are unsigned and big-endian:

@@ -1,8 +1,8 @@
-"""Rounds: how a program says what it sends and what it waits for.
+"""Rounds: how a program says what it sends and what it waits for (docs/protocol.md, section 3).
 
 A program is a coroutine. When it needs its peers it awaits `exchange`, which hands a
 request to whoever drives the coroutine and comes back with the answers. There is no event loop:
-a `Party` drives one program, and `together` drives several as one.
+a `Party` drives one program, and `in_lockstep` drives several as one.
 
 An engine on a library that talks to the peers by itself awaits `delegate` instead, and the
 library's runtime drives the program. Programs look the same.
@@ -71,20 +71,20 @@ Request: TypeAlias = Exchange | Delegation
 
 
 @overload
-async def together(
+async def in_lockstep(
     first: Coroutine[Any, Any, R1], second: Coroutine[Any, Any, R2], /
 ) -> tuple[R1, R2]: ...
 @overload
-async def together(
+async def in_lockstep(
     first: Coroutine[Any, Any, R1],
     second: Coroutine[Any, Any, R2],
     third: Coroutine[Any, Any, R3],
     /,
 ) -> tuple[R1, R2, R3]: ...
 @overload
-async def together(*coroutines: Coroutine[Any, Any, R]) -> tuple[R, ...]: ...
-async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
-    """Run independent coroutines in lockstep; return their results in order.
+async def in_lockstep(*coroutines: Coroutine[Any, Any, R]) -> tuple[R, ...]: ...
+async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
+    """Run independent coroutines, the branches, in lockstep; return their results in order.
 
     The n-th round of all of them is one round, with one message per peer, so the whole takes
     as many rounds as the longest. They advance in the order given, at every party alike: that is
@@ -98,24 +98,24 @@ async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     try:
         while answers:
             requests: dict[int, Request] = {}
-            for lane, answer in answers.items():
+            for branch, answer in answers.items():
                 try:
-                    requests[lane] = coroutines[lane].send(answer)
+                    requests[branch] = coroutines[branch].send(answer)
                 except StopIteration as stop:
-                    results[lane] = stop.value
+                    results[branch] = stop.value
             answers = await _merged(requests) if requests else {}
     finally:
         for coroutine in coroutines:
             coroutine.close()
-    return tuple(results[lane] for lane in range(len(coroutines)))
+    return tuple(results[branch] for branch in range(len(coroutines)))
 
 
 async def _merged(requests: Mapping[int, Request]) -> dict[int, Any]:
-    """Make one request of several, and deal the answers out again."""
-    exchanges = {lane: one for lane, one in requests.items() if isinstance(one, Exchange)}
+    """Merge several requests into one, and hand each its own answer."""
+    exchanges = {branch: one for branch, one in requests.items() if isinstance(one, Exchange)}
     if len(exchanges) == len(requests):
         return await _merged_exchange(exchanges)
-    delegations = {lane: one for lane, one in requests.items() if isinstance(one, Delegation)}
+    delegations = {branch: one for branch, one in requests.items() if isinstance(one, Delegation)}
     if len(delegations) == len(requests):
         return await _merged_delegation(delegations)
     raise TypeError("A program may await operations of one engine only, nothing with a clock.")
@@ -127,7 +127,7 @@ def _merged_delegation(
 ) -> Generator[Delegation, Sequence[Any], dict[int, Any]]:
     starts = [start for request in requests.values() for start in request.starts]
     answers: Iterator[Any] = iter((yield Delegation(starts)))
-    return {lane: list(islice(answers, len(requests[lane].starts))) for lane in requests}
+    return {branch: list(islice(answers, len(requests[branch].starts))) for branch in requests}
 
 
 async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
@@ -141,10 +141,10 @@ async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
         for peer, size in request.expected.items():
             expected[peer] = expected.get(peer, 0) + size
     joined = {peer: b"".join(payloads) for peer, payloads in outgoing.items()}
-    return _dealt(requests, await exchange(kind, joined, expected))
+    return _split(requests, await exchange(kind, joined, expected))
 
 
-def _dealt(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
+def _split(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
     """Cut each peer's payload into the pieces that the requests waited for, in their order."""
     cursor = dict.fromkeys(incoming, 0)
 
@@ -154,6 +154,6 @@ def _dealt(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, An
         return incoming[peer][start : start + size]
 
     return {
-        lane: {peer: take(peer, size) for peer, size in request.expected.items()}
-        for lane, request in requests.items()
+        branch: {peer: take(peer, size) for peer, size in request.expected.items()}
+        for branch, request in requests.items()
     }

@@ -1,4 +1,7 @@
-"""What all parties of a run agree on: public, and the same everywhere to the last bit."""
+"""What all parties of a run agree on: public, and the same everywhere to the last bit.
+
+docs/protocol.md, section 2.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,28 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION
+from securefedyj.strict import NUMBER, Malformed, check_fields, check_items
 
-ENGINES = ("replicated", "mpyc", "clear")
+MOST_LEVELS = 8
+"""The most levels per exchange. A level is one step of the search, and each doubles the work of an
+exchange: 2^levels - 1 points are evaluated for every feature."""
 
-# 2^levels - 1 points are evaluated for every feature in an exchange.
-MOST_LEVELS = 12
-
-_KEYS = {
-    "features",
-    "lower",
-    "upper",
-    "parties",
-    "committee",
-    "engine",
-    "max_steps",
-    "levels_per_exchange",
-    "minimum_values",
-    "version",
+_FIELDS = {
+    "features": list,
+    "lower": list,
+    "upper": list,
+    "parties": list,
+    "committee": list,
+    "engine": str,
+    "max_steps": int,
+    "levels_per_exchange": int,
+    "minimum_values": int,
+    "version": int,
 }
+_NAMES = ("features", "parties", "committee")
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Agreement:
     engine: str
     max_steps: int
     levels_per_exchange: int
+    """How many levels, or steps of the search, share an exchange."""
     minimum_values: int = 0
     """The run stops after the counts if a feature has fewer values over all silos."""
 
@@ -61,31 +67,32 @@ class Agreement:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Agreement:
-        if data["version"] != VERSION:
-            raise ValueError(
+    def from_json(cls, data: Any) -> Agreement:
+        """Read what `to_json` gives; raises ValueError for anything else."""
+        # Another version may well have other fields: its number says more than their names.
+        if isinstance(data, dict) and data.get("version", VERSION) != VERSION:
+            raise Malformed(
                 f"this is of protocol version {data['version']}, and this release speaks {VERSION}"
             )
-        if set(data) != _KEYS:
-            wrong = ", ".join(sorted(set(data) ^ _KEYS))
-            raise ValueError(f"missing or unexpected: {wrong}")
-        bounds = list(zip(data["lower"], data["upper"], strict=True))
-        if len(bounds) != len(data["features"]):
-            raise ValueError(f"{len(data['features'])} features, but {len(bounds)} bounds")
-        if data["engine"] not in ENGINES:
-            raise ValueError(f"unknown engine {data['engine']!r}")
-        max_steps, levels, minimum = (
-            int(data[name]) for name in ("max_steps", "levels_per_exchange", "minimum_values")
+        check_fields(data, _FIELDS, "the agreement")
+        features, parties, committee = (
+            tuple(check_items(data[name], str, name)) for name in _NAMES
         )
+        lower, upper = (check_items(data[name], NUMBER, name) for name in ("lower", "upper"))
+        if not len(features) == len(lower) == len(upper):
+            raise Malformed(
+                f"{len(features)} features, but {len(lower)} lower and {len(upper)} upper bounds"
+            )
+        facts_of(data["engine"])  # refuses an unknown one
         return cls(
-            tuple(data["features"]),
-            Domain.from_bounds(bounds, len(bounds)),
-            tuple(data["parties"]),
-            tuple(data["committee"]),
+            features,
+            Domain.from_bounds(list(zip(lower, upper, strict=True)), len(features)),
+            parties,
+            committee,
             data["engine"],
-            max_steps,
-            levels,
-            minimum,
+            data["max_steps"],
+            data["levels_per_exchange"],
+            data["minimum_values"],
         )
 
     def to_bytes(self) -> bytes:

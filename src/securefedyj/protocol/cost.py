@@ -1,4 +1,4 @@
-"""What a run took: rounds, bytes and seconds."""
+"""What a run took: rounds, bytes and seconds (docs/protocol.md, section 9, has the formulas)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,20 @@ class Cost:
     seconds_waiting: float = 0.0
     """Spent on waiting for messages of others."""
     bytes_received: Mapping[str, int] = field(default_factory=dict)
-    """By each party, as far as it is counted."""
+    """By each party, headers included, as far as it is counted."""
+
+    @classmethod
+    def of_all(
+        cls,
+        rounds: int | None,
+        bytes_sent: Mapping[str, Mapping[str, int]],
+        seconds_local: float,
+        seconds_secure: float,
+    ) -> Cost:
+        """The cost at all parties of a run on one machine, where what was sent has arrived."""
+        sent = {name: dict(own) for name, own in bytes_sent.items()}
+        received = {name: sum(own.get(name, 0) for own in sent.values()) for name in sent}
+        return cls(rounds, sent, seconds_local, seconds_secure, bytes_received=received)
 
     def sent_by(self, party: str) -> int:
         """Bytes that a party sent to all its peers."""

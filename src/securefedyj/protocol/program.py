@@ -1,7 +1,8 @@
 """SecureFedYJ, the program that every party runs: the paper's algorithm 3.
 
-It knows the engine only by its interface, and the silo only by its exact sums. Everything it
-opens goes into the transcript, and the result follows from the transcript alone.
+docs/protocol.md, section 6. It knows the engine only by its interface, and the silo only by its
+exact sums. Everything it opens goes into the transcript, and the result follows from the transcript
+alone.
 
 Differences from the paper: several steps share an exchange (`search.speculate`); the sums are
 exact integers; mean and variance are opened to the precision of the answer and no further.
@@ -17,25 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines import Engine, Shared, concatenate
-from securefedyj.engines.clear import Clear
-from securefedyj.engines.replicated import connect
+from securefedyj.engines.registry import facts_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers, Signs
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
 from securefedyj.numerics.search import Speculation, exp_update, finished, speculate
 from securefedyj.numerics.silo import Silo
 from securefedyj.numerics.wide import Limbs
-from securefedyj.party.rounds import together
+from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.transcript import (
+from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
     Moments,
     Step,
-    Transcript,
     Variation,
     lowest_opened,
 )
+from securefedyj.protocol.transcript import Transcript
 
 # Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
@@ -90,17 +90,17 @@ async def run_party(
     after_exchange: Callable[[Transcript], None] = lambda transcript: None,
 ) -> Transcript:
     """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
-    engine: Engine
-    if agreement.engine == "clear":
-        engine = Clear(name, agreement.parties)
-    else:
-        a, b, c = agreement.committee
-        engine = await connect(name, agreement.parties, (a, b, c))
+    connect = facts_of(agreement.engine).connect
+    if connect is None:
+        raise ValueError(
+            f"engine {agreement.engine!r} runs its parties in processes of its own, on one machine"
+        )
+    engine = await connect(name, agreement.parties, agreement.committee)
     return await secure_fed_yj(engine, silo, agreement, transcript, after_exchange)
 
 
 def features_at_once(agreement: Agreement) -> int:
-    """How many features share their exchanges: a batch."""
+    """How many features share their exchanges: a batch (docs/protocol.md, section 6.1)."""
     return max(1, PAIRS_AT_ONCE // (int(2**agreement.levels_per_exchange) - 1))
 
 
@@ -123,7 +123,7 @@ def _check_enough(n: Integers, agreement: Agreement) -> None:
 
 
 async def _open_counts(engine: Engine, silo: Silo | None, size: int) -> Integers:
-    """n of each feature: how many values all silos have together."""
+    """n of each feature: how many values all silos have together (section 6.1)."""
     own = None if silo is None else wide.from_digits(silo.count[None], 62, 1)
     counts = await engine.open(await engine.share(own, size=size, limbs=1))
     return np.asarray(counts[0], dtype=np.int64)
@@ -162,7 +162,8 @@ class _Batch(NamedTuple):
     ) -> Array:
         """Find lambda* of each feature: signs of the score, each followed by ExpUpdate.
 
-        A feature that does not vary gets lambda = 1.
+        One turn of the loop is an exchange (docs/protocol.md, section 6.3), and each of its levels
+        one step of the search. A feature that does not vary gets lambda = 1.
         """
         max_steps = agreement.max_steps
         limits = self.domain.limits()
@@ -194,7 +195,7 @@ class _Batch(NamedTuple):
     async def _walk_by_width(
         self, active: Index, tree: Speculation, first: bool
     ) -> tuple[Signs, NDArray[np.bool_]]:
-        """Signs on the path of each feature; features with rings of one width go together."""
+        """Signs on the path of each feature; those of one ring width in a group (section 6.2)."""
         nodes, size = tree.points.shape
         every = np.concatenate([active] * nodes)
         encoding = choose_encoding(self.domain.take(every), self.n[every], tree.points.ravel())
@@ -203,7 +204,7 @@ class _Batch(NamedTuple):
         if len(groups) == 1:
             return await self._walk(active, tree, encoding, groups[0][0], first)
         pairs = np.arange(nodes * size).reshape(nodes, size)
-        walks = await together(
+        walks = await in_lockstep(
             *(
                 self._walk(
                     active[g], tree.take(g), encoding.take(pairs[:, g].ravel()), limbs, first
@@ -219,7 +220,7 @@ class _Batch(NamedTuple):
     async def _walk(
         self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
     ) -> tuple[Signs, NDArray[np.bool_]]:
-        """One exchange: signs at all points under sharing, then open those on the path.
+        """One exchange of a group: signs at all points under sharing, then open those on the path.
 
         Signs off the path stay shared, so that what is opened does not depend on how many
         levels share an exchange. On the path, 0 stands where the search was over before. In the
@@ -235,10 +236,10 @@ class _Batch(NamedTuple):
         if first:
             variation = slice(nodes * size, None)
             varies = (await self.engine.open_bits(shrink[variation])).astype(bool)
-        goes_on = ~finished(tree.tree)
-        node, place = np.zeros(size, dtype=np.intp), np.arange(size)
+        unfinished = ~finished(tree.tree)
+        node, column = np.zeros(size, dtype=np.intp), np.arange(size)
         for level in range(tree.levels):
-            now = np.flatnonzero(goes_on[node, place] & varies)
+            now = np.flatnonzero(unfinished[node, column] & varies)
             if not len(now):
                 break
             opened = await self.engine.open_bits(shrink[node[now] * size + now])
@@ -252,14 +253,15 @@ class _Batch(NamedTuple):
         """D at all points, where Delta = sign(D); in the first exchange also V at the root.
 
         D is V > 0 times the derivative of the log-likelihood, on an integer grid:
-        D = S_phi V - m (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds.
+        D = S_phi V - h (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds
+        (docs/protocol.md, section 6.3, steps 1 to 3).
         """
         nodes, size = tree.points.shape
         pairs = np.concatenate([chosen] * nodes)
         terms = self._terms(pairs, tree.points.ravel(), encoding, limbs)
         if self.silo is not None:
             terms.append(self.silo.phi_sum(self.features[chosen], limbs))
-        S_y, nS_yy, mS_d, nmS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
+        S_y, nS_yy, hS_d, nhS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
         S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
         V = None
         if first:
@@ -270,17 +272,20 @@ class _Batch(NamedTuple):
             product, V = products[: len(pairs)], nS_yy[:size] - products[len(pairs) :]
         else:
             product = await self.engine.multiply(S_phi, S_y)
-        sums = await self.engine.sum_of_products([(S_phi, nS_yy), (S_y, mS_d - product)])
-        return sums - nmS_yd, V
+        sums = await self.engine.sum_of_products([(S_phi, nS_yy), (S_y, hS_d - product)])
+        return sums - nhS_yd, V
 
     async def open_moments(self, lmbda: Array, transcript: Transcript) -> None:
-        """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer."""
+        """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer.
+
+        docs/protocol.md, section 6.4.
+        """
         chosen = np.flatnonzero(self.n > 0)
         encoding = choose_encoding(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
         # V and the thresholds it is compared with; D, which would be wider, is not asked for.
         limbs_of_V = -(-(encoding.v_bits + 2) // 64)
         groups = list(_groups_by_width(limbs_of_V, _WORTHWHILE))
-        opened = await together(
+        opened = await in_lockstep(
             *(
                 self._moments(chosen[g], lmbda[chosen[g]], encoding.take(g), limbs)
                 for limbs, g in groups
@@ -300,7 +305,7 @@ class _Batch(NamedTuple):
         thresholds = wide.from_ints([1 << bits for bits in steps], limbs)
         size = len(chosen)
         below = concatenate([V] * len(steps)) - np.repeat(thresholds, size, axis=1)
-        small, bits = await together(
+        small, bits = await in_lockstep(
             self.engine.negative(below), self.engine.bits(concatenate([V, S_y]))
         )
         reached = 1 - (await self.engine.open_bits(small)).reshape(-1, size)
@@ -319,7 +324,7 @@ class _Batch(NamedTuple):
         )
 
     def _terms(self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int) -> list[Limbs]:
-        """This silo's S_y, n S_yy, m S_d and n m S_yd, with m = n 2^phi_grid.
+        """This silo's S_y, n S_yy, h S_d and n h S_yd, with h = n 2^phi_grid.
 
         The factors are public; before sharing, multiplying by them is a single party's work.
         """
@@ -365,7 +370,7 @@ def _integers(bits: NDArray[np.uint8], low: Integers, *, signed: bool) -> list[i
 
 
 def _groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]:
-    """Ring widths with the features that use them.
+    """Ring widths with the features that use them (docs/protocol.md, section 6.2).
 
     A group of fewer than ``least`` features joins the next wider one: what it would save in
     bytes, it would cost in operations.

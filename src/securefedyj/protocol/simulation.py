@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from securefedyj.engines import Engine
+from securefedyj.engines.registry import Launch, facts_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.numerics.sums import ArraySilo
@@ -21,23 +22,11 @@ from securefedyj.protocol.program import run_party, secure_fed_yj
 from securefedyj.protocol.transcript import Transcript
 
 
-def committee_of(engine: str, parties: Sequence[str]) -> tuple[str, ...]:
-    """Who computes: three with "replicated", everybody otherwise."""
-    if engine == "clear":
-        return tuple(parties)
-    if len(parties) < 3:
-        raise ValueError(
-            f"{len(parties)} parties cannot keep secrets from each other with engine {engine!r}: "
-            "it needs three, because what two compute together each of them can undo. Add a "
-            "computing party without data, such as a coordinator: fit([X_1, X_2, None])."
-        )
-    return tuple(parties[:3] if engine == "replicated" else parties)
-
-
 def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Transcript, Cost]:
     """Run all parties of an agreement, each with its own table or None."""
-    if agreement.engine == "mpyc":
-        return _simulate_in_processes(agreement, tables)
+    launch = facts_of(agreement.engine).launch
+    if launch is not None:
+        return _simulate_in_processes(launch, agreement, tables)
     session = secrets.token_bytes(SESSION_BYTES)
     parties = [
         Party(
@@ -53,13 +42,9 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
     outcomes = inprocess.run(parties)
     seconds = time.perf_counter() - start
     local = sum(seconds for _, seconds in outcomes)
-    cost = Cost(
-        max(party.rounds for party in parties),
-        {party.name: dict(party.bytes_sent) for party in parties},
-        local,
-        seconds - local,
-    )
-    return outcomes[0][0].concluded(), cost
+    rounds = max(party.rounds for party in parties)
+    sent = {party.name: party.bytes_sent for party in parties}
+    return outcomes[0][0].concluded(), Cost.of_all(rounds, sent, local, seconds - local)
 
 
 async def fit_table(
@@ -75,25 +60,22 @@ async def fit_table(
 
 
 def _simulate_in_processes(
-    agreement: Agreement, tables: Sequence[Array | None]
+    launch: Launch, agreement: Agreement, tables: Sequence[Array | None]
 ) -> tuple[Transcript, Cost]:
-    """Engine mpyc brings its own connections: one process per party."""
-    from securefedyj.engines.mpyc import runtime as mpyc
-
-    inputs = {
-        name: (agreement, table) for name, table in zip(agreement.parties, tables, strict=True)
-    }
-    finished = mpyc.run(_run_mpyc_party, inputs)
+    """With an engine that brings its own connections: one process per party."""
+    inputs = zip(agreement.parties, tables, strict=True)
+    finished = launch(_fit_with_engine, {name: (agreement, table) for name, table in inputs})
     transcript, _ = finished[agreement.parties[0]].result
     local = sum(done.result[1] for done in finished.values())
+    sent = {name: done.bytes_sent for name, done in finished.items()}
     seconds = max(done.seconds for done in finished.values())
-    sent = {name: dict(done.bytes_sent) for name, done in finished.items()}
-    return transcript.concluded(), Cost(None, sent, local, seconds)
+    return transcript.concluded(), Cost.of_all(None, sent, local, seconds)
 
 
-async def _run_mpyc_party(
+async def _fit_with_engine(
     engine: Engine, agreement: Agreement, table: Array | None
 ) -> tuple[Transcript, float]:
+    """What `fit_table` does, in a process whose engine is connected already."""
     silo = timed_silo(agreement, table)
     transcript = await secure_fed_yj(engine, silo, agreement)
     return transcript, silo.seconds if silo else 0.0

@@ -10,7 +10,9 @@ from scipy.stats import skew
 
 from securefedyj.numerics.arrays import Array, Signs
 from securefedyj.parameters import Parameters
-from securefedyj.protocol.transcript import Result, Step, Transcript
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.reveals import Step
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import charts
 from securefedyj.report.features import flags
 from securefedyj.report.markup import number, text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefedyj.protocol.transcript import Result, Transcript
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.markup import name_list, number, text
 
 # With fewer values, exact means and variances come close to telling the values themselves.

@@ -12,7 +12,9 @@ from securefedyj import __version__
 from securefedyj.files import write_atomically
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters
-from securefedyj.protocol.transcript import Audit, Result, Transcript
+from securefedyj.protocol.audit import Audit
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import cards, features, statement
 from securefedyj.report.cost import Column, read_cost, read_plan
 from securefedyj.report.cost import table as cost_table

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.protocol.transcript import OPENED, Audit, Result, Transcript
+from securefedyj.protocol.audit import OPENED, Audit
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.features import FEW_VALUES
-from securefedyj.report.markup import count_range, notice
-from securefedyj.report.markup import text as _text
+from securefedyj.report.markup import count_range, notice, text
 
 _FINDINGS_SHOWN = 20
 
@@ -36,11 +38,13 @@ def notices(
             "Every party knows what is on this page" + (", except the cost." * with_cost or "."),
             "It was made from the transcript, without anybody's rows.",
         )
-    if transcript.agreement.engine == "clear":
+    facts = facts_of(transcript.agreement.engine)
+    if not facts.secure:
         yield notice(
             "warn",
             "This run kept nothing secret.",
-            "Engine <code>clear</code> is for tests: every party saw the sums of every silo.",
+            f"Engine <code>{facts.name}</code> is for tests: every party saw the sums of every "
+            "silo.",
         )
     if not audit.passed:
         yield notice(
@@ -56,14 +60,14 @@ def revealed(transcript: Transcript, audit: Audit) -> str:
     signs = transcript.signs_opened()
     parties, engine, *words = audit.who_computed()
     outcome = "The audit passed." if audit.passed else "The audit FAILED."
-    findings = "".join(f"<li>{_text(finding)}</li>" for finding in audit.findings[:_FINDINGS_SHOWN])
+    findings = "".join(f"<li>{text(finding)}</li>" for finding in audit.findings[:_FINDINGS_SHOWN])
     if (more := len(audit.findings) - _FINDINGS_SHOWN) > 0:
         findings += f"<li>and {more:,} more</li>"
     return f"""<h2>What was revealed, and to whom</h2>
-<p>{_text(parties)} {_text(engine)}</p>
-<p>{_text(" ".join(words))}</p>
+<p>{text(parties)} {text(engine)}</p>
+<p>{text(" ".join(words))}</p>
 <p>Opened to every party, and to nobody else, for each feature:</p>
-<ul>{"".join(f"<li>{_text(what)}</li>" for what in OPENED)}</ul>
+<ul>{"".join(f"<li>{text(what)}</li>" for what in OPENED)}</ul>
 <p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.</p>
 <p><strong>{outcome}</strong> It recomputes the result from what was revealed, and every sign from
 the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></p>
@@ -101,38 +105,16 @@ outside of the protocol.</p>"""
 
 
 def _what_left(transcript: Transcript) -> str:
-    if transcript.agreement.engine == "clear":
-        return (
-            "Sums over each silo's rows, <strong>readable by every party</strong>: this engine is "
-            "for tests and does not protect them."
-        )
-    return (
-        "No row and no value. Each silo computed sums over its own rows and sent them split into "
-        "shares: numbers that look random to whoever holds one of them."
-    )
+    facts = facts_of(transcript.agreement.engine)
+    sentence = text(facts.what_left)
+    return sentence if facts.secure else f"<strong>{sentence}</strong>"
 
 
 def _what_stayed(transcript: Transcript) -> str:
-    if transcript.agreement.engine == "clear":
-        return "The rows themselves. The sums and counts of each silo were open to all."
-    return (
-        "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
-        "contributed how much."
-    )
+    return text(facts_of(transcript.agreement.engine).what_stayed)
 
 
 def _collusion(transcript: Transcript) -> str:
     agreement = transcript.agreement
-    members = [f"<bdi>{_text(name)}</bdi>" for name in agreement.committee]
-    if agreement.engine == "clear":
-        return "There was nothing to protect by keeping parties apart."
-    if agreement.engine == "mpyc":
-        return f"{(len(members) - 1) // 2 + 1} or more of the {len(members)} parties."
-    first, second, third = members
-    words = f"Any two of {first}, {second} and {third}. "
-    if len(agreement.parties) == 3:
-        return words + "Two of them together could have seen the sums of the third."
-    return words + (
-        f"{first} and {second} together could have seen the sums of every silo by itself; the "
-        "other two pairs only one sum over all parties outside of the pair."
-    )
+    members = [f"<bdi>{text(name)}</bdi>" for name in agreement.committee]
+    return facts_of(agreement.engine).collusion(members, len(agreement.parties))

@@ -1,10 +1,10 @@
 """Engine `mpyc`: Shamir sharing among all parties, on the MPyC library.
 
-The paper's own choice: no committee, and private as long as fewer than half of the parties
-collude. A secret is a polynomial of degree t = floor((K - 1) / 2) over a prime field, and party i
-holds its value at i. The field is wider than the integers by a margin for statistical masks.
-It is no ring modulo 2^k: integers come out as with the other engines as long as nothing
-that is opened, compared or taken apart overflows; sums on the way may.
+docs/protocol.md, section 10. The paper's own choice: no committee, and private as long as fewer
+than half of the parties collude. A secret is a polynomial of degree t = floor((K - 1) / 2) over a
+prime field, and party i holds its value at i. The field is wider than the integers by a margin for
+statistical masks. It is not a ring modulo 2^k: integers come out as with the other
+engines as long as nothing that is opened, compared or taken apart overflows; sums on the way may.
 
 Linear operations act on the shares here; whatever needs the peers is one call to MPyC, whose
 runtime is handed in (see `runtime.py` beside this file). This module does not import the library.
@@ -35,7 +35,7 @@ Residues: TypeAlias = NDArray[np.object_]
 """Elements of the prime field, as Python integers."""
 
 STATISTICAL_SECURITY = 64
-"""Masks are so many bits wider than what they hide: what leaks has probability about 2^-64."""
+"""How many bits masks are wider than what they hide: what leaks has probability about 2^-64."""
 
 OPTIONS = ("--no-prss", f"--sec-param={STATISTICAL_SECURITY}")
 """How MPyC is to be started.
@@ -71,7 +71,7 @@ class Shamir(Shared):
     def __add__(self, other: Shared | Public) -> "Shamir":
         """Sum; every party adds a public constant, for it moves the whole polynomial."""
         if isinstance(other, Shared):
-            return self._with(self.residues + self._mate(other).residues)
+            return self._with(self.residues + self._matching(other).residues)
         return self._with(self.residues + self._public(other))
 
     def __neg__(self) -> "Shamir":
@@ -96,18 +96,18 @@ class Shamir(Shared):
         return self._with(picked)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Shamir":
-        mates = [self._mate(other, same_size=False).residues for other in others]
-        return self._with(np.concatenate([self.residues, *mates]))
+        parts = [self._matching(other, same_size=False).residues for other in others]
+        return self._with(np.concatenate([self.residues, *parts]))
 
     def _with(self, residues: Residues) -> "Shamir":
         return Shamir(residues % self.prime, prime=self.prime, limbs=self._limbs)
 
-    def _mate(self, other: Shared, *, same_size: bool = True) -> "Shamir":
-        """Return the other operand if it can stand beside this one."""
-        mate = _shamir(other)
-        if mate.prime != self.prime or (same_size and mate.size != self.size):
-            raise ValueError(f"{self!r} and {mate!r} do not go together.")
-        return mate
+    def _matching(self, other: Shared, *, same_size: bool = True) -> "Shamir":
+        """Return the other operand, if it is of the same field and size."""
+        operand = _shamir(other)
+        if operand.prime != self.prime or (same_size and operand.size != self.size):
+            raise ValueError(f"{self!r} and {operand!r} do not go together.")
+        return operand
 
     def _public(self, value: Public) -> Any:
         """Return a public operand as one integer or a vector of them."""
@@ -154,8 +154,6 @@ class Mpyc(Engine):
     mpc
         MPyC's runtime, connected to the peers.
     """
-
-    secure = True
 
     def __init__(self, mpc: Any) -> None:
         refuse_pairs(len(mpc.parties))
@@ -272,8 +270,8 @@ def refuse_pairs(parties: int) -> None:
     """Raise unless there are enough parties for an honest majority."""
     if parties < 3:
         raise ValueError(
-            f"Shamir sharing needs three parties or more, got {parties}: of two, one alone is no "
-            "minority, so the threshold is 0 and each share is the secret. With two silos use "
+            f"Shamir sharing needs three parties or more, got {parties}: of two, one alone is not "
+            "a minority, so the threshold is 0 and each share is the secret. With two silos use "
             "engine 'replicated' and a coordinator as the third party."
         )
 

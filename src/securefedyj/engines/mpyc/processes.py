@@ -49,7 +49,7 @@ def run(
     arguments
         What each party gets. It is pickled to that party's process alone.
     timeout
-        After so many seconds, `TimeoutError`.
+        Seconds after which `TimeoutError` is raised.
     started
         Called when all processes have been started and have their arguments.
 
@@ -81,11 +81,11 @@ def _spawned(context: SpawnContext, arguments: tuple[Any, ...]) -> BaseProcess:
     script = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        child = context.Process(target=_live, args=arguments, daemon=True)
+        child = context.Process(target=_child_main, args=arguments, daemon=True)
         child.start()
     except (pickle.PicklingError, AttributeError):  # something is defined in the script
         sys.modules["__main__"] = script
-        child = context.Process(target=_live, args=arguments, daemon=True)
+        child = context.Process(target=_child_main, args=arguments, daemon=True)
         child.start()
     finally:
         sys.modules["__main__"] = script
@@ -146,16 +146,18 @@ def _dismiss(children: Mapping[Connection, tuple[str, BaseProcess]]) -> None:
         child.close()
 
 
-def _live(connection: Connection, name: str, main: Main[Any], own: tuple[Any, ...]) -> NoReturn:
+def _child_main(
+    connection: Connection, name: str, main: Main[Any], own: tuple[Any, ...]
+) -> NoReturn:
     """Run and report, in the child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller decides, and hangs up
     threading.Thread(target=_leave_with_caller, args=(connection,), daemon=True).start()
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    life = loop.create_task(_report(connection, name, main, own))
+    task = loop.create_task(_report(connection, name, main, own))
     # A library may stop the loop, as MPyC does on errors; and after the report, too, messages
     # must still go out.
-    while not life.cancelled():
+    while not task.cancelled():
         loop.run_forever()
     os._exit(1)
 

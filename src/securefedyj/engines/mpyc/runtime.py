@@ -61,7 +61,7 @@ def run(
     inputs
         Each party's own arguments. They go to its process and nowhere else.
     timeout
-        After so many seconds, `TimeoutError`.
+        Seconds after which `TimeoutError` is raised.
     """
     wrapped = {name: (program, *own) for name, own in inputs.items()}
     return run_bare(_with_engine, wrapped, options=OPTIONS, timeout=timeout)
@@ -102,12 +102,12 @@ def run_bare(
         for name, own in inputs.items()
     }
     try:
-        return subprocesses.run(_attend, arguments, timeout=timeout, started=hang_up)
+        return subprocesses.run(_run_party, arguments, timeout=timeout, started=hang_up)
     finally:
         hang_up()
 
 
-async def _attend(
+async def _run_party(
     name: str,
     names: Sequence[str],
     lines: Mapping[str, socket.socket],
@@ -117,10 +117,10 @@ async def _attend(
 ) -> Finished[R]:
     """Connect, run the program and count, in the child."""
     mpc = _runtime(names.index(name), len(names), options)
-    trouble = _trouble()
-    await _unless(trouble, _connected(mpc, names, lines, trouble))
+    failure = _failure_of_a_task()
+    await _or_fail(failure, _connected(mpc, names, lines, failure))
     begin = time.perf_counter()
-    result = await _unless(trouble, program(mpc, *own))
+    result = await _or_fail(failure, program(mpc, *own))
     seconds = time.perf_counter() - begin
     sent = {names[p.pid]: p.protocol.nbytes_sent for p in mpc.parties if p.pid != mpc.pid}
     return Finished(result, seconds, sent)
@@ -143,28 +143,28 @@ def _runtime(index: int, parties: int, options: Sequence[str]) -> Any:
     return mpc
 
 
-def _trouble() -> "asyncio.Future[None]":
+def _failure_of_a_task() -> "asyncio.Future[None]":
     """Return a future that fails when any of MPyC's background tasks does."""
     loop = asyncio.get_running_loop()
-    trouble = loop.create_future()
+    failure = loop.create_future()
 
     def note(_: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         error = context.get("exception")
-        if isinstance(error, Exception) and not trouble.done():
-            trouble.set_exception(error)
+        if isinstance(error, Exception) and not failure.done():
+            failure.set_exception(error)
 
     loop.set_exception_handler(note)
-    return trouble
+    return failure
 
 
-async def _unless(trouble: "asyncio.Future[None]", work: Coroutine[Any, Any, R]) -> R:
-    """Wait for the work, or for trouble, which may leave it waiting for ever."""
+async def _or_fail(failure: "asyncio.Future[None]", work: Coroutine[Any, Any, R]) -> R:
+    """Wait for the work, or for a failure, which may leave it waiting for ever."""
     task = asyncio.ensure_future(work)
-    either: set[asyncio.Future[Any]] = {task, trouble}
+    either: set[asyncio.Future[Any]] = {task, failure}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()
-        trouble.result()  # raises
+        failure.result()  # raises
     return task.result()
 
 
@@ -172,7 +172,7 @@ async def _connected(
     mpc: Any,
     names: Sequence[str],
     lines: Mapping[str, socket.socket],
-    trouble: "asyncio.Future[None]",
+    failure: "asyncio.Future[None]",
 ) -> None:
     """Do what `mpc.start()` does, over given sockets instead of ports."""
     from mpyc.asyncoro import MessageExchanger
@@ -185,9 +185,9 @@ async def _connected(
             self.peer = peer
 
         def connection_lost(self, exc: Exception | None) -> None:
-            if not trouble.done():
+            if not failure.done():
                 sentence = f"Party {self.peer} stopped; the reason is known there."
-                trouble.set_exception(PartyStopped(sentence))
+                failure.set_exception(PartyStopped(sentence))
 
     loop = asyncio.get_running_loop()
     complete = mpc.parties[mpc.pid].protocol = loop.create_future()

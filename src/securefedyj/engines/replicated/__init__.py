@@ -1,4 +1,4 @@
-"""Three-party replicated secret sharing: the default engine."""
+"""Three-party replicated secret sharing, the default engine (docs/protocol.md, section 8)."""
 
 from securefedyj.engines.replicated.engine import Replicated, connect
 

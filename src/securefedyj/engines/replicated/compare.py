@@ -1,8 +1,8 @@
-"""Bits of A + B: carry trees over generate and propagate.
+"""Bits of A + B: carry trees over generate and propagate (docs/protocol.md, section 8).
 
 Generate g says that a carry starts in a stretch of positions, propagate p that one passes through.
 At one position they are a b and a xor b. Neighbouring stretches combine by
-(g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each level is one round of
+(g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each stage is one round of
 shared products, bit-sliced over all values. No carry comes into the lowest stretch.
 
 Bits come as planes: the axis after that of the components is the position, the lowest first.
@@ -22,7 +22,7 @@ PlaneProduct: TypeAlias = Callable[[PackedBits, PackedBits], Coroutine[Any, Any,
 async def carry_out(carries: PackedBits, product: PlaneProduct) -> PackedBits:
     """Return the one plane of carries out of the highest stretch, in ceil(log2(stretches)) rounds.
 
-    Only this one is wanted, so each level halves the number of stretches. The axes are those of the
+    Only this one is wanted, so each stage halves the number of stretches. The axes are those of the
     components, of generate and propagate, of the stretches, and of the packed values.
     """
     while (count := carries.shape[2]) > 1:
@@ -52,7 +52,7 @@ async def _all_carries(
 ) -> AdditiveBits:
     """Return the carries out of every position (Sklansky's prefix tree).
 
-    At each level the upper half of every block of 2 * half positions takes in the carry of the
+    At each stage the upper half of every block of 2 * half positions takes in the carry of the
     highest position of the lower half. A plane may serve many others: copies cost nothing here,
     so Sklansky's tree is better than Kogge and Stone's, with half the products in the same depth.
     """

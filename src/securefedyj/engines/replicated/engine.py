@@ -1,4 +1,7 @@
-"""Engine `replicated`: three computing members, private unless two of them collude."""
+"""Engine `replicated`: three computing members, private unless two of them collude.
+
+docs/protocol.md, section 8.
+"""
 
 from collections.abc import Sequence
 
@@ -31,11 +34,10 @@ from securefedyj.party.rounds import exchange
 class Replicated(Engine):
     """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
-    Made by `connect`, which agrees on keys. Rounds, with w = 64 * limbs: `share` 1, `multiply` 1,
-    `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open` and `open_bits` 1.
+    Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `share` 1,
+    `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open` and
+    `open_bits` 1.
     """
-
-    secure = True
 
     def __init__(self, role: Role) -> None:
         self._role = role

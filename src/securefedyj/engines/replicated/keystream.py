@@ -1,4 +1,4 @@
-"""Pseudorandom numbers that two parties can draw alike."""
+"""Pseudorandom numbers that two parties can draw alike (docs/protocol.md, section 8)."""
 
 import math
 import secrets

@@ -1,5 +1,7 @@
 """What the nibbles of A + B carry, when one member knows A and the other two know B.
 
+docs/protocol.md, section 8, "negative".
+
 For nibbles A' and B', four bits each, the carry out of A' + B' is [A' >= 16 - B'] if none comes in
 and [A' >= 15 - B'] if one does. So whoever knows A writes down the table [A' >= u] for all u, and
 whoever knows B reads it at two neighbouring places. Reading is linear in the table: it acts on

@@ -1,9 +1,9 @@
 """Replicated secret sharing among three members, and the messages it takes.
 
-Araki, Furukawa, Lindell, Nof and Ohara, "High-throughput semi-honest secure three-party
-computation with an honest majority", CCS 2016. A value is x = x_0 + x_1 + x_2 in a ring; member i
-holds x_i and x_{i+1} (indices modulo 3), so any two members know x and no single one does. Likewise
-there are three keys, and member i holds k_i and k_{i+1}.
+docs/protocol.md, section 8. After Araki, Furukawa, Lindell, Nof and Ohara, "High-throughput
+semi-honest secure three-party computation with an honest majority", CCS 2016. A value is
+x = x_0 + x_1 + x_2 in a ring; member i holds x_i and x_{i+1} (indices modulo 3), so any two members
+know x and no single one does. Likewise there are three keys, and member i holds k_i and k_{i+1}.
 
 The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
 the committee hold no components: they send inputs and receive openings.
@@ -43,8 +43,8 @@ class Ring(Generic[D]):
     dtype: np.dtype[D]
     add: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
     subtract: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    crossed: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    """x_i y_i + x_i y_{i+1} + x_{i+1} y_i of the components x and y that a member holds."""
+    local_product: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    """A member's part of a product: x_i y_i + x_i y_{i+1} + x_{i+1} y_i of what it holds."""
 
     def to_bytes(self, x: NDArray[D]) -> bytes:
         """Return the elements in memory order, little-endian."""
@@ -55,25 +55,25 @@ class Ring(Generic[D]):
         return np.frombuffer(data, self.dtype).reshape(shape)
 
 
-# Bracketed for two products in place of three.
+# Bracketed so that two products do the work of three.
 
 
-def _crossed_integers(x: Limbs, y: Limbs) -> Limbs:
-    """Of several products, side by side in the axis after that of the limbs, the sum."""
+def _local_product_of_integers(x: Limbs, y: Limbs) -> Limbs:
+    """The sum over several products, which lie side by side in the axis after that of the limbs."""
     own, other = y
     factors = np.concatenate([wide.add(own, other), own], axis=1)
     return wide.sum_of_products(np.concatenate(x, axis=1), factors)
 
 
-def _crossed_bits(x: PackedBits, y: PackedBits) -> PackedBits:
+def _local_product_of_bits(x: PackedBits, y: PackedBits) -> PackedBits:
     own, other = y
-    crossed: PackedBits = x[0] & (own ^ other)
-    crossed ^= x[1] & own
-    return crossed
+    product: PackedBits = x[0] & (own ^ other)
+    product ^= x[1] & own
+    return product
 
 
-INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, _crossed_integers)
-BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _crossed_bits)
+INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, _local_product_of_integers)
+BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _local_product_of_bits)
 
 
 class Role(Protocol):
@@ -165,7 +165,7 @@ class Member:
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
-        return await self._reshare(ring, kind, ring.crossed(x, y))
+        return await self._reshare(ring, kind, ring.local_product(x, y))
 
     async def summands(
         self, x: Components[np.uint64]
@@ -257,7 +257,7 @@ class Member:
         return self._received(ring, incoming, own)
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
-        """Return alpha_i = F(k_i) - F(k_{i+1}); the three of them sum to zero."""
+        """Return alpha_i = G(k_i) - G(k_{i+1}); the three of them sum to zero."""
         plus = self._keystreams[self._own].draw(shape, ring.dtype)
         minus = self._keystreams[self._other].draw(shape, ring.dtype)
         return ring.subtract(plus, minus)

@@ -22,7 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from securefedyj import ExpYJ, estimators
+from securefedyj import ExpYJ
+from securefedyj.estimators import pooled
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.search import Limits, recover_path
 from securefedyj.numerics.solvers import LAMBDA_LIMIT
@@ -47,7 +48,7 @@ def test_contract_of_scikit_learn(estimator: ExpYJ, check: Any) -> None:
 
 
 def test_the_example_in_the_documentation_runs() -> None:
-    results = doctest.testmod(estimators)
+    results = doctest.testmod(pooled)
     assert results.attempted >= 4
     assert results.failed == 0
 

@@ -1,0 +1,173 @@
+"""The engines there are, and what is to be known about each: one entry per engine.
+
+Everything that depends on the engine of a run is looked up here: who computes, how a party
+connects, and the sentences about secrecy in the audit's statement and in the report. Sections 8
+and 10 of docs/protocol.md describe the engines, docs/security.md what they protect. An engine's own
+code is imported only when it is used: whoever reads a transcript needs the words alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from securefedyj.engines.interface import Engine
+
+if TYPE_CHECKING:
+    from securefedyj.engines.mpyc.runtime import Finished
+
+Connect: TypeAlias = Callable[[str, Sequence[str], Sequence[str]], Coroutine[Any, Any, Engine]]
+"""Connects the party of a name; the others are all parties, and the committee, in order."""
+
+Launch: TypeAlias = Callable[
+    [Callable[..., Coroutine[Any, Any, Any]], Mapping[str, tuple[Any, ...]]],
+    "Mapping[str, Finished[Any]]",
+]
+"""Runs `program(engine, *inputs[name])` for every name, each in a process of its own."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is to be known about one engine. Sentences are plain text, without markup."""
+
+    name: str
+    secure: bool
+    """Whether it keeps anything secret. Whoever uses an engine that does not must say so."""
+    fewest_parties: int
+    """With fewer, it could not keep its promise."""
+    committee_size: int | None
+    """How many of the parties compute, the first ones; None for all of them."""
+    statement: tuple[str, ...]
+    """What was kept secret, in lines of the audit's statement."""
+    what_left: str
+    """What left the silos."""
+    what_stayed: str
+    """What nobody learned from the protocol."""
+    collusion: Callable[[Sequence[str], int], str]
+    """Who must not collude, by the names of the committee and the number of all parties."""
+    connect: Connect | None = None
+    """None for an engine that brings its own connections, between processes of its own."""
+    launch: Launch | None = None
+    """How such an engine runs a program; None for all others."""
+
+    def committee_of(self, parties: Sequence[str]) -> tuple[str, ...]:
+        """Who computes, of all parties in their order."""
+        if len(parties) < self.fewest_parties:
+            raise ValueError(
+                f"{len(parties)} parties cannot keep secrets from each other with engine "
+                f"{self.name!r}: it needs {self.fewest_parties}, because what two compute together "
+                "each of them can undo. Add a computing party without data, such as a coordinator: "
+                "fit([X_1, X_2, None])."
+            )
+        return tuple(parties[: self.committee_size])
+
+
+async def _connect_replicated(
+    name: str, parties: Sequence[str], committee: Sequence[str]
+) -> Engine:
+    from securefedyj.engines.replicated import connect
+
+    first, second, third = committee
+    return await connect(name, parties, (first, second, third))
+
+
+async def _connect_clear(name: str, parties: Sequence[str], committee: Sequence[str]) -> Engine:
+    from securefedyj.engines.clear import Clear
+
+    return Clear(name, parties)
+
+
+def _launch_mpyc(
+    program: Callable[..., Coroutine[Any, Any, Any]], inputs: Mapping[str, tuple[Any, ...]]
+) -> Mapping[str, Finished[Any]]:
+    from securefedyj.engines.mpyc import runtime
+
+    return runtime.run(program, inputs)
+
+
+def _two_members(committee: Sequence[str], parties: int) -> str:
+    first, second, third = committee
+    words = f"Any two of {first}, {second} and {third}. "
+    if parties == 3:
+        return words + "Two of them together could have seen the sums of the third."
+    return words + (
+        f"{first} and {second} together could have seen the sums of every silo by itself; the "
+        "other two pairs only one sum over all parties outside of the pair."
+    )
+
+
+def _a_majority(committee: Sequence[str], parties: int) -> str:
+    return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
+
+
+def _nobody(committee: Sequence[str], parties: int) -> str:
+    return "There was nothing to protect by keeping parties apart."
+
+
+_SHARES_LEFT = (
+    "No row and no value. Each silo computed sums over its own rows and sent them split into "
+    "shares: numbers that look random to whoever holds one of them."
+)
+_SUMS_STAYED = (
+    "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
+    "contributed how much."
+)
+
+ENGINES: Mapping[str, Facts] = {
+    facts.name: facts
+    for facts in (
+        Facts(
+            name="replicated",
+            secure=True,
+            fewest_parties=3,
+            committee_size=3,
+            statement=(
+                "No value, no sum and no count of a single silo was revealed: they were shared",
+                "among the three members of the committee, of whom no one alone can put them",
+                "together.",
+            ),
+            what_left=_SHARES_LEFT,
+            what_stayed=_SUMS_STAYED,
+            collusion=_two_members,
+            connect=_connect_replicated,
+        ),
+        Facts(
+            name="mpyc",
+            secure=True,
+            fewest_parties=3,
+            committee_size=None,
+            statement=(
+                "No value, no sum and no count of a single silo was revealed: they were shared",
+                "among all parties, of whom no minority can put them together.",
+            ),
+            what_left=_SHARES_LEFT,
+            what_stayed=_SUMS_STAYED,
+            collusion=_a_majority,
+            launch=_launch_mpyc,
+        ),
+        Facts(
+            name="clear",
+            secure=False,
+            fewest_parties=1,
+            committee_size=None,
+            statement=(
+                "This engine keeps NOTHING secret: every party saw the sums of every silo.",
+            ),
+            what_left=(
+                "Sums over each silo's rows, readable by every party: this engine is for tests "
+                "and does not protect them."
+            ),
+            what_stayed=("The rows themselves. The sums and counts of each silo were open to all."),
+            collusion=_nobody,
+            connect=_connect_clear,
+        ),
+    )
+}
+
+
+def facts_of(engine: str) -> Facts:
+    """The entry of an engine; an unknown one is refused."""
+    if engine not in tuple(ENGINES):  # also what cannot be hashed
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
+    return ENGINES[engine]

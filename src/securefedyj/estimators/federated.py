@@ -1,0 +1,162 @@
+"""SecureFedYJ: the fit of data that is split over silos."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from securefedyj.engines.registry import facts_of
+from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.encoding import Domain
+from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.simulation import simulate
+
+
+class SecureFedYJ(YeoJohnsonTransformer):
+    """Yeo-Johnson transformation of data that is split over silos, fitted under secret sharing.
+
+    `fit` runs the real protocol with one party per silo, all on this machine. The result is the
+    same, bit for bit, however the rows are split and whichever engine computes it.
+
+    Parameters
+    ----------
+    engine : {"replicated", "mpyc", "clear"}, default="replicated"
+        "replicated": three computing parties, private unless two of them collude. "mpyc":
+        Shamir sharing among all silos, private unless a majority colludes; slow. "clear": no
+        secrecy at all, for tests and experiments.
+    max_steps : int, default=40
+        Number of steps of the exponential search, which halve the interval around lambda.
+    levels_per_exchange : int, default=4
+        How many levels share one exchange between the silos, at most 8; a level is one step of
+        the search. More of them mean fewer rounds and more computation, never another result.
+    bounds : None, (lower, upper) or one pair per feature, default=None
+        Agreed bounds of the values, public; None stands for |x| <= 2^20. Tighter bounds make
+        the fit cheaper, admit larger |lambda| and resolve smaller differences: a feature whose
+        values differ by less than 2^-60 counts as constant with the default bounds. A value
+        outside is an error at its silo.
+    standardize : bool, default=True
+        Give transformed features zero mean and unit variance over all silos.
+
+    Attributes
+    ----------
+    lambdas_, mean_, var_, n_samples_seen_, n_features_in_, feature_names_in_
+        As of `ExpYJ`.
+    at_bound_ : ndarray of bool of shape (n_features,)
+        Where the optimum lies beyond the range of lambda that the bounds admit; lambda is the
+        edge of that range.
+    transcript_ : Transcript
+        Everything that was revealed; `transcript_.audit()` checks it.
+    cost_ : Cost
+        What the fit took: `rounds` of messages (None with engine "mpyc"), `bytes_sent` by each
+        party to each of its peers, `bytes_received` by each party, `seconds_local` for the
+        exact sums of all silos and `seconds_secure` for everything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from securefedyj import SecureFedYJ
+    >>> X = np.random.default_rng(0).lognormal(size=(90, 2))
+    >>> fitted = SecureFedYJ().fit([X[:20], X[20:50], X[50:]])
+    >>> pooled = SecureFedYJ(engine="clear").fit([X])
+    >>> bool(np.all(fitted.lambdas_ == pooled.lambdas_))
+    True
+    >>> fitted.transcript_.audit().passed
+    True
+    """
+
+    def __init__(
+        self,
+        engine: str = "replicated",
+        max_steps: int = 40,
+        levels_per_exchange: int = 4,
+        bounds: Sequence[float] | Sequence[Sequence[float]] | None = None,
+        standardize: bool = True,
+    ) -> None:
+        self.engine = engine
+        self.max_steps = max_steps
+        self.levels_per_exchange = levels_per_exchange
+        self.bounds = bounds
+        self.standardize = standardize
+
+    def fit(self, silos: Sequence[ArrayLike | None], y: object = None) -> Self:
+        """Fit one transformation to the rows of all silos.
+
+        Parameters
+        ----------
+        silos : sequence of array-like of shape (n_rows_k, n_features), or None
+            The rows of each silo, with the same columns in the same order. None stands for a
+            party that computes but has no data, such as a coordinator.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : SecureFedYJ
+        """
+        facts = facts_of(self.engine)
+        check_positive_integer("max_steps", self.max_steps)
+        check_positive_integer("levels_per_exchange", self.levels_per_exchange)
+        if self.levels_per_exchange > MOST_LEVELS:
+            raise ValueError(
+                f"levels_per_exchange must be at most {MOST_LEVELS}, got "
+                f"{self.levels_per_exchange}: each level doubles the work of an exchange"
+            )
+        tables = self._validated_silos(silos)
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
+        agreement = Agreement(
+            features=tuple(str(name) for name in names),
+            domain=Domain.from_bounds(self.bounds, self.n_features_in_),
+            parties=parties,
+            committee=facts.committee_of(parties),
+            engine=self.engine,
+            max_steps=int(self.max_steps),
+            levels_per_exchange=int(self.levels_per_exchange),
+        )
+        self.transcript_, self.cost_ = simulate(agreement, tables)
+        result = self.transcript_.result
+        assert result is not None
+        if unresolved := self.transcript_.unresolved():
+            warnings.warn(
+                f"{', '.join(unresolved[:5])}: the values vary too little for their bounds, so "
+                "that lambda is not certain. Agree on bounds closer to the values, or change "
+                "the unit.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._set_result(result)
+        return self
+
+    def _set_result(self, result: Result) -> None:
+        """Take over what a run has found, now or long ago."""
+        self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
+        self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
+        self._standardization = result.standardization
+
+    def _validated_silos(self, silos: Sequence[ArrayLike | None]) -> list[Array | None]:
+        """The tables of all silos; their columns must be the same."""
+        if hasattr(silos, "shape"):
+            raise ValueError(
+                "fit takes a list with one table per silo, e.g. fit([X_1, X_2, X_3]); "
+                "for pooled data use ExpYJ"
+            )
+        with_data = [k for k, silo in enumerate(silos) if silo is not None]
+        if not with_data:
+            raise ValueError("at least one silo must have data")
+        first = with_data[0]
+        tables: list[Array | None] = []
+        for k, silo in enumerate(silos):
+            if silo is None:
+                tables.append(None)
+                continue
+            try:
+                tables.append(self._validated(silo, reset=k == first, ensure_min_samples=0))
+            except ValueError as error:
+                raise ValueError(f"silo {k + 1}: {error}") from error
+        return tables

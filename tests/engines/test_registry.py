@@ -1,0 +1,105 @@
+"""One entry per engine says all that depends on the engine; there are no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from securefedyj import SecureFedYJ
+from securefedyj.engines.registry import ENGINES, facts_of
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.program import run_party
+from securefedyj.protocol.simulation import simulate
+from securefedyj.protocol.transcript import Transcript
+from securefedyj.report.page import render
+from tests.federated_data import agreement
+
+every_engine = pytest.mark.parametrize("facts", ENGINES.values(), ids=list(ENGINES))
+PARTIES = ("ana", "bob", "cem", "dua")
+
+
+@every_engine
+def test_every_engine_has_every_sentence(facts):
+    assert facts_of(facts.name) is facts
+    committee = facts.committee_of(PARTIES)
+    sentences = [
+        " ".join(facts.statement),
+        facts.what_left,
+        facts.what_stayed,
+        facts.collusion(committee, len(PARTIES)),
+    ]
+    for sentence in sentences:
+        assert sentence.endswith(".")
+        assert not set(sentence) & set("<>&"), "sentences are text, and pages add their own marks"
+
+
+@every_engine
+def test_every_engine_connects_or_brings_its_own_processes(facts):
+    assert (facts.connect is None) != (facts.launch is None)
+
+
+def test_only_the_clear_engine_says_that_it_is_not_secure():
+    assert [facts.name for facts in ENGINES.values() if not facts.secure] == ["clear"]
+
+
+def test_who_computes():
+    assert facts_of("replicated").committee_of(PARTIES) == PARTIES[:3]
+    assert facts_of("mpyc").committee_of(PARTIES) == PARTIES
+    assert facts_of("clear").committee_of(PARTIES[:1]) == PARTIES[:1]
+
+
+@every_engine
+def test_too_few_parties_for_secrets_are_refused(facts):
+    if facts.secure:
+        with pytest.raises(ValueError, match=f"2 parties cannot keep secrets .*'{facts.name}'"):
+            facts.committee_of(PARTIES[:2])
+    else:
+        assert facts.committee_of(PARTIES[:2]) == PARTIES[:2]
+
+
+def unknown() -> Agreement:
+    return replace(agreement(1), engine="paillier")
+
+
+async def connected() -> None:
+    await run_party("silo 1", unknown(), None)
+
+
+REFUSERS = {
+    "look-up": lambda: facts_of("paillier"),
+    "no text": lambda: facts_of(["clear"]),
+    "estimator": lambda: SecureFedYJ(engine="paillier").fit([[[1.0]], [[2.0]], [[3.0]]]),
+    "agreement": lambda: Agreement.from_json(unknown().to_json()),
+    "transcript": lambda: Transcript.from_lines(list(Transcript(unknown()).to_lines())),
+    "simulation": lambda: simulate(unknown(), [None] * 3),
+    "party": lambda: connected().send(None),
+    "audit": lambda: Transcript(unknown()).audit().statement(),
+}
+
+
+@pytest.mark.parametrize("where", REFUSERS)
+def test_an_unknown_engine_is_refused_everywhere_with_those_that_there_are(where):
+    names = ", ".join(map(repr, ENGINES))
+    with pytest.raises(ValueError, match=f"engine must be one of {names}, got "):
+        REFUSERS[where]()
+
+
+def test_the_report_of_an_unknown_engine_is_refused(transcript_without_engine):
+    with pytest.raises(ValueError, match="engine must be one of"):
+        render(transcript_without_engine)
+
+
+@pytest.fixture
+def transcript_without_engine() -> Transcript:
+    agreed = agreement(1, max_steps=2)
+    transcript, _ = simulate(agreed, [[[1.0], [2.0]], [[4.0]], None])
+    return replace(transcript, agreement=replace(agreed, engine="paillier"))
+
+
+def test_an_engine_with_processes_of_its_own_cannot_be_connected_to():
+    async def party() -> None:
+        await run_party("silo 1", agreement(1, engine="mpyc"), None)
+
+    with pytest.raises(ValueError, match="'mpyc' runs its parties in processes of its own"):
+        party().send(None)

@@ -1,0 +1,52 @@
+"""The cost of a run: what stands in cost.json, and that what was sent arrives."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from securefedyj import SecureFedYJ
+from securefedyj.protocol.cost import Cost
+
+
+def test_cost_json_has_what_the_run_took_at_one_party():
+    cost = Cost(
+        rounds=12,
+        bytes_sent={"ana": {"bob": 30, "cem": 12}},
+        seconds_local=0.5,
+        seconds_secure=1.5,
+        seconds_waiting=0.25,
+        bytes_received={"ana": 99},
+    )
+    assert json.loads(json.dumps(cost.to_json("ana"))) == {
+        "party": "ana",
+        "rounds": 12,
+        "bytes_sent": 42,
+        "bytes_received": 99,
+        "seconds_local": 0.5,
+        "seconds_secure": 1.5,
+        "seconds_waiting": 0.25,
+    }
+
+
+def test_the_cost_of_another_party_is_not_known():
+    cost = Cost(12, {"ana": {"bob": 30}}, 0.5, 1.5, bytes_received={"ana": 9})
+    with pytest.raises(KeyError):
+        cost.to_json("bob")
+
+
+def test_at_all_parties_what_was_sent_has_arrived():
+    sent = {"ana": {"bob": 1, "cem": 2}, "bob": {"ana": 4, "cem": 8}, "cem": {"ana": 16, "bob": 32}}
+    cost = Cost.of_all(None, sent, 0.0, 0.0)
+    assert cost.bytes_sent == sent
+    assert cost.bytes_received == {"ana": 20, "bob": 33, "cem": 10}
+
+
+def test_the_cost_of_a_simulation_can_be_told_for_each_party():
+    X = np.random.default_rng(0).lognormal(size=(12, 1))
+    cost = SecureFedYJ(max_steps=2).fit(np.split(X, 3)).cost_
+    told = [cost.to_json(name) for name in cost.bytes_sent]
+    assert sum(one["bytes_sent"] for one in told) == sum(one["bytes_received"] for one in told) > 0
+    assert {one["rounds"] for one in told} == {cost.rounds}

@@ -1,0 +1,45 @@
+"""The result is a function of the reveals, exact to the last bit."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from securefedyj.numerics.encoding import choose_encoding
+from securefedyj.protocol.reveals import Moments, lowest_opened
+from securefedyj.protocol.transcript import Transcript
+
+
+def test_the_result_needs_the_reveals_and_nothing_else(transcript):
+    bare = Transcript(transcript.agreement, list(transcript.reveals))
+    for ours, theirs in zip(bare.compute_result(), transcript.result, strict=True):
+        assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()
+
+
+def test_mean_and_variance_are_the_opened_integers(transcript):
+    """By rational numbers: what is not opened lies at the middle of its range."""
+    result, checked = transcript.result, 0
+    grid = choose_encoding(transcript.agreement.domain, result.n, result.lmbda).grid
+    for reveal in transcript.all(Moments):
+        lows = zip(*lowest_opened(reveal.magnitude), strict=True)
+        rows = zip(reveal.features.tolist(), reveal.V, reveal.S_y, lows, strict=True)
+        for j, V, S_y, (V_low, y_low) in rows:
+            n, unit = int(result.n[j]), Fraction(1, 2 ** int(grid[j]))
+            whole_V = (V + (Fraction(1, 2) if V_low else 0)) * 2 ** int(V_low)
+            whole_y = (S_y + (Fraction(1, 2) if y_low else 0)) * 2 ** int(y_low)
+            assert result.var[j] == float(whole_V * unit**2 / n**2)
+            assert result.mean[j] == float(whole_y * unit / n)
+            checked += 1
+    assert checked == 5
+
+
+def test_what_is_opened_of_the_moments_is_no_more_than_the_answer_needs(transcript):
+    for reveal in transcript.all(Moments):
+        for j, V in zip(reveal.features.tolist(), reveal.V, strict=True):
+            assert V.bit_length() <= 52
+            assert transcript.result.constant[j] == (V == 0)
+    # A standard deviation is told to 2^-45 of itself at worst, a mean to 2^-44 of that.
+    V_low, y_low = lowest_opened(np.array([20]))
+    assert 8 * 20 - V_low == 44
+    assert 8 * 20 // 2 - y_low == 44
