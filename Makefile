@@ -39,7 +39,7 @@ bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.relay --output out/relay.json
 
 paper: .venv/ready
-	$(BIN)/securefedyj paper --output out/paper
+	$(BIN)/python -m experiments --output out/paper
 
 soak: .venv/ready
 	$(BIN)/python -m benchmarks.soak

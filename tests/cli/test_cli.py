@@ -17,8 +17,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import securefedyj
+from securefedyj.cli.display import Display
 from securefedyj.cli.main import main
-from securefedyj.cli.network import _Display
 from securefedyj.demo import run as demo
 from securefedyj.network import local
 from securefedyj.network.participant import Progress
@@ -142,7 +142,8 @@ def test_demo_whose_party_fails_ends_with_1_and_one_sentence(tmp_path, capsys, m
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_demo_leaves_no_process_and_no_key(tmp_path, number):
     program = (
-        "import sys; from securefedyj import demo; from securefedyj.cli.main import main\n"
+        "import sys; from securefedyj.demo import run as demo\n"
+        "from securefedyj.cli.main import main\n"
         "demo._REPEATS = 1; sys.exit(main(['demo']))"
     )
     environment = dict(os.environ, TMPDIR=str(tmp_path))
@@ -244,8 +245,7 @@ def test_example_silos_hold_the_rows_of_the_data(tmp_path, capsys):
 
 def test_progress_fits_the_terminal_and_nothing_is_said_twice_in_a_row(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    display = _Display()
-    display._terminal = True
+    display = Display(terminal=True)
     for _ in range(3):
         display.say("Trying again.")
     display.progress(Progress(123, 456, 1000, 4321, 10**9, 1e4, 1e4))

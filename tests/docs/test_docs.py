@@ -17,7 +17,8 @@ TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf
 # What users of the network's commands meet. Errors of parties that do not follow the protocol are
 # described there in one place.
 MODULES = (
-    "cli/network", "files", "parameters", "tables/files",
+    *(f"cli/{path.stem}" for path in sorted((SOURCE / "cli").glob("*.py"))),
+    "files", "parameters", "report/results", "tables/files", "network/toml",
     "network/checkpoint", "network/consortium", "network/hub", "network/identity", "network/link",
     "network/participant", "network/tls",
 )  # fmt: skip

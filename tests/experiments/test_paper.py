@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +15,12 @@ import numpy as np
 import pytest
 
 from experiments import precision, references, runner
+from experiments.__main__ import main
 from experiments.datasets import UCI, feature
 from experiments.item import Settings, Verdict
-from securefedyj.cli import main as cli
-from securefedyj.cli.main import main
 from tests.oracle import optimum as slow_optimum
+
+ROOT = Path(__file__).parents[2]
 
 
 class Quick(NamedTuple):
@@ -32,7 +35,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Quick:
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.delenv("SECUREFEDYJ_DATA", raising=False)
-        assert main(["paper", "--quick", "--output", str(folder)]) == 0
+        assert main(["--quick", "--output", str(folder)]) == 0
     return Quick(printed.getvalue(), folder)
 
 
@@ -85,7 +88,7 @@ def test_data_of_every_item_are_written(quick: Quick) -> None:
 
 
 def test_what_was_computed_is_kept(quick: Quick, capsys) -> None:
-    assert main(["paper", "1", "search", "--quick", "--output", str(quick.folder)]) == 0
+    assert main(["1", "search", "--quick", "--output", str(quick.folder)]) == 0
     assert capsys.readouterr().out.count("kept from before") == 2
 
 
@@ -95,23 +98,26 @@ def test_parameters_change_the_key() -> None:
 
 
 def test_unknown_item_is_told_with_those_there_are(capsys) -> None:
-    assert main(["paper", "dance"]) == 1
+    assert main(["dance"]) == 1
     message = capsys.readouterr().err
     assert "'dance'" in message
     assert "1 shapes" in message
 
 
 def test_data_folder_that_is_not_there_is_told(tmp_path: Path, capsys) -> None:
-    assert main(["paper", "1", "--data", str(tmp_path / "gone")]) == 1
+    assert main(["1", "--data", str(tmp_path / "gone")]) == 1
     assert "--data or SECUREFEDYJ_DATA" in capsys.readouterr().err
 
 
-def test_without_the_repository_the_command_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "a" / "b" / "c" / "cli.py"))
-    assert main(["paper"]) == 1
-    assert "Clone the repository" in capsys.readouterr().err
+def test_package_that_is_not_there_is_told() -> None:
+    program = (
+        "import sys; sys.modules['sksurv'] = None\n"
+        "from experiments.__main__ import main; sys.exit(main(['1']))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == 'experiments: sksurv is missing: pip install "securefedyj[paper]"\n'
 
 
 @pytest.mark.filterwarnings("ignore")
