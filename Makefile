@@ -2,15 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint bench bench-network paper soak clean
+.PHONY: help demo check test lint bench bench-network paper soak clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
+	@echo "make check   run the tests that are quick, in about a minute"
 	@echo "make test    run all tests"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
 	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
-	@echo "make soak    kill processes and spoil bytes at random; minutes"
+	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -20,6 +21,9 @@ help:
 
 demo: .venv/ready
 	$(BIN)/securefedyj demo --output out
+
+check: .venv/ready
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not processes and not mpyc and not slow"
 
 test: .venv/ready
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
