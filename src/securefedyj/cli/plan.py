@@ -62,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"{'levels':>8} {'rounds':>8} {'MB sent':>10} {'seconds':>9}")
     for one in outlook.forecasts:
         print(f"{one.levels:>8} {one.rounds:>8} {one.megabytes:>10.2f} {one.seconds:>9.1f}")
+    print("Levels are the steps of the search in one exchange.")
     print(f"Rings of {', '.join(map(str, outlook.ring_bits))} bits. MB are those of the party that")
     print("sends most, seconds those of parties that each have a machine like this one.")
     print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
