@@ -108,3 +108,11 @@ def definitions(tree: ast.AST, within: str = "") -> Iterator[str]:
             yield within + node.name
             if isinstance(node, ast.ClassDef):
                 yield from definitions(node, f"{node.name}.")
+
+
+def test_pre_commit_runs_what_make_lint_runs():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^lint:.*\n((?:\t.*\n)+)", makefile, flags=re.M)
+    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^ +entry: (.*)$", hooks, flags=re.M) == commands
