@@ -77,7 +77,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     from securefedyj.network.participant import Settings
     from securefedyj.protocol.simulation import timed_silo
-    from securefedyj.report.results import write_report, write_results
+    from securefedyj.report.results import REPORT, write_results
 
     if not (options.timeout > 0 and options.wait > 0):
         raise ValueError("--timeout and --wait must be positive.")
@@ -107,11 +107,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         transcript = asyncio.run(_until_signal(settings, silo))
         display.say("The result is here. Writing the report.")
-        failed = ""
-        try:
-            written["report"] = write_report(consortium, transcript, table, options.output)
-        except Exception as error:
-            failed = _report_failed(error, options.output)
+        failed = _try_report(consortium, transcript, table, options.output)
     except KeyboardInterrupt:
         display.say(
             f"Stopped. The result is in {options.output}; there is no new report."
@@ -121,6 +117,8 @@ def run(options: argparse.Namespace) -> int:
         raise
     finally:
         display.end()
+    if not failed:
+        written["report"] = options.output / REPORT
     if options.json:
         paths = {name: str(path) for name, path in written.items()}
         print(json.dumps({"party": party.name, **paths}))
@@ -162,11 +160,19 @@ async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcrip
         raise KeyboardInterrupt from None
 
 
-def _report_failed(error: Exception, folder: Path) -> str:
-    """Why there is no report; that is no reason to lose the result."""
-    # Only the system's own words: others may quote rows.
-    why = error if isinstance(error, OSError) else type(error).__name__
-    return (
-        f"The report could not be written ({why}); the result is in {folder}. "
-        "Try again with `securefedyj report`."
-    )
+def _try_report(
+    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+) -> str:
+    """Write the report; return why that failed, if it did: the result is more than its report."""
+    from securefedyj.report.results import write_report
+
+    try:
+        write_report(consortium, transcript, table, folder)
+    except Exception as error:
+        # Only the system's own words: others may quote rows.
+        why = error if isinstance(error, OSError) else type(error).__name__
+        return (
+            f"The report could not be written ({why}); the result is in {folder}. "
+            "Try again with `securefedyj report`."
+        )
+    return ""

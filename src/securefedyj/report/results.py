@@ -42,7 +42,7 @@ def write_results(
 
 def write_report(
     consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
-) -> Path:
+) -> None:
     """Write report.html with the cost of the run beside the plan, and plots of a silo's own rows.
 
     The cost is read from the folder, where `write_results` has put it.
@@ -50,9 +50,7 @@ def write_report(
     cost = {f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s": _planned(consortium, transcript)}
     if (folder / COST).exists():
         cost["this run"] = page.read_cost(folder / COST)
-    path = folder / REPORT
-    page.write(path, transcript, table, cost)
-    return path
+    page.write(folder / REPORT, transcript, table, cost)
 
 
 def _planned(consortium: Consortium, transcript: Transcript) -> page.Cost:
