@@ -2,16 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-reduced lint bench bench-network paper soak clean
+.PHONY: help demo check test test-reduced lint bench bench-network paper soak clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
+	@echo "make check   run the tests that are quick, in about a minute"
 	@echo "make test    run all tests"
 	@echo "make test-reduced  the numerical tests, as on a processor without vector units"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
 	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
-	@echo "make soak    kill processes and spoil bytes at random; minutes"
+	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -21,6 +22,9 @@ help:
 
 demo: .venv/ready
 	$(BIN)/securefedyj demo --output out
+
+check: .venv/ready
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not processes and not mpyc and not slow"
 
 test: .venv/ready
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
@@ -46,7 +50,7 @@ bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.relay --output out/relay.json
 
 paper: .venv/ready
-	$(BIN)/securefedyj paper --output out/paper
+	$(BIN)/python -m experiments --output out/paper
 
 soak: .venv/ready
 	$(BIN)/python -m benchmarks.soak

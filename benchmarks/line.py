@@ -32,6 +32,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 HUB = "10.77.0.1"
 
@@ -115,7 +116,8 @@ class Lines:
             now = time.monotonic()
             due = [way.packets[0][0] for way in self._ways.values() if way.packets]
             wait = max(0.0, min([*due, now + 0.1]) - _EARLY - now)
-            ready = select.select([self._listener, *self._devices.values()], [], [], wait)[0]
+            watched: list[Any] = [self._listener, *self._devices.values()]
+            ready = select.select(watched, [], [], wait)[0]
             for address, device in list(self._devices.items()):
                 if device in ready:
                     self._take(address, device)

@@ -36,6 +36,7 @@ from securefedyj.network import local
 from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.identity import Identity
+from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.simulation import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.files import read_table
@@ -138,7 +139,7 @@ def join(folder: Path, name: str) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         latest.append((now, time.monotonic(), usage.ru_utime + usage.ru_stime))
 
-    def done(transcript: Transcript, _: network.Cost | None) -> None:
+    def done(transcript: Transcript, _: Cost | None) -> None:
         progress(latest[-1][0])
         (first, moment, used), (last, now, used_now) = latest[0], latest[-1]
         cost = {

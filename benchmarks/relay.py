@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from securefedyj.network import hub as hub_module
 from securefedyj.network import local, tls
-from securefedyj.network.consortium import Consortium, Feature, Hub, Member
+from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint, keygen
 
@@ -54,13 +54,13 @@ def prepare(folder: Path, consortia: int, parties: int) -> list[Path]:
         f"party-{k}": keygen(f"party-{k}", folder).certificate.read_text(encoding="ascii")
         for k in range(parties)
     }
-    members = tuple(Member(name, "silo", fingerprint(pem), pem) for name, pem in pems.items())
+    entries = tuple(PartyEntry(name, "silo", fingerprint(pem), pem) for name, pem in pems.items())
     committee = tuple(pems)[:3]
     paths = []
     for number in range(consortia):
         address = Hub(f"127.0.0.1:{port}", hub)
         features = (Feature("any", 0.0, 1.0),)
-        made = Consortium(f"consortium {number}", address, members, committee, features)
+        made = Consortium(f"consortium {number}", address, entries, committee, features)
         # The name under which `Processes` looks for the first one.
         paths.append(folder / ("consortium.toml" if number == 0 else f"consortium-{number}.toml"))
         made.write(paths[-1])

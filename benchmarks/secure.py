@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def against_the_paper(rows: int, turns: int) -> dict[str, Any]:
             for levels, times in ours[name].items():
                 model = SecureFedYJ(levels_per_exchange=levels, bounds=bounds)
                 for _ in range(LITERAL_FEATURES):  # as many times as the literal one
-                    seconds, fitted = shortest(lambda model=model: model.fit(silos), 1)
+                    seconds, fitted = shortest(partial(model.fit, silos), 1)
                     times.append(seconds / FEATURES)
     mpyc, _ = shortest(lambda: SecureFedYJ(engine="mpyc", levels_per_exchange=1).fit(some), 1)
     return {

@@ -1,4 +1,4 @@
-"""Kill processes and spoil bytes at random, for as long as it takes; no bit may change.
+"""Kill processes and corrupt bytes at random, for as long as it takes; no bit may change.
 
     python -m benchmarks.soak --kills 51 --corruptions 200
 
@@ -76,8 +76,8 @@ class Tally:
 
 def prepare(folder: Path, **numbers: int) -> Consortium:
     features = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
-    numbers = {"minimum_values": 10, "levels_per_exchange": 1, **numbers}
-    return local.prepare(folder, TABLES, features, committee=COMMITTEE, **numbers)
+    agreed: dict[str, Any] = {"minimum_values": 10, "levels_per_exchange": 1, **numbers}
+    return local.prepare(folder, TABLES, features, committee=COMMITTEE, **agreed)
 
 
 def in_one_process(max_steps: int) -> SecureFedYJ:
@@ -185,10 +185,10 @@ def _wait_for_reveals(processes: local.Processes, reveals: int) -> bool:
     return False
 
 
-class Spoiler:
-    """Proxies between parties and the hub that spoil each direction of a connection once.
+class CorruptingProxies:
+    """Proxies between parties and the hub that corrupt each direction of a connection once.
 
-    After `most` times they spoil nothing any more.
+    After `most` times they corrupt nothing any more.
     """
 
     def __init__(self, target: int, chance: random.Random, most: int) -> None:
@@ -215,7 +215,7 @@ class Spoiler:
         try:
             while data := await reader.read(1 << 14):
                 if left < len(data) and self.done.total() < self.most:
-                    data, left = self._spoilt(data, left, way), 1 << 60
+                    data, left = self._corrupted(data, left, way), 1 << 60
                     if way == "cut":
                         writer.write(data)
                         return
@@ -225,13 +225,13 @@ class Spoiler:
         finally:
             writer.close()
 
-    def _spoilt(self, data: bytes, at: int, way: str) -> bytes:
+    def _corrupted(self, data: bytes, at: int, way: str) -> bytes:
         self.done[way] += 1
         head, tail = data[:at], data[at:]
         if way == "flip":
             return head + bytes([tail[0] ^ (1 << self.chance.randrange(8))]) + tail[1:]
-        spoilt = {"cut": head, "drop": head + tail[1:], "repeat": data + data, "swap": tail + head}
-        return spoilt[way]
+        ways = {"cut": head, "drop": head + tail[1:], "repeat": data + data, "swap": tail + head}
+        return ways[way]
 
 
 def soak_corruptions(
@@ -241,20 +241,20 @@ def soak_corruptions(
     most_per_run: int = 100,
     **numbers: int,
 ) -> Tally:
-    """Spoil what parties and hub send each other, on every connection anew."""
-    tally = Tally("spoilt streams")
+    """Corrupt what parties and hub send each other, on every connection anew."""
+    tally = Tally("corrupted streams")
     while tally.done.total() < cases:
         with _run(**numbers) as processes:
             consortium = processes.consortium
-            spoiler = Spoiler(consortium.hub.port, chance, most_per_run)
-            for name, port in spoiler.ports.items():
+            proxies = CorruptingProxies(consortium.hub.port, chance, most_per_run)
+            for name, port in proxies.ports.items():
                 hub = dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
                 moved = dataclasses.replace(consortium, hub=hub)
                 moved.write(processes.folder / f"{name}.toml")
                 _start(processes, name, timeout="5", file=f"{name}.toml")
             sentences = sentences_of(processes)
-        tally.add(spoiler.done, sentences)
-        say(f"run {tally.runs}: {spoiler.done.total()} spoilt streams, {_outcome(sentences)}")
+        tally.add(proxies.done, sentences)
+        say(f"run {tally.runs}: {proxies.done.total()} corrupted streams, {_outcome(sentences)}")
     return tally
 
 

@@ -1,4 +1,4 @@
 """The paper's figures and tables, computed again: one module per item, and one page of all.
 
-Run by `securefedyj paper`, or by `python -m experiments` from the root of the repository.
+Run by `python -m experiments` from the root of the repository, or by `make paper`.
 """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
+from matplotlib.axes import Axes
 
 from experiments import references, style
 from experiments.datasets import features_108
@@ -110,7 +113,7 @@ def draw(results: Results) -> list[Panel]:
     return panels
 
 
-def _finish(axes: style.Axes, legend: str) -> None:
+def _finish(axes: Axes, legend: Literal["lower left", "upper right"]) -> None:
     axes.axvline(_PAPER_STEPS, color=style.GREY, linewidth=1, linestyle="--")
     axes.text(_PAPER_STEPS + 0.6, _FLOOR, "the paper's 40", color=style.GREY, fontsize=9)
     axes.set_ylim(_FLOOR / 2, 1e4)

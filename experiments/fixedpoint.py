@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,13 @@ from experiments import style
 from experiments.datasets import features_108
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import ExpYJ
-from securefedyj.numerics import wide as limbs
+from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import (
     PHI_PRECISION,
     PRECISION,
     Domain,
     Encoding,
-    SideEncoding,
     choose_encoding,
 )
 from securefedyj.numerics.search import Bracket, at_bound, exp_update, finished
@@ -147,11 +146,11 @@ def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
         lmbda, n = bracket.value[active], tables.n[active]
         encoding = _with_precision(choose_encoding(tables.domain.take(active), n, lmbda), f)
         width = int(encoding.limbs.max())
-        totals = [0] * 5
+        totals: list[Any] = [0] * 5
         for silo in silos:
             own = [*silo.sums(active, lmbda, encoding, width), silo.phi_sum(active, width)]
             totals = [
-                np.array(limbs.to_ints(a), dtype=object) + b
+                np.array(wide.to_ints(a), dtype=object) + b
                 for a, b in zip(own, totals, strict=True)
             ]
         S_y, S_d, S_yy, S_yd, S_phi = totals
@@ -168,13 +167,16 @@ def exact_search(tables: Tables, f: int) -> tuple[Array, NDArray[np.bool_]]:
 def _with_precision(encoding: Encoding, f: int) -> Encoding:
     """The same encoding on a grid that is coarser or finer."""
     more = f - PRECISION
-    sides = (
-        SideEncoding(*(np.maximum(bits + more, 1) for bits in side[:2]), side.spare)
+    positive, negative = (
+        side._replace(
+            y_bits=np.maximum(side.y_bits + more, 1), d_bits=np.maximum(side.d_bits + more, 1)
+        )
         for side in (encoding.positive, encoding.negative)
     )
     return Encoding(
         encoding.grid + more,
-        *sides,
+        positive,
+        negative,
         encoding.v_bits + 2 * more,
         encoding.sum_bits + 2 * max(more, 0),
     )

@@ -86,7 +86,7 @@ def _check(groups: dict[str, list[np.ndarray]], engine: str, levels: int) -> Res
         top = 2.0 ** np.ceil(np.log2(X.max(axis=0)))
         bounds = np.column_stack([np.minimum(X.min(axis=0), 0.0), top])
         model = SecureFedYJ(
-            engine=engine, max_steps=STEPS, levels_per_exchange=levels, bounds=bounds
+            engine=engine, max_steps=STEPS, levels_per_exchange=levels, bounds=bounds.tolist()
         )
         model.fit(np.array_split(X, SILOS))
         limits = model.transcript_.agreement.domain.limits()

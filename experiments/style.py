@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -32,7 +34,7 @@ __all__ = [
     "YELLOW",
 ]
 
-_PARAMETERS = {
+_PARAMETERS: dict[Any, Any] = {  # matplotlib lists all its names as a type
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 11.5,
@@ -46,7 +48,7 @@ _PARAMETERS = {
     "legend.fontsize": 9,
     "legend.frameon": False,
     "lines.linewidth": 1.8,
-    "axes.prop_cycle": mpl.cycler(color=CYCLE),
+    "axes.prop_cycle": cycler(color=CYCLE),
     "svg.hashsalt": "securefedyj",
     "axes.unicode_minus": True,
 }

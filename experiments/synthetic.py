@@ -96,7 +96,10 @@ def _scores(
 
 def _draw(draws: int, per_centre: int) -> tuple[Array, Array, Array, Array]:
     """Training and test data of all draws; draw k is in columns 3k to 3k + 2, seed k."""
-    trains, ys, tests, y_tests = [], [], [], []
+    trains: list[Array] = []
+    ys: list[Array] = []
+    tests: list[Array] = []
+    y_tests: list[Array] = []
     for k in range(draws):
         generator = np.random.default_rng([k, per_centre])
         X, y = sample(generator, CENTRES * per_centre)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import securefedyj
+from securefedyj.cli.display import Display
 from securefedyj.cli.main import main
-from securefedyj.cli.network import _Display
 from securefedyj.demo import run as demo
 from securefedyj.network.participant import Progress
 
@@ -65,8 +65,7 @@ def test_interrupt_ends_with_130_and_no_traceback(monkeypatch, capsys):
 
 def test_progress_fits_the_terminal_and_nothing_is_said_twice_in_a_row(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    display = _Display()
-    display._terminal = True
+    display = Display(terminal=True)
     for _ in range(3):
         display.say("Trying again.")
     display.progress(Progress(123, 456, 1000, 4321, 10**9, 1e4, 1e4))

@@ -19,6 +19,8 @@ from securefedyj.network import local
 from securefedyj.protocol.transcript import Transcript
 from tests.cli.messages import one_sentence
 
+pytestmark = pytest.mark.processes
+
 
 def test_demo_has_the_same_bits_from_processes_as_from_one(shown):
     text = " ".join(shown.text.split())

@@ -14,6 +14,8 @@ from securefedyj.cli.main import main
 from securefedyj.demo import comparison
 from tests.cli.messages import one_sentence
 
+pytestmark = pytest.mark.processes
+
 
 def test_demo_saves_a_picture(shown):
     image = pytest.importorskip("matplotlib.image")

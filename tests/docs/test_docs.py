@@ -17,7 +17,8 @@ TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf
 # What users of the network's commands meet. Errors of parties that do not follow the protocol are
 # described there in one place.
 MODULES = (
-    "cli/network", "files", "parameters",
+    *(f"cli/{path.stem}" for path in sorted((SOURCE / "cli").glob("*.py"))),
+    "files", "parameters", "report/results", "network/toml",
     "tables/cells", "tables/csv_files", "tables/files", "tables/findings", "tables/parquet",
     "network/checkpoint", "network/consortium", "network/hub", "network/identity", "network/link",
     "network/participant", "network/tls",
@@ -78,3 +79,41 @@ def test_messages_are_quoted_as_the_program_says_them():
 def test_every_error_of_the_network_is_explained(module):
     for fixed in errors(module):
         assert any(part in TROUBLESHOOTING for part in fixed), f"{module} says {fixed}"
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_the_map_has_every_room():
+    rooms = [path for path in SOURCE.iterdir() if path.suffix in ("", ".py")]
+    rooms = [path for path in rooms if not path.name.startswith("__")]
+    rooms += [ROOT / name for name in ("experiments", "benchmarks", "tests", "docs")]
+    for room in rooms:
+        assert re.search(rf"`{room.stem}(/|\.py)?`", CONTRIBUTING), f"{room.name} is not on the map"
+
+
+def test_the_walk_of_a_value_leads_through_what_is_there():
+    steps = re.findall(r"^\| `([\w/]+\.py)`: (`[^|]+`) \|", CONTRIBUTING, flags=re.M)
+    assert len(steps) > 10
+    for file, names in steps:
+        tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+        there = set(definitions(tree))
+        for name in re.findall(r"`([\w.]+)`", names):
+            assert name in there, f"{file} has no {name}"
+
+
+def definitions(tree: ast.AST, within: str = "") -> Iterator[str]:
+    """Names of functions and classes, and of methods after their class."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield within + node.name
+            if isinstance(node, ast.ClassDef):
+                yield from definitions(node, f"{node.name}.")
+
+
+def test_pre_commit_runs_what_make_lint_runs():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^lint:.*\n((?:\t.*\n)+)", makefile, flags=re.M)
+    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"^ +entry: (.*)$", hooks, flags=re.M) == commands

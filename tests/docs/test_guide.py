@@ -187,7 +187,7 @@ class Desk:
 
 def stable(step: Typed) -> list[str]:
     """What a terminal shows every time, as far as it is the same."""
-    lines = []
+    lines: list[str] = []
     for line in step.shown:
         if line.startswith("Waiting for "):  # depends on who types faster
             continue
@@ -212,6 +212,7 @@ def matches(expected: list[str], actual: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(line + "\n" for line in actual)) is not None
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name != "posix", reason="needs terminals of Unix")
 def test_first_consortium_works_as_typed(tmp_path):
     activate = tmp_path / ".venv" / "bin" / "activate"

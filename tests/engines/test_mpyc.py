@@ -26,9 +26,12 @@ from tests.federated_data import shuffled
 from tests.simulation import FIVE, THREE, simulate
 
 # Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
-)
+pytestmark = [
+    pytest.mark.mpyc,
+    pytest.mark.skipif(
+        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
+    ),
+]
 
 WIDTHS = [1, 2, 5]
 REFUSALS = {

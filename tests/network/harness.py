@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import soak
-from benchmarks.soak import BOUNDS, ROWS
+from securefedyj import SecureFedYJ
 from securefedyj.network import local
 from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
@@ -21,9 +20,14 @@ from securefedyj.network.identity import Identity
 from securefedyj.protocol.simulation import timed_silo
 from securefedyj.protocol.transcript import Transcript
 
+BOUNDS = (0.0, 1000.0)
+ROWS = np.random.default_rng(5).lognormal(size=(60, 2))
 THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
-FIVE = soak.TABLES
-COMMITTEE = {3: ("ana", "bob", "cem"), 5: soak.COMMITTEE}
+# Two silos outside of the committee, and a coordinator without data in it.
+FIVE: dict[str, Any] = {
+    "ana": ROWS[:10], "bob": ROWS[10:35], "coordinator": None, "dua": ROWS[35:50], "eva": ROWS[50:],
+}  # fmt: skip
+COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
 
 
 def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> Consortium:
@@ -32,7 +36,10 @@ def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> 
     return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **numbers)
 
 
-pooled = functools.lru_cache(soak.in_one_process)  # the same rows in one process
+@functools.lru_cache
+def pooled(max_steps: int) -> SecureFedYJ:
+    """The same rows in one process."""
+    return SecureFedYJ(bounds=BOUNDS, max_steps=max_steps).fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
 
 
 def assert_same_bits(transcript: Transcript, max_steps: int = 12) -> None:

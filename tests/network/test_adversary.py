@@ -30,6 +30,8 @@ from tests.network.evil_hub import EvilHub, Piece, Treatment
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_hub import joined
 
+pytestmark = pytest.mark.processes
+
 CHANGED = "What came in the name of {} did not come from there unchanged"
 
 

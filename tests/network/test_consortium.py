@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from securefedyj.cli.main import main
-from securefedyj.network.consortium import Consortium, ConsortiumError, Feature, Hub, Member
+from securefedyj.network.consortium import Consortium, ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import fingerprint, keygen
 
 
@@ -26,8 +26,8 @@ def pem(folder: Path, name: str) -> str:
     return (folder / f"{name}.pem").read_text()
 
 
-def member(folder: Path, name: str, role: str = "silo") -> Member:
-    return Member(name, role, fingerprint(pem(folder, name)), pem(folder, name))
+def entry(folder: Path, name: str, role: str = "silo") -> PartyEntry:
+    return PartyEntry(name, role, fingerprint(pem(folder, name)), pem(folder, name))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def consortium(pems: Path) -> Consortium:
     return Consortium(
         name='Sepsis "2026" \\ Zürich',
         hub=Hub("hub.example.org:7443", pem(pems, "hub")),
-        parties=(member(pems, "ana"), member(pems, "bob"), member(pems, "cem", "member")),
+        parties=(entry(pems, "ana"), entry(pems, "bob"), entry(pems, "cem", "helper")),
         committee=("cem", "ana", "bob"),
         features=(
             Feature("lactate", 0.0, 0.1 + 0.2, "mmol/L", 'a "note"\twith\nlines \x7f'),
@@ -87,15 +87,16 @@ def test_digest_stays_when_the_hub_moves(consortium):
         ('["cem", "ana", "bob"]', '[["cem"], "ana", "bob"]', "must be three distinct parties"),
         ('name = "bob"', 'name = "ana"', "more than one party named 'ana'"),
         ("sha256:", "sha256:0", "does not match its certificate"),
-        ('role = "member"', 'role = "boss"', "it must be \"silo\""),
+        ('role = "helper"', 'role = "boss"', "it must be \"silo\""),
+        ('role = "helper"', 'role = "member"', "which is called \"helper\" now"),
         ("lower = 0.0", "lower = 7.0", "bounds of feature 'lactate'"),
         ("lower = 0.0", "lower = nan", "bounds of feature 'lactate'"),
         ("lower = 0.0", 'lower = "0"', "must be a number"),
         ("lower = 0.0\n", "", "has no 'lower'"),
         ("hub.example.org:7443", "hub.example.org", "must be HOST:PORT"),
-        ("[hub]", "[hub", "is no TOML file"),
+        ("[hub]", "[hub", "is not a TOML file"),
         ("[hub]\n", "[hub]\ncolour = 1\n", "unknown key 'colour'"),
-        ("BEGIN CERTIFICATE", "BEGIN", "no certificate in PEM form"),
+        ("BEGIN CERTIFICATE", "BEGIN", "not a certificate in PEM form"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(consortium, tmp_path, old, new, sentence):
@@ -110,7 +111,7 @@ def test_what_is_wrong_is_named(consortium, tmp_path, old, new, sentence):
 
 
 def test_one_certificate_cannot_stand_for_two(consortium, pems):
-    twin = dataclasses.replace(member(pems, "ana"), name="twin")
+    twin = dataclasses.replace(entry(pems, "ana"), name="twin")
     with pytest.raises(ConsortiumError, match="have the same certificate"):
         dataclasses.replace(consortium, parties=(*consortium.parties, twin))
 
@@ -120,11 +121,32 @@ def test_two_parties_are_too_few(consortium):
         dataclasses.replace(consortium, parties=consortium.parties[:2])
 
 
-def new(folder: Path, file: Path, *options: str) -> int:
-    parties = [f"--party={name}={folder / name}.pem" for name in ("ana", "bob")]
+def new(
+    folder: Path, file: Path, *options: str, silo: str = "--silo", helper: str = "--helper"
+) -> int:
+    silos = [f"{silo}={name}={folder / name}.pem" for name in ("ana", "bob")]
     hub = ["--hub", "127.0.0.1:7443", "--hub-certificate", str(folder / "hub.pem")]
-    member_ = f"--member=cem={folder / 'cem.pem'}"
-    return main(["new", str(file), "--name", "test", *hub, *parties, member_, *options])
+    coordinator = f"{helper}=cem={folder / 'cem.pem'}"
+    return main(["new", str(file), "--name", "test", *hub, *silos, coordinator, *options])
+
+
+def test_earlier_names_of_the_options_still_work(pems, tmp_path):
+    feature = ("--feature", "a:0:1")
+    assert new(pems, tmp_path / "now.toml", *feature) == 0
+    assert new(pems, tmp_path / "then.toml", *feature, silo="--party", helper="--member") == 0
+    assert (tmp_path / "then.toml").read_bytes() == (tmp_path / "now.toml").read_bytes()
+    parties = Consortium.read(tmp_path / "now.toml").parties
+    assert [party.role for party in parties] == ["silo", "silo", "helper"]
+
+
+def test_earlier_names_of_the_options_are_not_shown(capsys):
+    with pytest.raises(SystemExit):
+        main(["new", "--help"])
+    shown = capsys.readouterr().out
+    assert "--silo" in shown
+    assert "--helper" in shown
+    assert "--party" not in shown
+    assert "--member " not in shown
 
 
 def test_new_check_and_plan(pems, tmp_path, capsys):

@@ -28,6 +28,8 @@ from securefedyj.protocol.transcript import Transcript
 from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import codes_and_logs, wait_for_state
 
+pytestmark = pytest.mark.processes
+
 
 def wait_for_words(processes: local.Processes, name: str, words: str) -> None:
     deadline = time.monotonic() + 30

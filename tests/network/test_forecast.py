@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from securefedyj.network import forecast as module
@@ -21,7 +23,7 @@ THREE_OF_48 = {name: rows[:, [0] * 48] for name, rows in THREE.items()}
 
 
 def test_a_part_of_the_features_tells_the_cost_of_all(consortium, monkeypatch):
-    network = {"rows": 100, "delay": 0.02, "bytes_per_second": 1e8, "levels": [2]}
+    network: dict[str, Any] = {"rows": 100, "delay": 0.02, "bytes_per_second": 1e8, "levels": [2]}
     (whole,) = forecast(consortium, **network).forecasts
     monkeypatch.setattr(module, "_PAIRS", 48)
     (part,) = forecast(consortium, **network).forecasts

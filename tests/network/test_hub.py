@@ -21,6 +21,8 @@ from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
 from tests.network.harness import THREE, Loopback, prepare
 
+pytestmark = pytest.mark.processes
+
 
 class Client:
     """A party that speaks frames and nothing else."""

@@ -27,6 +27,8 @@ from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Counts, Transcript
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 
+pytestmark = pytest.mark.processes
+
 
 def run(coroutine: Any) -> Any:
     return asyncio.run(coroutine)

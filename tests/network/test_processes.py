@@ -14,6 +14,8 @@ from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.protocol.transcript import Transcript
 
+pytestmark = pytest.mark.processes
+
 X = load_breast_cancer().data
 FEATURES = [
     Feature(str(name), 0.0, float(2 * X[:, j].max()))

@@ -23,6 +23,8 @@ from tests.network import recording
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import wait_for_state
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -4,7 +4,7 @@ format = 1
 name = "sepsis-2026"
 committee = ["north", "south", "coordinator"]
 max_steps = 40
-levels_per_exchange = 4
+levels_per_exchange = 4            # a level is one step of the search
 minimum_values = 30
 
 [hub]
@@ -13,7 +13,7 @@ certificate = "-----BEGIN CERTIFICATE-----..."
 
 [[party]]
 name = "north"
-role = "silo"                      # or "member": computes, and has no data
+role = "silo"                      # or "helper": has no data
 fingerprint = "sha256:..."
 certificate = "-----BEGIN CERTIFICATE-----..."
 
@@ -36,11 +36,13 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.network.identity import check_name, fingerprint, validity
+from securefedyj.network.toml import get, refuse_unknown, write_table
 from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
 from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
+from securefedyj.strict import Malformed
 
 FORMAT = 1
-ROLES = ("silo", "member")
+ROLES = ("silo", "helper")
 MAX_STEPS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES = 40, 4, 30
 _MOST_STEPS = 200
 
@@ -50,8 +52,12 @@ class ConsortiumError(ValueError):
 
 
 @dataclass(frozen=True)
-class Member:
-    """A party of the consortium, and the certificate that it is known by."""
+class PartyEntry:
+    """A party of the consortium, and the certificate that it is known by.
+
+    Its role is "silo" if it has data, and "helper" if it has none. Whether it is a member of the
+    committee is another question, which `Consortium.committee` answers.
+    """
 
     name: str
     role: str
@@ -92,7 +98,7 @@ class Consortium:
 
     name: str
     hub: Hub
-    parties: tuple[Member, ...]
+    parties: tuple[PartyEntry, ...]
     committee: tuple[str, ...]
     features: tuple[Feature, ...]
     max_steps: int = MAX_STEPS
@@ -109,8 +115,8 @@ class Consortium:
             with open(path, "rb") as file:
                 return _from_toml(tomllib.load(file))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConsortiumError(f"{path} is no TOML file: {error}.") from None
-        except ConsortiumError as error:
+            raise ConsortiumError(f"{path} is not a TOML file: {error}.") from None
+        except (Malformed, ConsortiumError) as error:
             raise ConsortiumError(f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
@@ -120,28 +126,33 @@ class Consortium:
 
     def to_toml(self) -> str:
         blocks = [
-            _table(
+            write_table(
                 "",
                 {"format": FORMAT, "name": self.name, "committee": list(self.committee)}
                 | {key: getattr(self, key) for key in _NUMBERS},
             ),
-            _table("[hub]", vars(self.hub)),
-            *(_table("[[party]]", vars(party)) for party in self.parties),
-            *(_table("[[feature]]", vars(feature)) for feature in self.features),
+            write_table("[hub]", vars(self.hub)),
+            *(write_table("[[party]]", vars(party)) for party in self.parties),
+            *(write_table("[[feature]]", _entries(feature)) for feature in self.features),
         ]
         return "\n".join(blocks)
 
-    def party(self, name: str) -> Member:
+    @property
+    def silos(self) -> tuple[PartyEntry, ...]:
+        """The parties with data."""
+        return tuple(party for party in self.parties if party.role == "silo")
+
+    def party(self, name: str) -> PartyEntry:
         """The party of that name."""
         for party in self.parties:
             if party.name == name:
                 return party
         raise ConsortiumError(
-            f"{name!r} is no party of {self.name!r}; the parties are "
+            f"{name!r} is not a party of {self.name!r}; the parties are "
             f"{', '.join(party.name for party in self.parties)}."
         )
 
-    def party_with(self, certificate: str) -> Member:
+    def party_with(self, certificate: str) -> PartyEntry:
         """The party that is known by a certificate in PEM form."""
         own = fingerprint(certificate)
         for party in self.parties:
@@ -200,6 +211,11 @@ class Consortium:
         )
 
 
+def _entries(feature: Feature) -> dict[str, Any]:
+    """What the file says of a feature; an empty unit or note is left out."""
+    return {key: value for key, value in vars(feature).items() if value != ""}
+
+
 _NUMBERS = {
     "max_steps": (MAX_STEPS, 1, _MOST_STEPS),
     "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, MOST_LEVELS),
@@ -217,62 +233,38 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
             "install the release that wrote the file."
         )
     keys = {"format", "name", "hub", "party", "committee", "feature", *_NUMBERS}
-    _refuse_unknown("the file", data, keys)
-    hub = _get(data, "hub", dict, "the file")
-    _refuse_unknown("[hub]", hub, {"address", "certificate"})
-    parties = _get(data, "party", list, "the file")
-    features = _get(data, "feature", list, "the file")
+    refuse_unknown("the file", data, keys)
+    hub = get(data, "hub", dict, "the file")
+    refuse_unknown("[hub]", hub, {"address", "certificate"})
+    parties = get(data, "party", list, "the file")
+    features = get(data, "feature", list, "the file")
     return Consortium(
-        name=_get(data, "name", str, "the file"),
-        hub=Hub(*(_get(hub, key, str, "[hub]") for key in ("address", "certificate"))),
+        name=get(data, "name", str, "the file"),
+        hub=Hub(*(get(hub, key, str, "[hub]") for key in ("address", "certificate"))),
         parties=tuple(_read_party(entry, number) for number, entry in enumerate(parties, 1)),
-        committee=tuple(_get(data, "committee", list, "the file")),
+        committee=tuple(get(data, "committee", list, "the file")),
         features=tuple(_read_feature(entry, number) for number, entry in enumerate(features, 1)),
         **{key: data.get(key, default) for key, (default, _, _) in _NUMBERS.items()},
     )
 
 
-def _read_party(entry: dict[str, Any], number: int) -> Member:
+def _read_party(entry: dict[str, Any], number: int) -> PartyEntry:
     where = f"[[party]] number {number}"
     keys = ("name", "role", "fingerprint", "certificate")
-    _refuse_unknown(where, entry, set(keys))
-    return Member(*(_get(entry, key, str, where) for key in keys))
+    refuse_unknown(where, entry, set(keys))
+    return PartyEntry(*(get(entry, key, str, where) for key in keys))
 
 
 def _read_feature(entry: dict[str, Any], number: int) -> Feature:
     where = f"[[feature]] number {number}"
-    _refuse_unknown(where, entry, {"name", "lower", "upper", "unit", "note"})
+    refuse_unknown(where, entry, {"name", "lower", "upper", "unit", "note"})
     return Feature(
-        _get(entry, "name", str, where),
-        float(_get(entry, "lower", (int, float), where)),
-        float(_get(entry, "upper", (int, float), where)),
-        _get({"unit": "", **entry}, "unit", str, where),
-        _get({"note": "", **entry}, "note", str, where),
+        get(entry, "name", str, where),
+        float(get(entry, "lower", (int, float), where)),
+        float(get(entry, "upper", (int, float), where)),
+        get({"unit": "", **entry}, "unit", str, where),
+        get({"note": "", **entry}, "note", str, where),
     )
-
-
-def _get(data: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    if key not in data:
-        raise ConsortiumError(f"{where} has no {key!r}; add it.")
-    value = data[key]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        wanted = _WORDS[kinds[0]]
-        raise ConsortiumError(f"{key!r} of {where} must be {wanted}, not {value!r}.")
-    return value
-
-
-_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a number"}
-
-
-def _refuse_unknown(where: str, data: Any, known: set[str]) -> None:
-    if not isinstance(data, dict):
-        raise ConsortiumError(f"{where} must be a table, not {data!r}.")
-    unknown = sorted(set(data) - known)
-    if unknown:
-        raise ConsortiumError(
-            f"{where} has an unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}."
-        )
 
 
 # Checking: what parties may agree on.
@@ -315,12 +307,12 @@ def _fingerprint_of(certificate: str, who: str) -> str:
         raise ConsortiumError(f"the certificate of {who}: {error}.") from None
 
 
-def _check_parties(parties: tuple[Member, ...], hub: Hub) -> None:
+def _check_parties(parties: tuple[PartyEntry, ...], hub: Hub) -> None:
     if len(parties) < 3:
         raise ConsortiumError(
             f"there are {len(parties)} parties, and three are the least: what two compute "
-            'together each of them can undo. Add a party with role "member", such as a '
-            "coordinator."
+            'together each of them can undo. Add a party with the role "helper", such as '
+            "a coordinator."
         )
     _refuse_twice("party", [party.name for party in parties])
     owners = {_fingerprint_of(hub.certificate, "the hub"): "the hub"}
@@ -329,11 +321,7 @@ def _check_parties(parties: tuple[Member, ...], hub: Hub) -> None:
             check_name(party.name)
         except ValueError as error:
             raise ConsortiumError(str(error)) from None
-        if party.role not in ROLES:
-            raise ConsortiumError(
-                f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) '
-                'or "member" (computes only).'
-            )
+        _check_role(party)
         actual = _fingerprint_of(party.certificate, f"{party.name!r}")
         if party.fingerprint != actual:
             raise ConsortiumError(
@@ -348,6 +336,19 @@ def _check_parties(parties: tuple[Member, ...], hub: Hub) -> None:
         owners[actual] = repr(party.name)
     if not any(party.role == "silo" for party in parties):
         raise ConsortiumError('no party has the role "silo": nobody has data.')
+
+
+def _check_role(party: PartyEntry) -> None:
+    if party.role == "member":
+        raise ConsortiumError(
+            f'the role of {party.name!r} is "member", which is called "helper" now: a party '
+            "without data. Change the word in the file, and give it to all again."
+        )
+    if party.role not in ROLES:
+        raise ConsortiumError(
+            f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) or '
+            '"helper" (has none).'
+        )
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:
@@ -385,31 +386,3 @@ def _check_features(features: tuple[Feature, ...]) -> None:
                 f"the bounds of feature {feature.name!r} are {lower!r} and {upper!r}; they must "
                 "be numbers up to 2^100 with lower < upper."
             )
-
-
-# Writing.
-
-
-def _table(head: str, entries: dict[str, Any]) -> str:
-    lines = [head] if head else []
-    optional = ("unit", "note")
-    for key, value in entries.items():
-        if value != "" or key not in optional:
-            lines.append(f"{key} = {_toml(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        if value.startswith("-----BEGIN") and value.isascii() and "\\" not in value:
-            return f'"""\n{value.strip()}\n"""'
-        return _toml_text(value)
-    return repr(value)
-
-
-def _toml_text(text: str) -> str:
-    """A basic string of TOML: JSON's escapes, and characters beyond ASCII as they are."""
-    escaped = json.dumps(text, ensure_ascii=False)
-    return escaped.replace("\x7f", "\\u007f")

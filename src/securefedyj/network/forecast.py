@@ -34,6 +34,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import run_party
 
 LEVELS = (1, 2, 4, 8)
+DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, unless told otherwise
 _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
@@ -41,8 +42,13 @@ _MEASURED = 1 << 15  # values whose sums are timed
 _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
 
+def bytes_per_second(mbit: float) -> float:
+    """Of a line of so many Mbit/s."""
+    return mbit * 1e6 / 8
+
+
 class Forecast(NamedTuple):
-    """The cost of a run with so many levels per exchange."""
+    """The cost of a run with so many levels, which are steps of the search, per exchange."""
 
     levels: int
     rounds: int
@@ -155,8 +161,7 @@ class _DryRun(NamedTuple):
 def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun:
     silos = {
         party.name: _MadeUp(agreement.domain, list(agreement.features), rows)
-        for party in consortium.parties
-        if party.role == "silo"
+        for party in consortium.silos
     }
     session = secrets.token_bytes(SESSION_BYTES)
     parties = [

@@ -99,7 +99,7 @@ def to_der(pem: str) -> bytes:
         der = ssl.PEM_cert_to_DER_cert(pem.strip())
         x509.load_der_x509_certificate(der)
     except ValueError:
-        raise ValueError("this is no certificate in PEM form (BEGIN CERTIFICATE ...)") from None
+        raise ValueError("this is not a certificate in PEM form (BEGIN CERTIFICATE ...)") from None
     return der
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from securefedyj.network.consortium import Consortium, Feature, Hub, Member
+from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.numerics.arrays import Array
 
@@ -48,7 +48,7 @@ def prepare(
     folder
         Gets consortium.toml, and for each party NAME.key, NAME.pem and NAME.csv.
     tables
-        The rows of each party; None for one that computes only.
+        The rows of each silo; None for a helper, which has no data.
     committee
         The three that compute; by default the first three.
     numbers
@@ -58,8 +58,8 @@ def prepare(
     parties = []
     for party, table in tables.items():
         pem = keygen(party, folder).certificate.read_text(encoding="ascii")
-        role = "member" if table is None else "silo"
-        parties.append(Member(party, role, fingerprint(pem), pem))
+        role = "helper" if table is None else "silo"
+        parties.append(PartyEntry(party, role, fingerprint(pem), pem))
         if table is not None:
             write_table(folder / f"{party}.csv", [feature.name for feature in features], table)
     consortium = Consortium(

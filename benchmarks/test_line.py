@@ -13,6 +13,7 @@ except NotPermitted as error:
     pytest.skip(str(error), allow_module_level=True)
 
 
+@pytest.mark.processes
 def test_a_line_is_no_faster_than_it_says(tmp_path):
     with Lines(tmp_path, delay=0.02, bytes_per_second=1e6) as lines:
         measured = [measure_line(lines, size=200_000) for _ in range(2)]  # with new processes

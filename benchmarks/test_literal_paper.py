@@ -10,9 +10,12 @@ from scipy.stats import yeojohnson, yeojohnson_llf
 
 from benchmarks.literal_paper import exp_update, fit_literal, transformed
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
-)
+pytestmark = [
+    pytest.mark.mpyc,
+    pytest.mark.skipif(
+        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
+    ),
+]
 
 
 def test_it_finds_the_maximum_of_the_likelihood():

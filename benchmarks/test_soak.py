@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks import soak
 
+pytestmark = pytest.mark.processes
+
 
 def quiet(line: str) -> None:
     pass
@@ -21,7 +23,7 @@ def test_each_kind_of_process_may_be_killed():
     assert tally.same == tally.runs, str(tally)
 
 
-def test_spoilt_streams_give_the_same_bits_or_a_sentence():
+def test_corrupted_streams_give_the_same_bits_or_a_sentence():
     tally = soak.soak_corruptions(6, random.Random(1), quiet, most_per_run=6, max_steps=20)
     assert tally.done.total() == 6
 

@@ -1,0 +1,34 @@
+"""`securefedyj audit`: does all that a run revealed follow from its result?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from securefedyj.cli.common import FAILED, OK, Commands, command, read_transcript
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "audit",
+        "check that a run revealed nothing that does not follow from its result",
+        "securefedyj audit result/transcript.jsonl",
+        "Say what was revealed to whom. The exit code is 0 if the transcript passes and 1 if it "
+        "does not.",
+    )
+    parser.add_argument(
+        "transcript", type=Path, metavar="FILE", help="a transcript.jsonl that a run has written"
+    )
+    parser.add_argument("--json", action="store_true", help="findings as JSON, for a script")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    audit = read_transcript(options.transcript).audit()
+    if options.json:
+        print(json.dumps({"passed": audit.passed, "findings": audit.findings}))
+    else:
+        print(audit.statement())
+    return OK if audit.passed else FAILED

@@ -1,0 +1,72 @@
+"""`securefedyj check`: an agreed file, or a silo's table against it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values
+from securefedyj.network.consortium import Consortium
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "check",
+        "check an agreed file, or a silo's table against it",
+        "securefedyj check consortium.toml --data patients.csv",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="TABLE",
+        help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
+        "else",
+    )
+    add_missing(parser)
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    consortium = Consortium.read(options.file)
+    if options.data is not None:
+        return _check_table(consortium, options)
+    if options.json:
+        print(json.dumps({"name": consortium.name, "digest": consortium.digest()}
+                         | {"agreement": consortium.agreement().to_json()}))  # fmt: skip
+        return OK
+    print(f"{options.file} is in order. All parties must see the same digest:")
+    print(f"  {consortium.digest()}")
+    print(f"Consortium {consortium.name!r}, hub at {consortium.hub.address}")
+    for party in consortium.parties:
+        roles = [party.role] + ["committee"] * (party.name in consortium.committee)
+        print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
+    print(f"{len(consortium.features)} features, each with at least "
+          f"{consortium.minimum_values} values over all silos")  # fmt: skip
+    for feature in consortium.features:
+        bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
+        print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
+    return OK
+
+
+def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
+    """Findings about a silo's own table; the exit code is 1 if one of them would stop a run."""
+    from securefedyj.tables.files import check_table
+
+    domain = consortium.agreement().domain
+    names = [feature.name for feature in consortium.features]
+    findings = check_table(options.data, names, domain.lower, domain.upper, missing_values(options))
+    stops = any(finding.stops for finding in findings)
+    if options.json:
+        print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
+        return FAILED if stops else OK
+    for finding in findings:
+        about = "" if finding.feature is None else f"{finding.feature}: "
+        print(f"{'stops a run' if finding.stops else 'note'}: {about}{finding.text}")
+    if not findings:
+        print(f"{options.data} fits {options.file}: nothing to report.")
+    return FAILED if stops else OK

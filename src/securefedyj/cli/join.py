@@ -1,0 +1,178 @@
+"""`securefedyj join`: take part in a run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from securefedyj.cli.common import (
+    FAILED,
+    OK,
+    Commands,
+    add_missing,
+    command,
+    missing_values,
+    read_certificate,
+    read_identity,
+)
+from securefedyj.cli.display import Display
+from securefedyj.network.consortium import Consortium, PartyEntry
+
+if TYPE_CHECKING:
+    from securefedyj.network.participant import Settings
+    from securefedyj.numerics.arrays import Array
+    from securefedyj.numerics.silo import TimedSilo
+    from securefedyj.protocol.cost import Cost
+    from securefedyj.protocol.transcript import Transcript
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "join",
+        "take part in a run: as a silo with --data, as a helper without",
+        "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
+        "    --data rows.csv --output result",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument(
+        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
+    )
+    parser.add_argument(
+        "--certificate", type=Path, required=True, metavar="CERT.pem", help="ours, as in FILE"
+    )
+    parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
+    add_missing(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="for parameters.json, transcript.jsonl, report.html and cost.json; to go on after an "
+        "interruption, give the same folder again",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="of silence, after which a party counts as lost (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="to wait for parties to come, or to come back (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from securefedyj.network.participant import Settings
+    from securefedyj.protocol.simulation import timed_silo
+    from securefedyj.report.results import REPORT, write_results
+
+    if not (options.timeout > 0 and options.wait > 0):
+        raise ValueError("--timeout and --wait must be positive.")
+    consortium = Consortium.read(options.file)
+    identity = read_identity(options)
+    party = consortium.party_with(read_certificate(options.certificate))
+    table = _own_table(party, consortium, options)
+    silo = timed_silo(consortium.agreement(), table)
+    options.output.mkdir(parents=True, exist_ok=True)
+    display = Display()
+    written: dict[str, Path] = {}
+
+    def done(transcript: Transcript, cost: Cost | None) -> None:
+        written.update(write_results(transcript, cost, party.name, options.output))
+
+    settings = Settings(
+        consortium,
+        party.name,
+        identity,
+        options.output,
+        timeout=options.timeout,
+        wait=options.wait,
+        say=display.say,
+        progress=display.progress,
+        done=done,
+    )
+    try:
+        transcript = asyncio.run(_until_signal(settings, silo))
+        display.say("The result is here. Writing the report.")
+        failed = _try_report(consortium, transcript, table, options.output)
+    except KeyboardInterrupt:
+        display.say(
+            f"Stopped. The result is in {options.output}; there is no new report."
+            if written
+            else "Stopped; the others are told, and wait. The same command goes on from here."
+        )
+        raise
+    finally:
+        display.end()
+    if not failed:
+        written["report"] = options.output / REPORT
+    if options.json:
+        paths = {name: str(path) for name, path in written.items()}
+        print(json.dumps({"party": party.name, **paths}))
+    else:
+        print(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
+    if failed:
+        print(f"securefedyj: {failed}", file=sys.stderr)
+    return FAILED if failed else OK
+
+
+def _own_table(
+    party: PartyEntry, consortium: Consortium, options: argparse.Namespace
+) -> Array | None:
+    """The rows of a silo; a helper has none."""
+    from securefedyj.tables.files import read_table
+
+    if (party.role == "silo") != (options.data is not None):
+        raise ValueError(
+            f"{party.name!r} is a {party.role}: it must join "
+            + ("with --data." if party.role == "silo" else "without --data.")
+        )
+    if options.data is None:
+        return None
+    names = [feature.name for feature in consortium.features]
+    return read_table(options.data, names, missing_values(options))
+
+
+async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcript:
+    """Take part; at SIGINT or SIGTERM take leave of the others first."""
+    from securefedyj.network.participant import participate
+
+    task = asyncio.ensure_future(participate(settings, silo))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _try_report(
+    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+) -> str:
+    """Write the report; return why that failed, if it did: the result is more than its report."""
+    from securefedyj.report.results import write_report
+
+    try:
+        write_report(consortium, transcript, table, folder)
+    except Exception as error:
+        # Only the system's own words: others may quote rows.
+        why = error if isinstance(error, OSError) else type(error).__name__
+        return (
+            f"The report could not be written ({why}); the result is in {folder}. "
+            "Try again with `securefedyj report`."
+        )
+    return ""

@@ -1,0 +1,164 @@
+"""`securefedyj new`: the agreed file of a consortium."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+from securefedyj.cli.common import OK, Commands, command, read_certificate
+from securefedyj.network.consortium import (
+    LEVELS_PER_EXCHANGE,
+    MAX_STEPS,
+    MINIMUM_VALUES,
+    Consortium,
+    Feature,
+    Hub,
+    PartyEntry,
+)
+from securefedyj.network.identity import fingerprint
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "new",
+        "write the agreed file of a consortium",
+        "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
+        "    --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\\n"
+        "    --helper coordinator=coordinator.pem \\\n"
+        "    --feature lactate:0:40 --feature age:0:120",
+    )
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="the file to write; not overwritten"
+    )
+    parser.add_argument("--name", required=True, help="of the consortium")
+    parser.add_argument(
+        "--hub", required=True, metavar="HOST:PORT", help="where parties will reach the hub"
+    )
+    parser.add_argument(
+        "--hub-certificate", required=True, type=Path, metavar="CERT.pem", help="of the hub"
+    )
+    parser.add_argument(
+        "--silo",
+        action="append",
+        default=[],
+        metavar="NAME=CERT.pem",
+        help="a party with data; once for each",
+    )
+    parser.add_argument(
+        "--helper",
+        action="append",
+        default=[],
+        metavar="NAME=CERT.pem",
+        help="a party without data, such as a coordinator; once for each",
+    )
+    for option, earlier in (("silo", "--party"), ("helper", "--member")):
+        # What the options were called before; scripts may still have them.
+        parser.add_argument(
+            earlier,
+            dest=option,
+            action="append",
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,
+        )
+    parser.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME:LOWER:UPPER",
+        help="a column and the bounds of its values; once for each",
+    )
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FILE.csv",
+        help="the same as a table with the columns name, lower, upper, and if you like unit, note",
+    )
+    parser.add_argument(
+        "--committee",
+        metavar="A,B,C",
+        help="its three members, who compute (default: the helpers, then the first silos)",
+    )
+    parser.add_argument(
+        "--max-steps",
+        type=int,
+        default=MAX_STEPS,
+        metavar="N",
+        help="of the search for lambda (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--levels-per-exchange",
+        type=int,
+        default=LEVELS_PER_EXCHANGE,
+        metavar="N",
+        help="steps of the search (levels) that are prepared at once; `plan` recommends a number "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--minimum-values",
+        type=int,
+        default=MINIMUM_VALUES,
+        metavar="N",
+        help="with fewer values of a feature over all silos, a run stops (default: %(default)s)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    silos = [_party(entry, "silo") for entry in options.silo]
+    helpers = [_party(entry, "helper") for entry in options.helper]
+    default = [party.name for party in (*helpers, *silos)][:3]
+    committee = options.committee.split(",") if options.committee else default
+    features = [_feature(entry) for entry in options.feature]
+    if options.features is not None:
+        features += _features_of(options.features)
+    consortium = Consortium(
+        name=options.name,
+        hub=Hub(options.hub, read_certificate(options.hub_certificate)),
+        parties=(*silos, *helpers),
+        committee=tuple(name.strip() for name in committee),
+        features=tuple(features),
+        max_steps=options.max_steps,
+        levels_per_exchange=options.levels_per_exchange,
+        minimum_values=options.minimum_values,
+    )
+    try:
+        consortium.write(options.file)
+    except FileExistsError:
+        raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
+    print(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
+    return OK
+
+
+def _party(entry: str, role: str) -> PartyEntry:
+    name, equals, path = entry.partition("=")
+    if not equals:
+        raise ValueError(f"{entry!r} must be NAME=CERT.pem, such as north=north.pem.")
+    pem = read_certificate(Path(path))
+    return PartyEntry(name, role, fingerprint(pem), pem)
+
+
+def _feature(entry: str) -> Feature:
+    try:
+        name, lower, upper = entry.rsplit(":", 2)
+        return Feature(name, float(lower), float(upper))
+    except ValueError:
+        raise ValueError(f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40.") from None
+
+
+def _features_of(path: Path) -> list[Feature]:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        missing = {"name", "lower", "upper"} - set(rows.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path} has no column {sorted(missing)[0]!r}.")
+        return [_feature_of(row, path, rows.line_num) for row in rows]
+
+
+def _feature_of(row: dict[str, str], path: Path, line: int) -> Feature:
+    try:
+        lower, upper = float(row["lower"]), float(row["upper"])
+    except (TypeError, ValueError):
+        raise ValueError(f"{path}, line {line}: lower and upper must be numbers.") from None
+    return Feature(row["name"], lower, upper, row.get("unit") or "", row.get("note") or "")

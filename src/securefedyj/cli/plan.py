@@ -1,0 +1,70 @@
+"""`securefedyj plan`: what a run will cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from securefedyj.cli.common import OK, Commands, command
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "plan",
+        "say what a run will cost, from the agreed file alone",
+        "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument(
+        "--rows", type=int, default=10_000, metavar="N", help="of each silo (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--delay-ms",
+        type=float,
+        default=DELAY_MS,
+        metavar="MS",
+        help="milliseconds from party to party (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--mbit",
+        type=float,
+        default=MBIT,
+        metavar="N",
+        help="Mbit per second of a party's line (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.rows < 1 or not options.delay_ms >= 0 or not options.mbit > 0:
+        raise ValueError("--rows and --mbit must be positive, and --delay-ms not negative.")
+    consortium = Consortium.read(options.file)
+    outlook = forecast(
+        consortium,
+        rows=options.rows,
+        delay=options.delay_ms / 1e3,
+        bytes_per_second=bytes_per_second(options.mbit),
+    )
+    if options.json:
+        levels = [one._asdict() for one in outlook.forecasts]
+        print(json.dumps({"levels": levels, "ring_bits": outlook.ring_bits,
+                          "recommended": outlook.recommended}))  # fmt: skip
+        return OK
+    print(
+        f"{len(consortium.features)} features, {len(consortium.parties)} parties, "
+        f"{options.rows} rows each; {options.delay_ms:g} ms, {options.mbit:g} Mbit/s"
+    )
+    print(f"{'levels':>8} {'rounds':>8} {'MB sent':>10} {'seconds':>9}")
+    for one in outlook.forecasts:
+        print(f"{one.levels:>8} {one.rounds:>8} {one.megabytes:>10.2f} {one.seconds:>9.1f}")
+    print("Levels are the steps of the search in one exchange.")
+    print(f"Rings of {', '.join(map(str, outlook.ring_bits))} bits. MB are those of the party that")
+    print("sends most, seconds those of parties that each have a machine like this one.")
+    print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
+          f"{consortium.levels_per_exchange}.")  # fmt: skip
+    return OK

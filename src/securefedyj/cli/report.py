@@ -1,0 +1,69 @@
+"""`securefedyj report`: a page about a run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from securefedyj.cli.common import (
+    OK,
+    Commands,
+    add_missing,
+    command,
+    missing_values,
+    read_transcript,
+)
+
+
+def add(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "report",
+        "write a page about a run: its result, what it revealed, and plots of your own data",
+        "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
+        "    --cost result/cost.json --output report.html",
+        "With --data the page shows your own rows and should stay in your organization; nothing is "
+        "sent.",
+    )
+    parser.add_argument(
+        "transcript", type=Path, metavar="TRANSCRIPT", help="a transcript.jsonl of a run"
+    )
+    parser.add_argument("--data", type=Path, metavar="TABLE", help="your own table, to be drawn")
+    parser.add_argument("--cost", type=Path, metavar="FILE", help="the cost of the run, as JSON")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="what `plan --json` had printed")
+    parser.add_argument(
+        "--plots",
+        type=int,
+        default=30,
+        metavar="N",
+        help="draw so many features at most (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (default: %(default)s)",
+    )
+    add_missing(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from securefedyj.report import page as report
+    from securefedyj.tables.files import read_table
+
+    transcript = read_transcript(options.transcript)
+    cost = {}
+    if options.plan is not None:
+        levels = transcript.agreement.levels_per_exchange
+        cost["plan"] = report.read_plan(options.plan, levels)
+    if options.cost is not None:
+        cost["this run"] = report.read_cost(options.cost)
+    values = None
+    if options.data is not None:
+        features = transcript.agreement.features
+        values = read_table(options.data, features, missing_values(options))
+    report.write(options.output, transcript, values, cost, max(options.plots, 0))
+    print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
+    return OK
