@@ -33,7 +33,7 @@ def all_features() -> tuple[Feature, ...]:
     return tuple(feature for name in NAMES for feature in features(name))
 
 
-def as_table(columns: Iterable[Array]) -> Array:
+def as_table(columns: Iterable[Array | Sequence[float]]) -> Array:
     """Columns side by side; the shorter ones are filled with missing values."""
     listed = list(columns)
     table = np.full((max(map(len, listed)), len(listed)), np.nan)

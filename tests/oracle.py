@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mpmath import mp, mpf
 
@@ -25,7 +25,7 @@ _AGREEMENT = mpf(10) ** -32
 # An optimum can be exactly 0 (two values of one sign): relative error is then measured from here.
 _SMALLEST_SCALE = mpf(10) ** -20
 
-Lambda = mpf | float | str
+Lambda: TypeAlias = mpf | float | str
 
 
 class Groups(NamedTuple):

@@ -7,11 +7,10 @@ without all that they chose.
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import sys
-
-import numpy as np
 
 DISABLE = "NPY_DISABLE_CPU_FEATURES"
 CORE = "OPENBLAS_CORETYPE"
@@ -21,7 +20,7 @@ _OLDEST_CORES = {"x86_64": "Nehalem", "aarch64": "ARMV8"}
 
 def dispatched() -> list[str]:
     """The features that NumPy was built to use if present, and that it uses in this process."""
-    umath = np._core._multiarray_umath
+    umath = importlib.import_module("numpy._core._multiarray_umath")
     present = umath.__cpu_features__
     # NumPy warns of a feature that is not both.
     return [feature for feature in umath.__cpu_dispatch__ if present.get(feature)]

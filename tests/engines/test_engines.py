@@ -4,6 +4,8 @@ import math
 import operator
 import pickle
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -320,7 +322,7 @@ def test_shared_values_cannot_be_looked_at(engine, consortium):
         shared = await engine.share(None, size=3, limbs=2)
         return shared, await engine.negative(shared)
 
-    refusals = [
+    refusals: list[Callable[[Any], object]] = [
         bool,
         iter,
         list,

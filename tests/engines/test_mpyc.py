@@ -10,6 +10,8 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -202,13 +204,8 @@ def test_misuse_is_refused_with_a_sentence():
 def test_two_parties_are_refused_because_they_have_no_honest_majority(parties):
     with pytest.raises(ValueError, match="needs three parties or more, got"):
         mpyc.run(many_comparisons, dict.fromkeys(parties, (1,)))
-
-    class Runtime:
-        pass
-
-    Runtime.parties = parties
     with pytest.raises(ValueError, match="threshold is 0"):
-        Mpyc(Runtime())
+        Mpyc(SimpleNamespace(parties=parties))
 
 
 class Peculiar(Exception):
@@ -327,7 +324,7 @@ def test_the_callers_process_never_loads_mpyc():
 def test_a_whole_fit_has_the_bits_of_the_other_engines(silos, features):
     X = table("wine")[:, :features] - 2
     tables = shuffled(X, silos)
-    common = {"bounds": (-4, 32), "levels_per_exchange": 1, "max_steps": 12}
+    common: dict[str, Any] = {"bounds": (-4, 32), "levels_per_exchange": 1, "max_steps": 12}
     ours = SecureFedYJ(engine="mpyc", **common).fit(tables)
     other = SecureFedYJ(engine="replicated", **common).fit(tables)
     for name in ("lambdas_", "mean_", "var_", "at_bound_", "n_samples_seen_"):

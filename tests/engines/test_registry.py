@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
@@ -68,7 +70,7 @@ async def connected() -> None:
 
 REFUSERS = {
     "look-up": lambda: facts_of("paillier"),
-    "no text": lambda: facts_of(["clear"]),
+    "no text": lambda: facts_of(cast(Any, ["clear"])),
     "estimator": lambda: SecureFedYJ(engine="paillier").fit([[[1.0]], [[2.0]], [[3.0]]]),
     "agreement": lambda: Agreement.from_json(unknown().to_json()),
     "transcript": lambda: Transcript.from_lines(list(Transcript(unknown()).to_lines())),
@@ -93,7 +95,7 @@ def test_the_report_of_an_unknown_engine_is_refused(transcript_without_engine):
 @pytest.fixture
 def transcript_without_engine() -> Transcript:
     agreed = agreement(1, max_steps=2)
-    transcript, _ = simulate(agreed, [[[1.0], [2.0]], [[4.0]], None])
+    transcript, _ = simulate(agreed, [np.array([[1.0], [2.0]]), np.array([[4.0]]), None])
     return replace(transcript, agreement=replace(agreed, engine="paillier"))
 
 

@@ -22,8 +22,8 @@ def test_the_engine_sends_what_is_published():
 
 class Stream:
     def __init__(self, key):
-        self._update = Cipher(algorithms.AES256(bytes.fromhex(key)), modes.CTR(bytes(16)))
-        self._update = self._update.encryptor().update
+        cipher = Cipher(algorithms.AES256(bytes.fromhex(key)), modes.CTR(bytes(16)))
+        self._update = cipher.encryptor().update
 
     def integers(self):
         return decoded(self._update(bytes(8 * LIMBS * SIZE)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,7 @@ def fitted(silos) -> SecureFedYJ:
 
 # --- The contract ----------------------------------------------------------------------------
 
-PARAMETERS = {
+PARAMETERS: dict[str, Any] = {
     "engine": "clear",
     "max_steps": 12,
     "levels_per_exchange": 3,
@@ -146,7 +147,7 @@ def test_output_comes_in_the_container_that_was_asked_for(kind, silos, fitted):
     named = SecureFedYJ(engine="clear", max_steps=15).fit(frames(kind, silos))
     named.set_output(transform=kind)
     given = frames(kind, silos)[0]
-    out = named.transform(given)
+    out: Any = named.transform(given)
     assert type(out) is type(given)
     assert list(out.columns) == COLUMNS
     if kind == "pandas":
@@ -288,7 +289,8 @@ def test_to_sklearn_keeps_names_and_needs_nothing_of_ours(silos):
 
 def test_bounds_are_one_pair_for_all_or_one_for_each(silos):
     one = SecureFedYJ(engine="clear", max_steps=20, bounds=(-5, 40)).fit(silos)
-    for bounds in ([(-5, 40)] * 4, np.array([[-5, 40]] * 4), ((-5, 40),) * 4, [-5, 40]):
+    spelled: list[Any] = [[(-5, 40)] * 4, np.array([[-5, 40]] * 4), ((-5, 40),) * 4, [-5, 40]]
+    for bounds in spelled:
         other = SecureFedYJ(engine="clear", max_steps=20, bounds=bounds).fit(silos)
         assert other.transcript_.agreement.to_bytes() == one.transcript_.agreement.to_bytes()
         assert other.lambdas_.tobytes() == one.lambdas_.tobytes()
@@ -297,30 +299,34 @@ def test_bounds_are_one_pair_for_all_or_one_for_each(silos):
     assert default.upper.tolist() == [2.0**20] * 4
 
 
+def cost(silos, **parameters):
+    return SecureFedYJ(max_steps=8, **parameters).fit(silos).cost_
+
+
 def test_the_cost_counts_rounds_bytes_and_seconds(silos):
-    cost = SecureFedYJ(max_steps=8).fit(silos).cost_
+    counted = cost(silos)
     parties = {"silo 1", "silo 2", "silo 3"}
-    assert cost.bytes_sent.keys() == parties
-    for name, peers in cost.bytes_sent.items():
+    assert counted.bytes_sent.keys() == parties
+    for name, peers in counted.bytes_sent.items():
         assert peers.keys() == parties - {name}
         # At least the greeting: 40 bytes of header, two names, a digest.
         assert all(sent >= 40 + 2 * len("silo 1") + 32 for sent in peers.values())
-    assert cost.seconds_local > 0
-    assert cost.seconds_secure > 0
+    assert counted.seconds_local > 0
+    assert counted.seconds_secure > 0
     # Greeting, keys, two to open the counts, and the exchanges.
-    assert cost.rounds > 4
+    assert counted.rounds > 4
 
 
 def test_tight_bounds_cost_fewer_bytes(silos):
     def total(bounds):
-        sent = SecureFedYJ(max_steps=8, bounds=bounds).fit(silos).cost_.bytes_sent
+        sent = cost(silos, bounds=bounds).bytes_sent
         return sum(sum(peers.values()) for peers in sent.values())
 
     assert total([(0, 20), (-3, 5), (0, 5), (0, 50)]) < 0.7 * total(None)
 
 
 def test_more_levels_cost_fewer_rounds_and_more_bytes(silos):
-    one, four = (SecureFedYJ(max_steps=8, levels_per_exchange=m).fit(silos).cost_ for m in (1, 4))
+    one, four = (cost(silos, levels_per_exchange=levels) for levels in (1, 4))
     assert four.rounds < 0.6 * one.rounds
     assert four.bytes_sent["silo 1"]["silo 3"] > one.bytes_sent["silo 1"]["silo 3"]
 

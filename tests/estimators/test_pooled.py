@@ -357,7 +357,8 @@ def test_parameters_that_make_no_sense(parameters: dict[str, Any], message: str)
 
 
 def test_number_of_steps_may_be_of_any_integer_type() -> None:
-    fitted = ExpYJ(solver="expsearch", max_steps=np.int32(7)).fit(example())
+    steps: Any = np.int32(7)
+    fitted = ExpYJ(solver="expsearch", max_steps=steps).fit(example())
     assert len(fitted.path_) == 7
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import Likelihood, log_likelihood, score, score_derivative
@@ -155,7 +156,7 @@ def test_features_of_all_kinds_in_one_table() -> None:
             assert_exact(value, samples[j], float(at[j]))
 
 
-def discrete(values: Sequence[float], n: int) -> Array:
+def discrete(values: ArrayLike, n: int) -> Array:
     """Many values of few kinds: the oracle counts them."""
     return RNG.choice(np.asarray(values, dtype=np.float64), n)
 

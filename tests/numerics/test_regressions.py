@@ -71,7 +71,7 @@ def test_subnormal_data_of_both_signs_are_fitted():
 
 
 def test_standardize_gives_no_warning_for_any_finite_lambda():
-    yj.standardize(2.5, -4e306, yj.Standardization(np.float64(-1e112), np.float64(0.05)))
+    yj.standardize(2.5, -4e306, yj.Standardization(np.array(-1e112), np.array(0.05)))
 
 
 # log_likelihood promises inf and NaN for constant and empty features

@@ -28,7 +28,7 @@ DISTRIBUTIONS: dict[str, Callable[[Generator, int], Array]] = {
     "lognormal": lambda rng, n: rng.lognormal(0, rng.uniform(0.1, 5), n),
     "exponential": lambda rng, n: rng.exponential(size=n),
     "gamma": lambda rng, n: rng.gamma(10 ** rng.uniform(-1.5, 2), size=n),
-    "beta": lambda rng, n: rng.beta(*(10 ** rng.uniform(-1, 1, 2)), n),
+    "beta": lambda rng, n: rng.beta(10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-1, 1), n),
     "student": lambda rng, n: rng.standard_t(rng.uniform(0.5, 10), n),
     "uniform": lambda rng, n: rng.uniform(size=n),
     "counts": lambda rng, n: rng.poisson(10 ** rng.uniform(-2, 3), n).astype(np.float64),

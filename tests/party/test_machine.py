@@ -196,7 +196,7 @@ def test_nothing_shows_a_secret():
         values = [wide.from_ints(SECRETS, 2), None, None][THREE.parties.index(name)]
         shared = await engine.share(values, size=2, limbs=2)
         seen.extend([engine, shared, -shared, await engine.bits(shared), inputs.keys()])
-        seen.extend([exchange(Kind.INPUT, {"ana": b"1234567890123456789"}, {}).send(None)])
+        seen.extend([next(exchange(Kind.INPUT, {"ana": b"1234567890123456789"}, {}))])
 
     parties = assemble(curious, THREE, "replicated")
     run(parties, recorder)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,7 +75,7 @@ def selection() -> np.ndarray:
 
 
 # What the split could change would show in the first steps as in the last.
-SHORT = {"max_steps": 22, "levels_per_exchange": 2}
+SHORT: dict[str, Any] = {"max_steps": 22, "levels_per_exchange": 2}
 
 
 @cache
@@ -104,7 +105,7 @@ def test_result_does_not_depend_on_the_split_or_the_engine(engine, silos, split)
 def test_all_108_features_are_those_of_the_oracle_with_the_bits_of_one_silo():
     every = all_features()
     X = as_table(feature.x for feature in every)
-    options = {"max_steps": 55, "levels_per_exchange": 2}
+    options: dict[str, Any] = {"max_steps": 55, "levels_per_exchange": 2}
     fitted = SecureFedYJ(**options).fit(shuffled(X, 3))
     assert_same_bits(fitted, SecureFedYJ(engine="clear", **options).fit([X]))
     assert fitted.transcript_.audit().passed
@@ -170,7 +171,7 @@ def test_levels_per_exchange_change_nothing_that_can_be_seen(engine):
 def test_levels_that_do_not_divide_the_steps(steps, levels):
     """The last exchange is shorter, or the only one."""
     X = np.random.default_rng(4).gamma(2, size=(40, 1))
-    options = {"engine": "clear", "max_steps": steps}
+    options: dict[str, Any] = {"engine": "clear", "max_steps": steps}
     one = SecureFedYJ(**options, levels_per_exchange=1).fit([X])
     assert_same_bits(SecureFedYJ(**options, levels_per_exchange=levels).fit([X]), one)
 
@@ -189,7 +190,7 @@ small = st.lists(
 @given(st.lists(small, min_size=3, max_size=5))
 def test_any_split_of_any_data_gives_the_bits_of_one_silo(silos):
     tables = [np.array(rows, dtype=np.float64).reshape(-1, 2) for rows in silos]
-    options = {"max_steps": 11, "levels_per_exchange": 4, "bounds": (-100, 100)}
+    options: dict[str, Any] = {"max_steps": 11, "levels_per_exchange": 4, "bounds": (-100, 100)}
     one = SecureFedYJ(engine="clear", **options).fit([np.concatenate(tables)])
     assert_same_bits(SecureFedYJ(**options).fit(tables), one)
     assert one.transcript_.audit().passed
@@ -375,7 +376,7 @@ def test_the_estimator_says_the_same(small_table):
         SecureFedYJ(bounds=[(0, 60), (-9, 9), (10, 20)]).fit([small_table] * 3)
 
 
-DISAGREEMENTS = {
+DISAGREEMENTS: dict[str, dict[str, Any]] = {
     "bounds": {"domain": Domain.from_bounds((-100, 101), 3)},
     "max_steps": {"max_steps": 9},
     "levels": {"levels_per_exchange": 2},

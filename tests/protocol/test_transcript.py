@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_the_search_state_of_a_run_that_has_just_begun(transcript):
 def test_what_was_written_is_read_back_exactly(transcript, tmp_path):
     path = tmp_path / "run.jsonl"
     transcript.write(path)
-    again = Transcript.read(path)
+    again: Any = Transcript.read(path)
     assert list(again.to_lines()) == list(transcript.to_lines())
     assert again.agreement.to_bytes() == transcript.agreement.to_bytes()
     for ours, theirs in zip(again.result, transcript.result, strict=True):
