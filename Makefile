@@ -30,8 +30,7 @@ test: .venv/ready
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 # The last bits of NumPy's exp and log1p differ between processors; no test may depend on them.
-NUMERICAL := tests/numerics tests/protocol tests/test_estimators.py \
-	tests/test_federated_estimator.py tests/test_parameters.py
+NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameters.py
 test-reduced: .venv/ready
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto $(NUMERICAL)
 
