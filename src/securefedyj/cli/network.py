@@ -547,11 +547,10 @@ def _write_results(
 ) -> dict[str, Path]:
     """Write what everybody may know, and our cost; each file appears complete or not at all."""
     from securefedyj import parameters
-    from securefedyj.network.checkpoint import to_text
 
     paths = {"parameters": folder / "parameters.json", "transcript": folder / "transcript.jsonl"}
     parameters.save(transcript, paths["parameters"])
-    write_atomically(paths["transcript"], to_text(transcript).encode())
+    transcript.write(paths["transcript"])
     if cost is not None:
         paths["cost"] = folder / "cost.json"
         content = cost.to_json(party)
