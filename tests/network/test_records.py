@@ -9,13 +9,13 @@ import pytest
 from securefedyj.errors import ProtocolError
 from securefedyj.network import records, tls
 from securefedyj.network.records import Kind
+from securefedyj.party import messages
 from securefedyj.party.messages import VERSION, Message
-from securefedyj.party.messages import Kind as Step
 
 GREETING = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
 READY = {"random": "0f" * 32, "reveals": 3}
 BEGIN = {"session": "ab" * 16, "reveals": 3, "digest": "cd" * 32}
-MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, Step.INPUT, b"sealed")
+MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
 
 EVERY_RECORD = {
     Kind.GREETING: records.Greeting(**GREETING),
