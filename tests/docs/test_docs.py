@@ -20,10 +20,17 @@ MODULES = (
     *(f"cli/{path.stem}" for path in sorted((SOURCE / "cli").glob("*.py"))),
     "files", "parameters", "report/results", "network/toml",
     "tables/cells", "tables/csv_files", "tables/files", "tables/findings", "tables/parquet",
-    "network/checkpoint", "network/consortium", "network/hub", "network/identity", "network/link",
-    "network/participant", "network/tls",
+    "network/channels", "network/checkpoint", "network/consortium", "network/hub",
+    "network/identity", "network/link", "network/participant", "network/patience", "network/peers",
+    "network/progress", "network/records", "network/run", "network/session", "network/sessions",
+    "network/states", "network/tls",
 )  # fmt: skip
-INTERNAL = ("A party does not send ", " names do not fit an array of shape ")
+INTERNAL = (
+    "A party does not send ", " names do not fit an array of shape ",
+    # Of a record that cannot be read, the user is told only that.
+    " has no content", "a clock shows a finite number", "nobody has revealed less than nothing",
+    " bytes are ", " hexadecimal digits",
+)  # fmt: skip
 
 
 def constants(tree: ast.AST) -> Iterator[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,12 @@ def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> 
     return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **numbers)
 
 
+def by_way_of(consortium: Consortium, port: int) -> Consortium:
+    """The same consortium, with a hub that is reached by another port of this machine."""
+    hub = dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
+    return dataclasses.replace(consortium, hub=hub)
+
+
 @functools.lru_cache
 def pooled(max_steps: int) -> SecureFedYJ:
     """The same rows in one process."""
@@ -51,16 +59,76 @@ def assert_same_bits(transcript: Transcript, max_steps: int = 12) -> None:
     assert transcript.audit().passed
 
 
+class Cable:
+    """From one party to the hub; it can go dead in one direction or both, or be cut."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._carries = {"to the hub": asyncio.Event(), "from the hub": asyncio.Event()}
+        for direction in self._carries.values():
+            direction.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, sock=self._listener)
+
+    def deaden(self, *directions: str) -> None:
+        """Carry nothing more, and let nobody notice but by the silence."""
+        for direction in directions or self._carries:
+            self._carries[direction].clear()
+
+    def hang_up(self) -> None:
+        """End all connections at once."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    def cut(self) -> None:
+        """The same, and accept no more."""
+        if self._server is None:
+            self._listener.close()
+        else:
+            self._server.close()
+        self.hang_up()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.close()
+            return
+        self._writers.add(back)
+        await asyncio.gather(
+            self._pump(reader, back, self._carries["to the hub"]),
+            self._pump(there, writer, self._carries["from the hub"]),
+        )
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, carries: asyncio.Event
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                await carries.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
 class Loopback:
-    """Parties and a hub that may come and go."""
+    """Parties and a hub that may come and go; each party has a cable of its own to the hub."""
 
     def __init__(self, folder: Path, consortium: Consortium, tables: Mapping[str, Any]) -> None:
         self.folder, self.consortium, self.tables = folder, consortium, tables
         self.lines: list[str] = []  # the hub's log
         self.said: dict[str, list[str]] = {name: [] for name in tables}
         self.progress: dict[str, list[network.Progress]] = {name: [] for name in tables}
+        self.results: dict[str, Transcript] = {}  # as soon as they are there
         self.tasks: dict[str, asyncio.Task[Transcript]] = {}
-        self.participants: dict[str, Any] = {}
+        self.cables: dict[str, Cable] = {}
         self.hub: Hub | None = None
 
     def identity(self, name: str) -> Identity:
@@ -73,50 +141,58 @@ class Loopback:
         self.hub = Hub([self.consortium], self.identity("hub"), log)
         await self.hub.start(self.consortium.hub.host, self.consortium.hub.port)
 
-    def start(self, name: str, consortium: Consortium | None = None, **options: Any) -> None:
-        agreement = self.consortium.agreement()
-        table = self.tables[name]
-        silo = timed_silo(agreement, table)
+    def start(
+        self, name: str, consortium: Consortium | None = None, silo: Any = None, **options: Any
+    ) -> None:
+        """Let a party join; `progress` and `done` are called as well as noted here."""
+        consortium = consortium or self.consortium
+        self.cables[name] = cable = Cable(consortium.hub.port)
+        if silo is None:
+            silo = timed_silo(self.consortium.agreement(), self.tables[name])
         output = self.folder / name
         output.mkdir(exist_ok=True)
+        progress, done = options.pop("progress", None), options.pop("done", None)
+
+        def note_progress(now: network.Progress) -> None:
+            if progress is not None:
+                progress(now)
+            self.progress[name].append(now)
+
+        def note_result(transcript: Transcript, _: object) -> None:
+            if done is not None:
+                done()
+            self.results[name] = transcript
+
         settings = network.Settings(
-            consortium or self.consortium,
+            by_way_of(consortium, cable.port),
             name,
             self.identity(name),
             output,
             **{"timeout": 5.0, "wait": 20.0, **options},
             say=self.said[name].append,
-            progress=self.progress[name].append,
+            progress=note_progress,
+            done=note_result,
         )
-        participant = self.participants[name] = network._Participant(settings, silo)
-        self.tasks[name] = asyncio.create_task(self._live(participant))
+        self.tasks[name] = asyncio.create_task(self._take_part(cable, settings, silo))
 
-    async def _live(self, participant: Any) -> Transcript:
-        alive = asyncio.create_task(participant.keep_alive())
-        try:
-            return await participant.run()
-        finally:
-            alive.cancel()
-            await participant.leave()
+    async def _take_part(self, cable: Cable, settings: network.Settings, silo: Any) -> Transcript:
+        await cable.start()
+        return await network.participate(settings, silo)
 
     async def crash(self, name: str) -> None:
         """End a party as a power cut would: nothing more is sent."""
-        participant = self.participants[name]
-        if participant._link is not None:
-            participant._link._writer.transport.abort()
-            participant._link = None
+        self.cables[name].cut()
         self.tasks[name].cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await self.tasks[name]
 
     async def crash_hub(self) -> None:
+        """End the hub in the same way; the parties' cables stay, and lead nowhere."""
         assert self.hub is not None
         hub, self.hub = self.hub, None
-        hub._listening.cancel()
-        hub._listener.close()
-        for task in list(hub._tasks):
-            task.cancel()
-        await asyncio.gather(*hub._tasks, return_exceptions=True)
+        for cable in self.cables.values():
+            cable.hang_up()
+        await hub.stop()
 
     async def until_exchange(self, name: str, exchange: int) -> None:
         async with asyncio.timeout(20):
@@ -124,6 +200,11 @@ class Loopback:
                 if self.tasks[name].done():
                     return
                 await asyncio.sleep(0.002)
+
+    async def until_results(self, *names: str) -> None:
+        async with asyncio.timeout(20):
+            while not set(names) <= set(self.results):
+                await asyncio.sleep(0.005)
 
     async def outcomes(self, timeout: float = 30.0) -> dict[str, Any]:
         async with asyncio.timeout(timeout):
@@ -137,5 +218,7 @@ class Loopback:
         for task in self.tasks.values():
             task.cancel()
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+        for cable in self.cables.values():
+            cable.cut()
         if self.hub is not None:
             await self.hub.stop()

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,34 @@ import pytest
 
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.network import identity, local
-from securefedyj.network import participant as network
-from securefedyj.network.checkpoint import State, StateError
+from securefedyj.network.checkpoint import Checkpoint, CheckpointError
 from securefedyj.network.consortium import Consortium, ConsortiumError
-from securefedyj.network.participant import JoinError
+from securefedyj.network.participant import JoinError, Progress
 from securefedyj.network.worker import Worker
+from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
+from securefedyj.protocol.simulation import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import codes_and_logs, wait_for_state
 
 pytestmark = pytest.mark.processes
+
+
+class Disturbed:
+    """A silo to which something happens before it computes the sums of an exchange."""
+
+    def __init__(self, silo: Any, happens: Callable[[], None]) -> None:
+        self._silo, self._happens = silo, happens
+        self.count, self.phi_sum = silo.count, silo.phi_sum
+
+    def sums(self, *arguments: Any) -> Any:
+        self._happens()
+        return self._silo.sums(*arguments)
+
+
+def silo_of(net: Loopback, name: str, happens: Callable[[], None]) -> TimedSilo:
+    return TimedSilo(Disturbed(timed_silo(net.consortium.agreement(), net.tables[name]), happens))
 
 
 def wait_for_words(processes: local.Processes, name: str, words: str) -> None:
@@ -96,16 +114,15 @@ def test_what_the_thread_raises_is_not_waited_for():
 def test_a_failed_computation_is_told_without_its_values(tmp_path):
     """The others go on waiting for the party, and hear only that it was stopped."""
 
+    def fail() -> None:
+        raise RuntimeError("cannot add 31337")
+
     async def scenario() -> tuple[BaseException | None, dict[str, list[str]]]:
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
-            for name in THREE:
-                net.start(name)
-
-            def fail(*_: Any) -> Any:
-                raise RuntimeError("cannot add 31337")
-
-            net.participants["ana"]._silo.sums = fail
+            net.start("ana", silo=silo_of(net, "ana", fail))
+            net.start("bob")
+            net.start("cem")
             async with asyncio.timeout(20):
                 await asyncio.wait([net.tasks["ana"]])
             return net.tasks["ana"].exception(), net.said
@@ -116,26 +133,21 @@ def test_a_failed_computation_is_told_without_its_values(tmp_path):
 
 
 def test_who_computes_hears_at_once_that_another_was_stopped(tmp_path):
+    computing, enough = threading.Event(), threading.Event()
+
+    def take_long() -> None:
+        computing.set()
+        enough.wait(20)
+
     async def scenario() -> dict[str, Any]:
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
-            for name in THREE:
-                net.start(name)
-            await net.until_exchange("ana", 2)
-            run, computing, enough = (
-                net.participants["ana"]._worker.run,
-                asyncio.Event(),
-                asyncio.Event(),
-            )
-
-            async def at_length(*arguments: Any) -> list[Message]:
-                computing.set()
-                await enough.wait()
-                return await run(*arguments)
-
-            net.participants["ana"]._worker.run = at_length
+            net.start("ana", silo=silo_of(net, "ana", take_long))
+            net.start("bob")
+            net.start("cem")
             async with asyncio.timeout(20):
-                await computing.wait()
+                while not computing.is_set():
+                    await asyncio.sleep(0.01)
                 net.tasks["bob"].cancel()
                 while not any("bob left in exchange" in line for line in net.said["ana"]):
                     await asyncio.sleep(0.01)
@@ -166,12 +178,6 @@ def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
 # The end of a run.
 
 
-async def until_all_have_results(participants: list[Any]) -> None:
-    async with asyncio.timeout(20):
-        while any(one._outcome is None for one in participants):
-            await asyncio.sleep(0.005)
-
-
 @pytest.mark.parametrize("told", [False, True], ids=["before its result", "before it tells"])
 def test_a_party_that_dies_at_the_very_end_gets_its_result_later(tmp_path, told):
     """The others have theirs, and wait for eva, who has sent all that they need."""
@@ -179,27 +185,20 @@ def test_a_party_that_dies_at_the_very_end_gets_its_result_later(tmp_path, told)
     async def scenario() -> dict[str, Any]:
         async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
             await net.start_hub()
-            for name in FIVE:
+
+            def hear_no_more(progress: Progress) -> None:
+                if progress.exchange == 7:
+                    net.cables["eva"].deaden("from the hub")
+
+            def tell_nobody() -> None:
+                net.cables["eva"].deaden("to the hub")
+
+            others = [name for name in FIVE if name != "eva"]
+            for name in others:
                 net.start(name)
-            eva = net.participants["eva"]
-            handle, post = eva._handle, eva._post
-
-            async def hang_in_the_last_exchange(frame: Any) -> None:
-                if any(progress.exchange == 7 for progress in net.progress["eva"]):
-                    await asyncio.sleep(60)
-                await handle(frame)
-
-            def tell_nobody(peer: Any, kind: network.Kind, content: Any = b"") -> None:
-                if kind != network.Kind.DONE:
-                    post(peer, kind, content)
-
-            if told:
-                eva._post = tell_nobody
-            else:
-                eva._handle = hang_in_the_last_exchange
-            ready = set(FIVE) if told else set(FIVE) - {"eva"}
-            await until_all_have_results([net.participants[name] for name in ready])
-            assert (eva._outcome is not None) == told
+            net.start("eva", **({"done": tell_nobody} if told else {"progress": hear_no_more}))
+            await net.until_results(*(FIVE if told else others))
+            assert ("eva" in net.results) == told
             assert not any(task.done() for task in net.tasks.values())
             await net.crash("eva")
             net.start("eva")
@@ -338,8 +337,8 @@ STATES: dict[str, Any] = {
 def test_a_state_that_was_changed_is_refused_at_once(finished, how):
     path = finished / "bob" / "state.jsonl"
     path.write_text("\n".join(STATES[how](path.read_text().splitlines())) + "\n")
-    with pytest.raises(StateError, match=r"(?s)state\.jsonl.*hoose another --output"):
-        State(path.parent, Consortium.read(finished / "consortium.toml").agreement())
+    with pytest.raises(CheckpointError, match=r"(?s)state\.jsonl.*hoose another --output"):
+        Checkpoint(path.parent, Consortium.read(finished / "consortium.toml").agreement())
 
 
 def test_other_signs_in_a_state_are_noticed_by_the_others(finished):

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from securefedyj.network import hub as hub_module
 from securefedyj.network import link, tls
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
+from securefedyj.network.outbox import Outbox
 from tests.network.harness import THREE, Loopback, prepare
 
 pytestmark = pytest.mark.processes
@@ -125,12 +127,13 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
 def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
     """Nagle's algorithm would hold it back until an earlier one is acknowledged: 40 ms a round."""
     options = []
-    serve = hub_module.Hub._serve
+    secured = hub_module.secured
 
-    async def spy(hub: Any, reader: Any, writer: Any, address: str) -> None:
+    async def spy(*arguments: Any) -> Any:
+        reader, writer = await secured(*arguments)
         line = writer.get_extra_info("socket")
         options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-        await serve(hub, reader, writer, address)
+        return reader, writer
 
     async def scenario(net: Loopback) -> None:
         client = await joined(net, "ana")
@@ -138,7 +141,7 @@ def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
         line = client.writer.get_extra_info("socket")
         options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
-    monkeypatch.setattr(hub_module.Hub, "_serve", spy)
+    monkeypatch.setattr(hub_module, "secured", spy)
     with_hub(tmp_path, scenario)
     assert len(options) == 2
     assert all(options)
@@ -173,7 +176,33 @@ def test_frames_that_break_the_rules_end_the_connection(tmp_path, bad):
     assert "frame" in line.lower()
 
 
-def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path):
+class Watched(Outbox):
+    """Counts the bytes of bodies that wait in it."""
+
+    put_in = taken = 0
+
+    async def put(self, frame: Frame) -> None:
+        await super().put(frame)
+        self.put_in += len(frame.body)
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        async for frame in super().frames():
+            self.taken += len(frame.body)
+            yield frame
+
+    def bodies(self) -> int:
+        return self.put_in - self.taken
+
+
+def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatch):
+    boxes: list[Watched] = []
+
+    def watched(limit: int) -> Watched:
+        boxes.append(Watched(limit))
+        return boxes[-1]
+
+    monkeypatch.setattr(hub_module, "Outbox", watched)
+
     async def scenario(net: Loopback) -> None:
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
         await ana.receive()
@@ -186,8 +215,7 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path):
                     ana.send(Frame(Type.DATA, "bob", present.connection, bytes(MAX_BODY)))
                     await ana.writer.drain()
                     sent += MAX_BODY
-        room = net.hub._rooms[net.consortium.name]
-        waiting = sum(len(frame.body) for frame in room.present["bob"].outbox._frames)
+        waiting = sum(box.bodies() for box in boxes)
         assert hub_module.QUEUE // 2 < waiting <= hub_module.QUEUE + MAX_BODY
         assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.reader._transport.resume_reading()

@@ -17,14 +17,15 @@ import pytest
 
 import securefedyj
 from securefedyj.network import hub as hub_module
-from securefedyj.network import link, local, tls
+from securefedyj.network import link, local, records, tls
 from securefedyj.network import participant as network
-from securefedyj.network.checkpoint import FILE, State, StateError, to_text
+from securefedyj.network.checkpoint import FILE, Checkpoint, CheckpointError
 from securefedyj.network.participant import JoinError
 from securefedyj.numerics import wide
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Counts, Transcript
+from tests.network import odd_party
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 
 pytestmark = pytest.mark.processes
@@ -80,7 +81,7 @@ def test_clocks_that_are_apart_get_a_sentence(tmp_path):
 
 def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkeypatch):
     """Whatever the hub says about it."""
-    monkeypatch.setattr(hub_module, "_check_same", lambda consortium, said: None)
+    monkeypatch.setattr(hub_module, "check_same", lambda consortium, said: None)
 
     for error in run(outcomes_of_two(tmp_path, max_steps=13)).values():
         assert isinstance(error, JoinError)
@@ -128,24 +129,26 @@ def test_who_is_unknown_is_told_at_once(tmp_path):
 def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, monkeypatch):
     """As where the reason is lost on the way."""
     monkeypatch.setattr(network, "MOST_UNWELCOME", 3)
-    monkeypatch.setattr(tls, "last_words", lambda error: b"")
+    monkeypatch.setattr(tls, "alert", lambda error: b"")
     outcomes = run(outcomes_of_strangers(tmp_path))
     assert "may not know our certificate" in str(outcomes["ana"])
 
 
 def test_words_of_the_hub_cannot_control_the_terminal():
-    assert network._sentence(b"bad\x1b[2J\nnews") == "bad?[2J?news"
+    assert link.sentence(b"bad\x1b[2J\nnews") == "bad?[2J?news"
 
 
 def test_another_version_gets_a_sentence(tmp_path):
-    async def scenario() -> dict[str, Any]:
+    async def scenario() -> BaseException | None:
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
             net.start("ana")
-            net.start("bob")
-            own = net.participants["bob"]._greeting()
-            net.participants["bob"]._greeting = lambda: {**own, "version": 2}
-            return await first_error(net)
+            words = [records.write(records.OtherVersion(2))]
+            bob = odd_party.say_to_all(net.consortium, "bob", net.identity("bob"), words)
+            task = asyncio.create_task(bob)
+            error = await first_error(net)
+            task.cancel()
+            return error
 
     error = run(scenario())
     assert "speaks protocol version 2" in str(error)
@@ -224,13 +227,7 @@ def test_a_silent_party_is_named(tmp_path, monkeypatch):
             for name in THREE:
                 net.start(name, timeout=1.0, wait=2.0)
             await net.until_exchange("bob", 2)
-
-            async def hang(*_: object) -> None:
-                await asyncio.sleep(60)
-
-            cem = net.participants["cem"]
-            cem._handle = hang
-            cem._post = lambda *_: None
+            net.cables["cem"].deaden()
             task = net.tasks.pop("cem")
             outcomes = await net.outcomes(15)
             task.cancel()
@@ -378,12 +375,12 @@ def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
     """So that who has joined with a wrong file can use the same command with the right one."""
     agreement = prepare(tmp_path).agreement()
     other = dataclasses.replace(agreement, max_steps=13)
-    (tmp_path / FILE).write_text(to_text(Transcript(other)))
-    assert State(tmp_path, agreement).transcript.agreement.max_steps == 12
+    (tmp_path / FILE).write_text(Transcript(other).to_text())
+    assert Checkpoint(tmp_path, agreement).transcript.agreement.max_steps == 12
     revealed = Counts(np.arange(2), np.array([60, 60]))
-    (tmp_path / FILE).write_text(to_text(Transcript(other, [revealed])))
-    with pytest.raises(StateError, match="from a run with another agreed file"):
-        State(tmp_path, agreement)
+    (tmp_path / FILE).write_text(Transcript(other, [revealed]).to_text())
+    with pytest.raises(CheckpointError, match="from a run with another agreed file"):
+        Checkpoint(tmp_path, agreement)
 
 
 def codes_and_logs(processes: local.Processes, timeout: float) -> dict[str, int]:

@@ -6,8 +6,9 @@ import asyncio
 import base64
 import os
 import signal
+import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,26 +41,36 @@ def words_of(secret: bytes) -> set[bytes]:
 # Memory of the hub.
 
 
+HEADER = struct.Struct("!BI")  # of a record
+
+
 class InTheClear(tls.Channel):
     """What the parties would send without TLS from end to end."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._sent = bytearray()
+        self.sent, self.received = bytearray(), bytearray()
 
     def begin(self) -> None:
-        self._sent += b"\0"
+        self.sent += b"\0"
 
-    def receive(self, data: bytes) -> Any:
-        self._plain += data if self.established else data[1:]
+    def receive(self, data: bytes) -> Iterator[tls.Record]:
+        self.received += data if self.established else data[1:]
         self.established = True
-        yield from self._records()
+        while len(self.received) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self.received)
+            end = HEADER.size + length
+            if len(self.received) < end:
+                return
+            body = bytes(self.received[HEADER.size : end])
+            del self.received[:end]
+            yield tls.Record(kind, body)
 
     def send(self, record: tls.Record) -> None:
-        self._sent += tls._RECORD.pack(record.type, len(record.body)) + record.body
+        self.sent += HEADER.pack(record.type, len(record.body)) + record.body
 
     def outgoing(self) -> bytes:
-        sent, self._sent = bytes(self._sent), bytearray()
+        sent, self.sent = bytes(self.sent), bytearray()
         return sent
 
 

@@ -9,6 +9,8 @@ Memory is bounded: `QUEUE` bytes wait for one connection, and a frame more. Who 
 waits, and so does its TCP connection.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import itertools
@@ -18,7 +20,6 @@ import socket
 import ssl
 import sys
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -28,15 +29,13 @@ from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium, ConsortiumError
 from securefedyj.network.frames import Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
+from securefedyj.network.outbox import Outbox
 from securefedyj.party.messages import VERSION
 
 QUEUE = 1 << 18  # bytes that wait for one connection
 SILENCE = 20.0  # seconds; a party sends PING more often
 GRACE = 5.0  # seconds for a connection to say who it is, and to take leave
 _READ = 1 << 16
-_OVERHEAD = 128  # bytes that a frame takes besides its body
-# Frames about presence never wait, so that a slow party cannot hold up the others' news.
-_MOST_FRAMES = QUEUE // _OVERHEAD + 1024
 
 Log = Callable[..., None]
 
@@ -66,61 +65,14 @@ class _Traffic:
         self.bytes += len(frame.body)
 
 
-class _Outbox:
-    """Frames that wait for one connection."""
-
-    def __init__(self) -> None:
-        self._frames: deque[Frame] = deque()
-        self.bytes = 0
-        self._changed = asyncio.Condition()
-        self._closed = False
-
-    async def put(self, frame: Frame) -> None:
-        """Wait for room, then add; nothing is added to a closed box."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or self.bytes < QUEUE)
-            self._append(frame)
-
-    async def put_news(self, frame: Frame) -> None:
-        """Add without waiting; a box that nobody empties is closed."""
-        async with self._changed:
-            if len(self._frames) >= _MOST_FRAMES:
-                self._closed = True
-            self._append(frame)
-
-    def _append(self, frame: Frame) -> None:
-        if not self._closed:
-            self._frames.append(frame)
-            self.bytes += _OVERHEAD + len(frame.body)
-        self._changed.notify_all()
-
-    async def close(self) -> None:
-        """Take no more; what is in there may still be taken."""
-        async with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    async def frames(self) -> AsyncIterator[Frame]:
-        """All frames in order, until the box is closed and empty."""
-        while True:
-            async with self._changed:
-                await self._changed.wait_for(lambda: self._closed or bool(self._frames))
-                if not self._frames:
-                    return
-                frame = self._frames.popleft()
-                self.bytes -= _OVERHEAD + len(frame.body)
-                self._changed.notify_all()
-            yield frame
-
-
 @dataclass
 class _Connection:
     """A party that is there."""
 
-    room: "_Room"
+    room: _Room
     name: str
     number: int
-    outbox: _Outbox = field(default_factory=_Outbox)
+    outbox: Outbox = field(default_factory=lambda: Outbox(QUEUE))
     received: _Traffic = field(default_factory=_Traffic)
     sent: _Traffic = field(default_factory=_Traffic)
 
@@ -135,7 +87,7 @@ class _Room:
     async def tell(self, about: _Connection, kind: Type) -> None:
         for name, other in list(self.present.items()):
             if name != about.name:
-                await other.outbox.put_news(Frame(kind, about.name, about.number))
+                await other.outbox.put_notice(Frame(kind, about.name, about.number))
 
 
 class Hub:
@@ -165,7 +117,7 @@ class Hub:
                     f"{consortium.name!r}: no party would accept this hub."
                 )
         trusted = {party.certificate for one in consortia for party in one.parties}
-        self._tls = tls.context(identity, trusted, server_side=True, kind=tls.TellingContext)
+        self._tls = tls.context(identity, trusted, server_side=True, kind=tls.AlertingContext)
         self._log = log
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -202,7 +154,7 @@ class Hub:
         body = b"The hub is about to stop."
         for room in self._rooms.values():
             for connection in list(room.present.values()):
-                await connection.outbox.put_news(Frame(Type.CLOSING, body=body))
+                await connection.outbox.put_notice(Frame(Type.CLOSING, body=body))
                 await connection.outbox.close()
         if self._tasks:
             _, pending = await asyncio.wait(self._tasks, timeout=1.0)
@@ -227,7 +179,7 @@ class Hub:
 
     async def _accept(self, line: socket.socket, address: str) -> None:
         try:
-            reader, writer = await self._secured(line)
+            reader, writer = await secured(line, self._tls)
         except (OSError, EOFError) as error:
             line.close()
             self._log("refused", address=address, reason=tls.described(error))
@@ -242,26 +194,6 @@ class Hub:
             writer.close()
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(writer.wait_closed(), GRACE)
-
-    async def _secured(
-        self, line: socket.socket
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """TLS with a certificate of a party, or an error."""
-        # asyncio sets this for sockets that it has made itself; a frame must not wait for others.
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        with line.dup() as spare:  # asyncio closes its own at once when TLS refuses
-            try:
-                transport, _ = await loop.connect_accepted_socket(
-                    lambda: protocol, line, ssl=self._tls, ssl_handshake_timeout=GRACE
-                )
-            except ssl.SSLError as error:
-                with contextlib.suppress(OSError):
-                    spare.send(tls.last_words(error))
-                raise
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
@@ -322,7 +254,7 @@ class Hub:
                 f"The certificate ({shown}) is not the one of party {name[:80]!r} in the hub's "
                 f"file of {wanted!r}; it needs the same consortium.toml, and a restart."
             )
-        _check_same(room.consortium, said)
+        check_same(room.consortium, said)
         return room, name
 
     async def _enter(self, room: _Room, name: str) -> _Connection:
@@ -330,12 +262,12 @@ class Hub:
         previous = room.present.pop(name, None)
         if previous is not None:
             sentence = f"Another process has joined as {name}; this one must stop."
-            await previous.outbox.put_news(Frame(Type.REFUSED, body=sentence.encode()))
+            await previous.outbox.put_notice(Frame(Type.REFUSED, body=sentence.encode()))
             await previous.outbox.close()
             await room.tell(previous, Type.LEFT)
-        await connection.outbox.put_news(Frame(Type.WELCOME, name, connection.number))
+        await connection.outbox.put_notice(Frame(Type.WELCOME, name, connection.number))
         for other in room.present.values():
-            await connection.outbox.put_news(Frame(Type.PRESENT, other.name, other.number))
+            await connection.outbox.put_notice(Frame(Type.PRESENT, other.name, other.number))
         room.present[name] = connection
         await room.tell(connection, Type.PRESENT)
         return connection
@@ -352,7 +284,7 @@ class Hub:
         async for frame in frames:
             connection.received.count(frame)
             if frame.type == Type.PING:
-                await connection.outbox.put_news(Frame(Type.PONG))
+                await connection.outbox.put_notice(Frame(Type.PONG))
             elif frame.type == Type.DATA:
                 other = connection.room.present.get(frame.name)
                 if other is not None and other.number == frame.connection:
@@ -373,7 +305,28 @@ class Hub:
             await writer.drain()
 
 
-def _check_same(consortium: Consortium, said: dict[str, Any]) -> None:
+async def secured(
+    line: socket.socket, settings: ssl.SSLContext
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """TLS with a certificate of a party, or an error."""
+    # asyncio sets this for sockets that it has made itself; a frame must not wait for others.
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    with line.dup() as spare:  # asyncio closes its own at once when TLS refuses
+        try:
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol, line, ssl=settings, ssl_handshake_timeout=GRACE
+            )
+        except ssl.SSLError as error:
+            with contextlib.suppress(OSError):
+                spare.send(tls.alert(error))
+            raise
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+def check_same(consortium: Consortium, said: dict[str, Any]) -> None:
     """Say early what the peers would find out; they do not rely on the hub for it."""
     version, digest = said.get("version", VERSION), str(said.get("digest", consortium.digest()))
     if version != VERSION:
@@ -402,7 +355,7 @@ async def _incoming(reader: asyncio.StreamReader, who: str) -> AsyncIterator[Fra
             yield frame
 
 
-def _reason(sender: "asyncio.Task[None]", receiver: "asyncio.Task[None]") -> str:
+def _reason(sender: asyncio.Task[None], receiver: asyncio.Task[None]) -> str:
     for task in (receiver, sender):
         if task.done():
             error = task.exception()

@@ -1,8 +1,11 @@
 """A party's connection to the hub."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json
+import secrets
 import ssl
 import time
 from collections import deque
@@ -11,6 +14,7 @@ from collections.abc import Callable
 from securefedyj.errors import ProtocolError
 from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.errors import JoinError
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.party.messages import VERSION
@@ -19,6 +23,7 @@ _READ = 1 << 18
 # Frames; then the hub waits, and with it whoever sends. While we compute, peers may send what the
 # protocol lets them send ahead, and that must not hold up what they say to others.
 _INBOX = 4096
+_LONGEST_PAUSE = 5.0  # seconds between two attempts to connect, give or take a half
 
 
 class LinkLost(Exception):
@@ -34,12 +39,12 @@ class Link:
 
     What waits to be sent is what the protocol has computed and would have to hold anyway.
 
-    `glimpse` sees each frame as it comes, before its turn to be received.
+    `on_arrival` is called with each frame as it comes, before its turn to be received.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heard = time.monotonic()
-        self.glimpse: Callable[[Frame], None] = lambda frame: None
+        self.on_arrival: Callable[[Frame], None] = lambda frame: None
         self._reader, self._writer = reader, writer
         self._inbox: asyncio.Queue[Frame | LinkLost] = asyncio.Queue(_INBOX)
         self._outbox: deque[Frame] = deque()
@@ -98,7 +103,7 @@ class Link:
                 self.heard = time.monotonic()
                 for frame in frames.feed(data):
                     self._unanswered -= frame.type == Type.PONG
-                    self.glimpse(frame)
+                    self.on_arrival(frame)
                     await self._inbox.put(frame)
             frames.end()
             reason = "it closed the connection"
@@ -155,3 +160,74 @@ async def connect(consortium: Consortium, name: str, identity: Identity, timeout
     hello["digest"] = consortium.digest()
     link.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
     return link
+
+
+class Dialer:
+    """Connects to the hub again and again, more slowly each time.
+
+    Parameters
+    ----------
+    consortium, name, identity
+        Where the hub is, and who we are.
+    timeout
+        Seconds for the hub to answer.
+    most_unwelcome
+        After so many connections that the hub ends without a word, we are not welcome.
+    """
+
+    def __init__(
+        self,
+        consortium: Consortium,
+        name: str,
+        identity: Identity,
+        timeout: float,
+        most_unwelcome: int,
+    ) -> None:
+        self._consortium, self._name, self._identity = consortium, name, identity
+        self._timeout, self._most_unwelcome = timeout, most_unwelcome
+        self._attempts = self._unwelcome = 0
+
+    def progress(self) -> None:
+        """The connection was of use, so the next one need not wait."""
+        self._attempts = 0
+
+    async def connect(self) -> tuple[Link, Frame]:
+        """Connect; return the link and the hub's first word. LinkLost if that fails this time."""
+        if self._attempts:
+            pause = min(0.1 * 2 ** min(self._attempts, 6), _LONGEST_PAUSE)
+            await asyncio.sleep(pause * (0.5 + secrets.randbelow(8) / 8))
+        self._attempts += 1
+        link = await connect(self._consortium, self._name, self._identity, min(self._timeout, 10.0))
+        try:
+            welcome = await self._first_word(link)
+        except BaseException:
+            await link.close(0.5)
+            raise
+        return link, welcome
+
+    async def _first_word(self, link: Link) -> Frame:
+        try:
+            frame = await link.receive(self._timeout)
+        except LinkLost as error:
+            self._count_unwelcome(error)
+            raise
+        if frame is None:
+            raise LinkLost("The hub accepts connections and does not answer.")
+        self._unwelcome = 0
+        return frame
+
+    def _count_unwelcome(self, error: LinkLost) -> None:
+        """Who is refused by TLS may find the line cut before the reason arrives."""
+        self._unwelcome += 1
+        if self._unwelcome >= self._most_unwelcome:
+            raise JoinError(
+                f"{error} It did so {self._unwelcome} times before any welcome: it may not know "
+                "our certificate. Compare its agreed file with ours (`securefedyj check`); its "
+                "log says why."
+            )
+
+
+def sentence(body: bytes) -> str:
+    """Words of the hub for the user's terminal: one line, and nothing that controls it."""
+    text = body.decode(errors="replace")[:1000]
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -45,7 +45,7 @@ def context(
     return made
 
 
-class _TellingSession(ssl.SSLObject):
+class _AlertingSession(ssl.SSLObject):
     outgoing: ssl.MemoryBIO
 
     def do_handshake(self) -> None:
@@ -54,27 +54,27 @@ class _TellingSession(ssl.SSLObject):
         except ssl.SSLWantReadError:
             raise
         except ssl.SSLError as error:
-            error.last_words = self.outgoing.read()  # type: ignore[attr-defined]
+            error.alert = self.outgoing.read()  # type: ignore[attr-defined]
             raise
 
 
-class TellingContext(ssl.SSLContext):
+class AlertingContext(ssl.SSLContext):
     """For asyncio, which drops what TLS tells a side that it refuses: the error has it."""
 
-    sslobject_class = _TellingSession
+    sslobject_class = _AlertingSession
 
     def wrap_bio(
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
     ) -> ssl.SSLObject:
         session = super().wrap_bio(incoming, outgoing, *arguments, **options)
-        assert isinstance(session, _TellingSession)
+        assert isinstance(session, _AlertingSession)
         session.outgoing = outgoing
         return session
 
 
-def last_words(error: ssl.SSLError) -> bytes:
-    """What tells the other side why we refuse it."""
-    return bytes(getattr(error, "last_words", b""))
+def alert(error: ssl.SSLError) -> bytes:
+    """What tells the other side why we refuse it, if the error is from an `AlertingContext`."""
+    return bytes(getattr(error, "alert", b""))
 
 
 def is_refusal(error: Exception) -> bool:

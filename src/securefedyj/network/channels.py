@@ -1,0 +1,93 @@
+"""The channels of a party to its peers: bytes in, events out; records in, bytes out.
+
+With every peer there is one channel, TLS from end to end (`tls.Channel`); the hub carries its
+bytes. See docs/security.md, section 6, "Channels".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network import records, tls
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.events import ChannelBroke, ChannelStands, Event, Heard, RecordArrived
+from securefedyj.network.identity import Identity
+from securefedyj.network.link import Link
+from securefedyj.network.records import AnyRecord
+
+
+class Channels:
+    """One channel for each peer that is at the hub.
+
+    Of two parties, the later name is the TLS client and speaks first.
+    """
+
+    def __init__(self, consortium: Consortium, name: str, identity: Identity) -> None:
+        self._peers = {party.name: party for party in consortium.parties if party.name != name}
+        self._server_side = {peer: name < peer for peer in self._peers}
+        self._settings = {
+            peer: tls.context(identity, [known.certificate], server_side=self._server_side[peer])
+            for peer, known in self._peers.items()
+        }
+        self._link: Link | None = None
+        self._open: dict[str, tuple[int, tls.Channel]] = {}
+
+    def attach(self, link: Link) -> None:
+        """Use this link from now on."""
+        self._link = link
+
+    def detach(self) -> None:
+        """Close all channels; there is no link any more."""
+        self._link = None
+        self._open.clear()
+
+    def open(self, peer: str, connection: int) -> None:
+        """Begin the handshake with a peer, in place of an earlier channel."""
+        channel = tls.Channel(
+            peer,
+            self._peers[peer].fingerprint,
+            self._settings[peer],
+            server_side=self._server_side[peer],
+        )
+        self._open[peer] = connection, channel
+        channel.begin()
+        self._flush(peer)
+
+    def close(self, peer: str) -> None:
+        del self._open[peer]
+
+    def leads_to(self, peer: str, connection: int) -> bool:
+        """Whether the channel to a peer is to this connection of it."""
+        return peer in self._open and self._open[peer][0] == connection
+
+    def receive(self, peer: str, data: bytes) -> Iterator[Event]:
+        """What a piece of the stream from a peer amounts to."""
+        _, channel = self._open[peer]
+        stood = channel.established
+        try:
+            arrived = list(channel.receive(data))
+        except ProtocolError as error:
+            self._flush(peer)  # TLS tells the other end what is wrong
+            yield ChannelBroke(peer, str(error))
+            return
+        self._flush(peer)
+        yield Heard(peer)
+        if channel.established and not stood:
+            yield ChannelStands(peer)
+        for record in arrived:
+            try:
+                event: Event = RecordArrived(peer, records.read(peer, record))
+            except ProtocolError as error:
+                yield ChannelBroke(peer, str(error))
+                return
+            yield event
+
+    def send(self, peer: str, record: AnyRecord) -> None:
+        self._open[peer][1].send(records.write(record))
+        self._flush(peer)
+
+    def _flush(self, peer: str) -> None:
+        connection, channel = self._open[peer]
+        if self._link is not None:
+            self._link.send_stream(peer, connection, channel.outgoing())

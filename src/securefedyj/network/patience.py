@@ -1,0 +1,118 @@
+"""How long a party waits for others to come, and for how long they may be silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from securefedyj.network.peers import Peer
+from securefedyj.network.states import PeerState
+
+WARNING = (
+    0.7  # of the timeout: all warn before the first of them begins anew, which ends it for all
+)
+TELL_AFTER = 0.5  # seconds until the user is told whom we wait for
+
+
+class Patience:
+    """Remembers since when we wait, and says what the user should know about it.
+
+    Parameters
+    ----------
+    peers
+        All peers.
+    timeout
+        Seconds for which nobody may be silent. Those of our own computing do not count.
+    wait
+        Seconds to wait for peers without any progress.
+    now
+        By a clock that is never set, as everywhere here.
+    """
+
+    def __init__(self, peers: Iterable[Peer], timeout: float, wait: float, now: float) -> None:
+        self._peers = tuple(peers)
+        self._timeout, self._wait = timeout, wait
+        self._waiting_since: float | None = now
+        self._idle_since = now
+        self._told = ""  # whom the user knows that we wait for
+
+    def progress(self) -> None:
+        """Something was revealed, so waiting starts anew."""
+        self._waiting_since = None
+
+    def start(self) -> None:
+        """A session has started; whoever is missing after it is news."""
+        self._told = ""
+
+    def rest(self, now: float) -> None:
+        """We have computed until now, and read nothing meanwhile."""
+        self._idle_since = now
+
+    # Silence.
+
+    def hub_is_silent(self, heard: float, now: float) -> str | None:
+        if self._silence(heard, now) <= self._timeout:
+            return None
+        return f"Nothing was heard from the hub for {self._timeout:g} seconds."
+
+    def peer_is_silent(self, where: str, now: float) -> str | None:
+        """Name a peer that was silent for too long; who is done need not be heard."""
+        for peer in self._audible():
+            if self._silence(peer.heard, now) > self._timeout:
+                what = f"Nothing was heard from party {peer.name} for"
+                return f"{what} {self._timeout:g} seconds{where}."
+        return None
+
+    def warnings(self, where: str, now: float) -> Iterator[str]:
+        """Name the peers that were silent for long, each once."""
+        for peer in self._audible():
+            silent = self._silence(peer.heard, now)
+            if silent > WARNING * self._timeout and not peer.warned:
+                peer.warned = True
+                what = f"Nothing was heard from party {peer.name} for"
+                yield f"{what} {silent:.1f} seconds{where}."
+
+    def _audible(self) -> Iterator[Peer]:
+        for peer in self._peers:
+            if peer.state is not PeerState.ABSENT and not peer.has_result:
+                yield peer
+
+    def _silence(self, heard: float, now: float) -> float:
+        """For how many seconds nothing was heard that we could have heard."""
+        return now - max(heard, self._idle_since)
+
+    # Waiting.
+
+    def exhausted(self, now: float) -> bool:
+        """Whether we have waited for too long."""
+        return self._waited(now) > self._wait
+
+    def news(self, now: float, *, have_result: bool) -> str | None:
+        """Whom we wait for, if the user does not know; who has the result waits for fewer."""
+        missing = _names(
+            peer
+            for peer in self._peers
+            if not peer.connected and not (have_result and peer.has_result)
+        )
+        if not missing or missing == self._told or self._waited(now) <= TELL_AFTER:
+            return None
+        self._told = missing
+        here = "The result is here. " if have_result else ""
+        return f"{here}Waiting for {missing}, up to {self._wait:g} seconds."
+
+    def blame(self, now: float) -> str:
+        """Who did not come; others may have lost their patience a moment before us."""
+        absent = [peer for peer in self._peers if not peer.connected]
+        long_ago = now - self._wait / 2
+        names = _names(peer for peer in absent if peer.absent_since < long_ago) or _names(absent)
+        if not names:
+            return "No session could be brought to progress"
+        return f"Party {names} did not come"
+
+    def _waited(self, now: float) -> float:
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return now - self._waiting_since
+
+
+def _names(peers: Iterable[Peer]) -> str:
+    return ", ".join(peer.name for peer in peers)

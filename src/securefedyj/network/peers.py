@@ -1,0 +1,102 @@
+"""What a party knows of one of its peers."""
+
+from __future__ import annotations
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network.errors import JoinError
+from securefedyj.network.records import AnyRecord, Begin, Greeting, Leave, OtherVersion, Ready
+from securefedyj.network.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
+
+CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
+
+
+class Peer:
+    """One peer; most of what is known of it goes with its channel.
+
+    Attributes
+    ----------
+    has_result
+        Whether it has ever said DONE.
+    announced
+        Whether the user knows that it is going.
+    warned
+        Whether the user knows that nothing is heard from it.
+    heard, absent_since
+        When it was last heard, and when it went.
+    ready, begin
+        What it said last for a session that has not started yet.
+    """
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self.has_result = False
+        self.absent_since = self.heard = now
+        self._forget()
+
+    def _forget(self) -> None:
+        self.state = PeerState.ABSENT
+        self.announced = self.warned = False
+        self.ready: Ready | None = None
+        self.begin: Begin | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether its channel stands, so that it can be told something."""
+        return self.state not in (PeerState.ABSENT, PeerState.PRESENT)
+
+    @property
+    def here(self) -> bool:
+        """Whether it can take part in a session."""
+        return self.connected and self.state is not PeerState.LEAVING
+
+    def arrive(self, now: float) -> None:
+        self._move(PeerSignal.ARRIVED)
+        self.heard = now
+
+    def connect(self) -> None:
+        self._move(PeerSignal.CHANNEL_STANDS)
+
+    def hear(self, now: float) -> None:
+        self._move(PeerSignal.HEARD)
+        self.heard, self.warned = now, False
+
+    def speak(self, record: AnyRecord) -> None:
+        """Note that it says something, which must be a greeting at first."""
+        signal = PeerSignal.SPEAKS
+        if isinstance(record, Greeting | OtherVersion):
+            signal = PeerSignal.GREETS
+        elif isinstance(record, Leave):
+            signal = PeerSignal.TAKES_LEAVE
+        if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
+            raise ProtocolError(f"Party {self.name} did not begin with a greeting.")
+        self._move(signal)
+
+    def lose(self, now: float) -> None:
+        """Forget the channel. Who was never connected since the last time is absent since then."""
+        if self.connected:
+            self.absent_since = now
+        self._move(PeerSignal.LOST)
+        self._forget()
+
+    def start(self) -> None:
+        """Its READY and BEGIN have led to a session; the next one needs new ones."""
+        self.ready = self.begin = None
+
+    def _move(self, signal: PeerSignal) -> None:
+        self.state = successor(PEER_TRANSITIONS, self.state, signal)
+
+
+def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> None:
+    """Refuse a peer that has another agreed file than we, or another idea of the time."""
+    if greeting.digest != digest:
+        raise JoinError(
+            f"Party {peer} has another agreed file: its digest begins "
+            f"{greeting.digest[:16]!r}, ours {digest[:16]!r}. Use the same "
+            "consortium.toml everywhere (`securefedyj check` shows the digest)."
+        )
+    apart = greeting.clock - clock
+    if abs(apart) > CLOCKS_APART:
+        raise JoinError(
+            f"The clock of party {peer} is {abs(apart) / 60:.0f} minutes "
+            f"{'ahead of' if apart > 0 else 'behind'} ours; set both, by NTP if possible."
+        )

@@ -1,0 +1,117 @@
+"""How far a run is, by what was revealed, and what its sessions took. All of it is public."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from securefedyj.party.machine import Party
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.program import features_at_once
+from securefedyj.protocol.transcript import Counts, Moments, Step, Transcript
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    exchange: int
+    exchanges_at_most: int
+    features_open: int
+    rounds: int
+    bytes_sent: int
+    seconds: float
+    """Since the session began."""
+    seconds_left: float
+    """At most, by the exchanges so far."""
+
+
+def exchanges_done(transcript: Transcript) -> int:
+    """How many exchanges the reveals stand for; the counts are the first."""
+    agreement = transcript.agreement
+    size, levels = features_at_once(agreement), agreement.levels_per_exchange
+
+    def batch(reveal: Step | Moments) -> int:
+        return int(reveal.features[0]) // size if len(reveal.features) else 0
+
+    counts = any(True for _ in transcript.all(Counts))
+    searches = {(batch(reveal), reveal.step // levels) for reveal in transcript.all(Step)}
+    ends = {batch(reveal) for reveal in transcript.all(Moments)}
+    return counts + len(searches) + len(ends)
+
+
+def exchanges_at_most(agreement: Agreement) -> int:
+    """How many exchanges a run takes if no search ends early."""
+    batches = -(-len(agreement.features) // features_at_once(agreement))
+    return 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
+
+
+def features_open(transcript: Transcript) -> int:
+    """How many features have no result yet."""
+    unfinished = transcript.counts() > 0 if transcript.reveals else np.ones(transcript.n_features)
+    for reveal in transcript.all(Moments):
+        unfinished[reveal.features] = False
+    return int(np.count_nonzero(unfinished))
+
+
+def prefix(transcript: Transcript, length: int) -> Transcript:
+    """The first reveals, to go on from: what is added does not change the transcript itself."""
+    return Transcript(transcript.agreement, transcript.reveals[:length])
+
+
+def digest(transcript: Transcript, length: int) -> str:
+    """SHA-256 over the agreement and the first reveals, the same at all parties."""
+    return hashlib.sha256(prefix(transcript, length).to_text().encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Measures the progress of one session."""
+
+    began: float
+    exchanges_before: int
+
+    def read(self, transcript: Transcript, party: Party[Transcript], now: float) -> Progress:
+        """How far the session is, after an exchange."""
+        done, most = exchanges_done(transcript), exchanges_at_most(transcript.agreement)
+        unfinished, seconds = features_open(transcript), now - self.began
+        each = seconds / max(done - self.exchanges_before, 1)
+        left = each * (most - done) if unfinished else 0.0
+        sent = sum(party.bytes_sent.values())
+        return Progress(done, most, unfinished, party.rounds, sent, seconds, left)
+
+
+@dataclass
+class Tally:
+    """What all sessions of a run took at one party, those that were interrupted included."""
+
+    rounds: int = 0
+    bytes_sent: dict[str, int] = field(default_factory=dict)
+    bytes_received: int = 0
+    seconds_computing: float = 0.0
+    seconds_waiting: float = 0.0
+
+    def add(
+        self, party: Party[Transcript], received: int, computing: float, seconds: float
+    ) -> None:
+        """Count a session that has ended after so many seconds."""
+        self.rounds += party.rounds
+        for peer, sent in party.bytes_sent.items():
+            self.bytes_sent[peer] = self.bytes_sent.get(peer, 0) + sent
+        self.bytes_received += received
+        self.seconds_computing += computing
+        self.seconds_waiting += seconds - computing
+
+    def cost(self, name: str, seconds_local: float) -> Cost:
+        """The same as the cost of a party, whose silo took so many seconds for its sums."""
+        return Cost(
+            self.rounds,
+            {name: dict(self.bytes_sent)},
+            seconds_local,
+            self.seconds_computing - seconds_local,
+            self.seconds_waiting,
+            {name: self.bytes_received},
+        )

@@ -1,0 +1,248 @@
+"""The sessions of one party: a state machine with no socket, no clock, no file and no thread.
+
+Events and the time go in (`Sessions.handle`); records to send, sentences to say and computations to
+make come out (`events`). The states and what leads from one to another are tables (`states`).
+
+The life of a session. When the channels to all peers stand, each party says READY, with fresh
+random bytes and the number of its reveals. Who has heard READY from everybody says BEGIN: the id
+of the session is a hash of the random bytes of all, and it goes on from the shortest transcript
+that any party has, of which BEGIN has the digest. Who has heard the same BEGIN from everybody
+starts its program (docs/protocol.md, sections 3 and 6); messages that come before are held. A
+session ends for everybody when it ends for one: whoever cannot go on stops its program, which
+tells the others, and says READY again as soon as all are there. A READY in the middle of a session
+is therefore its end.
+
+When the program returns, the result is kept, and everybody is told DONE. A party leaves when all
+peers are done; if one comes back that is not, and says READY, the others help it to the result by
+another session. What an interruption reveals, and what not, is in docs/security.md, section 6.
+"""
+
+from __future__ import annotations
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network import events
+from securefedyj.network.errors import JoinError
+from securefedyj.network.events import Event, Moment, Output
+from securefedyj.network.peers import Peer, check_greeting
+from securefedyj.network.records import (
+    Alive,
+    AnyRecord,
+    Begin,
+    Delivery,
+    Done,
+    Greeting,
+    Leave,
+    OtherVersion,
+    Ready,
+)
+from securefedyj.network.run import Run, Terms
+from securefedyj.network.states import PeerState, Signal, State, check_legal
+from securefedyj.party.messages import VERSION, Message
+from securefedyj.protocol.transcript import Transcript
+
+
+class _OutOfPatience(JoinError):
+    """We have waited long enough."""
+
+
+class Sessions:
+    """All sessions of one party, from its start to its result.
+
+    Parameters
+    ----------
+    terms
+        What does not change.
+    transcript
+        What was revealed before, with the result if there is one.
+    now
+        The time.
+    """
+
+    def __init__(self, terms: Terms, transcript: Transcript, now: Moment) -> None:
+        self._terms = terms
+        self._run = Run(terms, transcript, now)
+        self._connected = self._reached = False  # the hub: now, and when it was last tried
+        self._faults = 0  # broken channels without progress between them
+
+    @property
+    def state(self) -> State:
+        return self._run.state
+
+    def handle(self, event: Event, now: Moment) -> list[Output]:
+        """Take note of what has happened; return what is to be done, in order.
+
+        Raises IllegalTransition for what cannot happen in the present state.
+        """
+        run = self._run
+        check_legal(run.state, event)
+        run.now, run.output = now, []
+        try:
+            self._take(event)
+            run.advance()
+        except JoinError as error:
+            run.move(Signal.GAVE_UP if isinstance(error, _OutOfPatience) else Signal.ERROR)
+            run.output.append(events.Failed(error))
+        return run.output
+
+    def _take(self, event: Event) -> None:
+        run, peers = self._run, self._run.peers
+        match event:
+            case events.HubReached():
+                self._connected = self._reached = True
+            case events.HubLost(reason):
+                self._begin_anew(reason)
+            case events.PeerArrived(name):
+                self._arrive(peers[name])
+            case events.PeerDeparting(name):
+                self._announce(peers[name])
+            case events.PeerLeft(name):
+                self._lose(peers[name], "left")
+            case events.ChannelStands(name):
+                self._greet(peers[name])
+            case events.ChannelBroke(name, reason):
+                self._fault(peers[name], reason)
+            case events.Heard(name):
+                peers[name].hear(run.now.steady)
+            case events.RecordArrived(name, record):
+                self._listen(peers[name], record)
+            case events.Revealed(transcript):
+                run.revealed(transcript)
+                self._faults = 0
+            case events.Computed(messages):
+                run.computed(messages)
+            case events.TimePassed(hub_heard):
+                self._pass_time(hub_heard)
+            case events.SignOfLifeDue():
+                run.tell_all(Alive())
+            case events.Stopping():
+                run.tell_all(Leave())
+
+    # Peers and their channels.
+
+    def _arrive(self, peer: Peer) -> None:
+        if peer.state is not PeerState.ABSENT:
+            self._lose(peer, "came back on another connection")
+        peer.arrive(self._run.now.steady)
+
+    def _greet(self, peer: Peer) -> None:
+        peer.connect()
+        self._run.send(peer, Greeting(VERSION, self._terms.digest, self._run.now.wall))
+        if self._run.outcome is not None:
+            self._run.send(peer, Done())
+
+    def _announce(self, peer: Peer) -> None:
+        """Say at once who has left while we compute, which may take minutes."""
+        if self._run.state is State.COMPUTING and not peer.has_result:
+            self._run.say(f"Party {peer.name} left{self._run.where}.")
+            peer.announced = True
+
+    def _lose(self, peer: Peer, what: str) -> None:
+        if not peer.has_result and not peer.announced:
+            self._run.say(f"Party {peer.name} {what}{self._run.where}.")
+        peer.lose(self._run.now.steady)
+        self._run.interrupt(Signal.PEER_LOST, f"Party {peer.name} {what}.")
+
+    def _fault(self, peer: Peer, sentence: str) -> None:
+        """A channel is broken: begin anew with fresh ones, but not for ever."""
+        peer.lose(self._run.now.steady)  # nothing more can be said on this channel
+        self._faults += 1
+        if self._faults > self._terms.most_faults:
+            raise JoinError(
+                f"{sentence} That happened {self._faults} times; ask the operator of the hub."
+            )
+        self._reconnect(sentence)
+
+    def _reconnect(self, reason: str) -> None:
+        self._begin_anew(reason)
+        self._run.output.append(events.Reconnect())
+
+    def _begin_anew(self, reason: str) -> None:
+        """All channels are lost, or about to be given up."""
+        self._reached, self._connected = self._connected, False
+        self._run.say(f"{reason} Trying again.")
+        self._run.interrupt(Signal.HUB_LOST, reason)
+        for peer in self._run.peers.values():
+            if peer.state is not PeerState.ABSENT:
+                peer.lose(self._run.now.steady)
+
+    # Records.
+
+    def _listen(self, peer: Peer, record: AnyRecord) -> None:
+        try:
+            peer.speak(record)
+            self._take_record(peer, record)
+        except ProtocolError as error:
+            self._fault(peer, str(error))
+
+    def _take_record(self, peer: Peer, record: AnyRecord) -> None:
+        match record:
+            case Greeting():
+                check_greeting(peer.name, record, self._terms.digest, self._run.now.wall)
+            case OtherVersion(version):
+                raise JoinError(
+                    f"Party {peer.name} speaks protocol version {version}, we speak "
+                    f"version {VERSION}; install the same release everywhere."
+                )
+            case Ready():
+                self._take_ready(peer, record)
+            case Begin():
+                peer.begin = record
+            case Delivery(message):
+                self._take_message(peer, message)
+            case Done():
+                peer.has_result = True
+            case Leave():
+                self._take_leave(peer)
+            case Alive():
+                pass
+
+    def _take_ready(self, peer: Peer, ready: Ready) -> None:
+        """Note it. Of a session that has begun, it is the end."""
+        peer.ready = ready
+        if self._run.state in (State.BEGUN, State.LISTENING):
+            self._run.interrupt(Signal.BEGAN_ANEW, f"Party {peer.name} began anew.")
+
+    def _take_message(self, peer: Peer, message: Message) -> None:
+        if message.sender != peer.name:
+            raise ProtocolError(f"Party {peer.name} sent a message in the name of another.")
+        self._run.deliver(message)
+
+    def _take_leave(self, peer: Peer) -> None:
+        if peer.has_result:
+            return
+        if not peer.announced:
+            self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
+        peer.announced = True
+        self._run.interrupt(Signal.PEER_LOST, f"Party {peer.name} was stopped.")
+
+    # Time.
+
+    def _pass_time(self, hub_heard: float | None) -> None:
+        run, now, patience = self._run, self._run.now.steady, self._run.patience
+        silent = None if hub_heard is None else patience.hub_is_silent(hub_heard, now)
+        silent = silent or patience.peer_is_silent(run.where, now)
+        if silent is not None:
+            self._reconnect(silent)
+        elif run.state is State.LISTENING:
+            for warning in patience.warnings(run.where, now):
+                run.say(warning)
+        elif patience.exhausted(now):
+            self._give_up()
+        elif self._connected:
+            news = patience.news(now, have_result=run.outcome is not None)
+            if news is not None:
+                run.say(news)
+
+    def _give_up(self) -> None:
+        run = self._run
+        if run.outcome is not None:
+            late = sorted(peer.name for peer in run.peers.values() if not peer.has_result)
+            run.say(f"The result is here; {', '.join(late)} did not confirm to have it, too.")
+            run.finish(Signal.UNCONFIRMED)
+            return
+        what = run.patience.blame(run.now.steady)
+        if not self._reached:
+            what = f"The hub at {self._terms.hub} could not be reached"
+        done = run.exchanges_done
+        kept = f" after exchange {done}; the same command goes on from there" if done else ""
+        raise _OutOfPatience(f"{what} within {self._terms.wait:g} seconds: stopped{kept}.")

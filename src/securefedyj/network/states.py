@@ -1,0 +1,220 @@
+"""The states of a party's sessions and of its peers, and all that may change them, as tables.
+
+`sessions` derives signals from events, and moves along these tables; what they do not have raises
+`IllegalTransition`. A session lives from READY to its end. From wherever it is interrupted, the way
+leads back to GATHERING; who has the result already goes from there to DONE, and helps again if a
+peer asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import TypeVar
+
+from securefedyj.network import events
+from securefedyj.network.errors import IllegalTransition
+
+
+class State(Enum):
+    """Where the sessions of a party are."""
+
+    GATHERING = auto()
+    """There is no session, and no result: not all peers are there."""
+    READY = auto()
+    """All peers are there, and were told that we are ready."""
+    BEGUN = auto()
+    """All have said READY, and were told which session follows."""
+    COMPUTING = auto()
+    """The session runs, and our program computes."""
+    LISTENING = auto()
+    """The session runs, and our program waits for messages."""
+    DONE = auto()
+    """The result is here; some peer has not said that it has it, too."""
+    OVER = auto()
+    """We leave with the result."""
+    FAILED = auto()
+    """We leave without."""
+
+
+class Signal(Enum):
+    """What moves the sessions from one state to another."""
+
+    ALL_HERE = auto()
+    ALL_READY = auto()
+    ALL_BEGUN = auto()
+    MESSAGE_CAME = auto()
+    COMPUTED = auto()  # as far as the messages go
+    RETURNED = auto()  # the program, with the outcome
+    STOPPED = auto()  # the program, since another party's has
+    BEGAN_ANEW = auto()  # a peer said READY again, which is the end of the session
+    PEER_LOST = auto()
+    HUB_LOST = auto()
+    HAVE_RESULT = auto()  # from an earlier session
+    ASKED_AGAIN = auto()  # by a peer without a result
+    ALL_DONE = auto()
+    UNCONFIRMED = auto()  # some peer's result, for longer than we wait
+    GAVE_UP = auto()  # waiting for a session
+    ERROR = auto()
+
+
+TRANSITIONS: dict[State, dict[Signal, State]] = {
+    State.GATHERING: {
+        Signal.HAVE_RESULT: State.DONE,
+        Signal.ALL_HERE: State.READY,
+        Signal.PEER_LOST: State.GATHERING,
+        Signal.HUB_LOST: State.GATHERING,
+        Signal.GAVE_UP: State.FAILED,
+        Signal.ERROR: State.FAILED,
+    },
+    State.READY: {
+        Signal.ALL_READY: State.BEGUN,
+        Signal.PEER_LOST: State.GATHERING,
+        Signal.HUB_LOST: State.GATHERING,
+        Signal.ALL_DONE: State.OVER,
+        Signal.UNCONFIRMED: State.OVER,
+        Signal.GAVE_UP: State.FAILED,
+        Signal.ERROR: State.FAILED,
+    },
+    State.BEGUN: {
+        Signal.ALL_BEGUN: State.COMPUTING,
+        Signal.BEGAN_ANEW: State.READY,
+        Signal.PEER_LOST: State.GATHERING,
+        Signal.HUB_LOST: State.GATHERING,
+        Signal.ALL_DONE: State.OVER,
+        Signal.UNCONFIRMED: State.OVER,
+        Signal.GAVE_UP: State.FAILED,
+        Signal.ERROR: State.FAILED,
+    },
+    State.COMPUTING: {
+        Signal.COMPUTED: State.LISTENING,
+        Signal.RETURNED: State.DONE,
+        Signal.STOPPED: State.GATHERING,
+        Signal.ERROR: State.FAILED,
+    },
+    State.LISTENING: {
+        Signal.MESSAGE_CAME: State.COMPUTING,
+        Signal.BEGAN_ANEW: State.GATHERING,
+        Signal.PEER_LOST: State.GATHERING,
+        Signal.HUB_LOST: State.GATHERING,
+        Signal.ALL_DONE: State.OVER,
+        Signal.ERROR: State.FAILED,
+    },
+    State.DONE: {
+        Signal.ASKED_AGAIN: State.READY,
+        Signal.PEER_LOST: State.DONE,
+        Signal.HUB_LOST: State.DONE,
+        Signal.ALL_DONE: State.OVER,
+        Signal.UNCONFIRMED: State.OVER,
+        Signal.ERROR: State.FAILED,
+    },
+    State.OVER: {},
+    State.FAILED: {},
+}
+
+
+# Whoever drives the sessions waits for a computation to end before it reads on; what is in here may
+# come from beside.
+_AT_ANY_TIME = frozenset({events.PeerDeparting, events.SignOfLifeDue, events.Stopping})
+_FROM_OUTSIDE = frozenset(
+    {
+        events.HubReached,
+        events.HubLost,
+        events.PeerArrived,
+        events.PeerLeft,
+        events.ChannelStands,
+        events.ChannelBroke,
+        events.Heard,
+        events.RecordArrived,
+        events.TimePassed,
+    }
+)
+
+LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
+    State.GATHERING: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.READY: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.BEGUN: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.COMPUTING: _AT_ANY_TIME | {events.Revealed, events.Computed},
+    State.LISTENING: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.DONE: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.OVER: _AT_ANY_TIME,
+    State.FAILED: _AT_ANY_TIME,
+}
+
+
+class PeerState(Enum):
+    """Where one peer is."""
+
+    ABSENT = auto()
+    PRESENT = auto()
+    """At the hub; the channel to it does not stand yet."""
+    CONNECTED = auto()
+    """The channel stands, and we have greeted it."""
+    GREETED = auto()
+    """It has greeted us, and we agree."""
+    LEAVING = auto()
+    """It has said that it is about to go."""
+
+
+class PeerSignal(Enum):
+    """What a peer does, or what becomes of it."""
+
+    ARRIVED = auto()
+    CHANNEL_STANDS = auto()
+    HEARD = auto()
+    GREETS = auto()
+    SPEAKS = auto()  # any other record
+    TAKES_LEAVE = auto()
+    LOST = auto()
+
+
+PEER_TRANSITIONS: dict[PeerState, dict[PeerSignal, PeerState]] = {
+    PeerState.ABSENT: {
+        PeerSignal.ARRIVED: PeerState.PRESENT,
+    },
+    PeerState.PRESENT: {
+        PeerSignal.HEARD: PeerState.PRESENT,
+        PeerSignal.CHANNEL_STANDS: PeerState.CONNECTED,
+        PeerSignal.LOST: PeerState.ABSENT,
+    },
+    PeerState.CONNECTED: {
+        PeerSignal.HEARD: PeerState.CONNECTED,
+        PeerSignal.GREETS: PeerState.GREETED,
+        PeerSignal.LOST: PeerState.ABSENT,
+    },
+    PeerState.GREETED: {
+        PeerSignal.HEARD: PeerState.GREETED,
+        PeerSignal.GREETS: PeerState.GREETED,
+        PeerSignal.SPEAKS: PeerState.GREETED,
+        PeerSignal.TAKES_LEAVE: PeerState.LEAVING,
+        PeerSignal.LOST: PeerState.ABSENT,
+    },
+    PeerState.LEAVING: {
+        PeerSignal.HEARD: PeerState.LEAVING,
+        PeerSignal.GREETS: PeerState.LEAVING,
+        PeerSignal.SPEAKS: PeerState.LEAVING,
+        PeerSignal.TAKES_LEAVE: PeerState.LEAVING,
+        PeerSignal.LOST: PeerState.ABSENT,
+    },
+}
+
+S = TypeVar("S", bound=Enum)
+G = TypeVar("G", bound=Enum)
+
+
+def successor(table: Mapping[S, Mapping[G, S]], state: S, signal: G) -> S:
+    """The state that a signal leads to, or an error."""
+    try:
+        return table[state][signal]
+    except KeyError:
+        raise IllegalTransition(
+            f"{signal.name} cannot happen in state {state.name}; please report this."
+        ) from None
+
+
+def check_legal(state: State, event: events.Event) -> None:
+    """Refuse an event that cannot happen in a state."""
+    if type(event) not in LEGAL_EVENTS[state]:
+        raise IllegalTransition(
+            f"{type(event).__name__} cannot happen in state {state.name}; please report this."
+        )

@@ -1,0 +1,363 @@
+"""Sessions without sockets: one machine whose peers are played by hand, or three wired together."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from securefedyj.network import events, records
+from securefedyj.network.events import Event, Moment, Output
+from securefedyj.network.records import AnyRecord
+from securefedyj.network.run import Terms
+from securefedyj.network.sessions import Sessions
+from securefedyj.network.states import State
+from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.party.machine import Party
+from securefedyj.party.messages import VERSION, Kind, Message
+from securefedyj.party.rounds import exchange
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.transcript import Counts, Result, Reveal, Step, Transcript
+
+NAMES = ("ana", "bob", "cem")
+DIGEST = "d" * 64
+PARAMETERS = b"agreed"
+EXCHANGES = 4
+AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 1.0), 1), NAMES, NAMES, "clear", 3, 1)
+RESULT = Result(
+    *(np.zeros(1) for _ in range(3)),
+    np.ones(1, dtype=np.int64),
+    *(np.zeros(1, dtype=bool) for _ in range(2)),
+    Standardization(np.zeros(1), np.ones(1)),
+)
+
+T = TypeVar("T")
+
+_programs: list[Party[Transcript]] = []
+
+
+def close_programs() -> None:
+    """End what a test has begun and not brought to an end."""
+    while _programs:
+        if not (party := _programs.pop()).done:
+            party.stop(RuntimeError("the test is over"))
+
+
+def reveals(length: int, n: int = 10) -> list[Reveal]:
+    """What a run reveals in its first exchanges, one reveal in each."""
+    counts = Counts(np.arange(1), np.array([n]))
+    steps = [
+        Step(step, np.arange(1), np.ones(1), np.ones(1, dtype=np.int8)) for step in range(length)
+    ]
+    return [counts, *steps][:length]
+
+
+def transcript(length: int = 0, *, n: int = 10, complete: bool = False) -> Transcript:
+    return Transcript(AGREEMENT, reveals(length, n), RESULT if complete else None)
+
+
+class Machine:
+    """The sessions of one party, and what they have asked for."""
+
+    def __init__(self, name: str, known: Transcript, **options: Any) -> None:
+        self.name = name
+        self.now = 1000.0
+        self.clock = 5000.0
+        self.known = known
+        self.sent: list[tuple[str, AnyRecord]] = []
+        self.said: list[str] = []
+        self.asked: events.Compute | None = None
+        self.kept: list[events.Keep] = []
+        self.reconnects = 0
+        self.outcome: Any = None
+        self.error: Exception | None = None
+        self.revealed: list[Transcript] = []
+        numbers = itertools.count()
+        defaults: dict[str, Any] = {
+            "timeout": 10.0,
+            "wait": 100.0,
+            "most_faults": 2,
+            "digest": DIGEST,
+            "fresh": lambda: hashlib.sha256(f"{name} {next(numbers)}".encode()).hexdigest(),
+        }
+        peers = tuple(peer for peer in NAMES if peer != name)
+        terms = Terms(peers=peers, hub="hub:1", new_party=self.new_party, **{**defaults, **options})
+        self.sessions = Sessions(terms, known, self.moment())
+
+    @property
+    def state(self) -> State:
+        return self.sessions.state
+
+    def moment(self) -> Moment:
+        return Moment(self.now, self.clock)
+
+    def happen(self, event: Event) -> list[Output]:
+        outputs = self.sessions.handle(event, self.moment())
+        for output in outputs:
+            self.note(output)
+        return outputs
+
+    def note(self, output: Output) -> None:
+        match output:
+            case events.Say(sentence):
+                self.said.append(sentence)
+            case events.Send(peer, record):
+                self.sent.append((peer, record))
+            case events.Compute():
+                assert self.asked is None
+                self.asked = output
+            case events.Keep():
+                self.kept.append(output)
+            case events.Reconnect():
+                self.reconnects += 1
+            case events.Finished(outcome):
+                self.outcome = outcome
+            case events.Failed(error):
+                self.error = error
+
+    def compute(self) -> None:
+        """Make the computation that was asked for."""
+        assert self.asked is not None
+        asked, self.asked = self.asked, None
+        messages = asked.step(*asked.arguments)
+        for one in self.revealed:
+            self.happen(events.Revealed(one))
+        self.revealed.clear()
+        self.happen(events.Computed(messages))
+
+    def keep(self, now: Transcript) -> None:
+        if len(now.reveals) > len(self.known.reveals):
+            self.known = Transcript(AGREEMENT, list(now.reveals))
+            self.revealed.append(self.known)
+
+    def new_party(self, session: bytes, length: int) -> Party[Transcript]:
+        start = Transcript(AGREEMENT, self.known.reveals[:length])
+        party = Party(self.name, NAMES, self.program(start), session=session, parameters=PARAMETERS)
+        _programs.append(party)
+        return party
+
+    async def program(self, now: Transcript) -> Transcript:
+        peers = [peer for peer in NAMES if peer != self.name]
+        while (done := len(now.reveals)) < EXCHANGES:
+            await exchange(Kind.OPENING, dict.fromkeys(peers, b"x"), dict.fromkeys(peers, 1))
+            now.reveals.append(reveals(done + 1)[-1])
+            self.keep(now)
+        now.result = RESULT
+        return now
+
+    def last(self, kind: type[T]) -> T:
+        """The last record of a kind that was sent."""
+        return [record for _, record in self.sent if isinstance(record, kind)][-1]
+
+
+class Solo(Machine):
+    """The machine of ana; bob and cem are played by hand.
+
+    `ending` says what the program does when both have greeted: it goes on, returns or fails.
+    """
+
+    def __init__(self, *, have_result: bool = False, ending: str = "go on", **options: Any) -> None:
+        length = EXCHANGES if have_result else 0
+        self.ending = ending
+        self.helping = have_result
+        options = {"timeout": 1e6, **options}  # nobody is silent for too long, unless asked for
+        super().__init__("ana", transcript(length, complete=have_result), **options)
+
+    async def program(self, now: Transcript) -> Transcript:
+        if self.ending == "return":
+            now.result = RESULT
+            return now
+        if self.ending == "fail":
+            raise RuntimeError("cannot add 31337")
+        if self.ending == "too few":
+            raise TooFewValues("too few")
+        return await super().program(now)
+
+    def hear(self, peer: str, record: AnyRecord) -> None:
+        self.happen(events.RecordArrived(peer, record))
+
+    def arrive(self, peer: str) -> None:
+        self.happen(events.PeerArrived(peer))
+        self.happen(events.ChannelStands(peer))
+        self.hear(peer, records.Greeting(VERSION, DIGEST, self.clock))
+
+    def ready(self, peer: str, turn: int = 0) -> records.Ready:
+        return records.Ready(hashlib.sha256(f"{peer} {turn}".encode()).hexdigest(), 0)
+
+    def message(self, sender: str, kind: Kind = Kind.HELLO) -> Message:
+        """A message of the session that ana has begun."""
+        session = bytes.fromhex(self.last(records.Begin).session)
+        payload = hashlib.sha256(PARAMETERS).digest() if kind == Kind.HELLO else b""
+        return Message(VERSION, session, sender, "ana", 0, kind, payload)
+
+    def bring(self, state: State) -> Solo:
+        """Go on, as a run does, until the state is reached."""
+        steps = {
+            State.GATHERING: self._to_gathering,
+            State.READY: self._to_ready,
+            State.BEGUN: self._to_begun,
+            State.COMPUTING: self._to_computing,
+            State.LISTENING: self._to_listening,
+            State.DONE: self._to_done,
+            State.OVER: self._to_over,
+            State.FAILED: self._to_failed,
+        }
+        steps[state]()
+        assert self.state is state
+        return self
+
+    def _to_gathering(self) -> None:
+        self.happen(events.HubReached())
+        self.arrive("bob")
+        if self.helping:
+            self.hear("bob", records.Done())
+
+    def _to_ready(self) -> None:
+        self._to_gathering()
+        self.arrive("cem")
+        if self.helping:
+            self.hear("cem", self.ready("cem"))
+
+    def _to_begun(self) -> None:
+        self._to_ready()
+        for peer in ("bob", "cem"):
+            self.hear(peer, self.ready(peer))
+
+    def _to_computing(self) -> None:
+        """In the computation that ends the program, or brings it to its first exchange."""
+        self._to_listening()
+        self.hear("cem", records.Delivery(self.message("cem")))
+
+    def _to_listening(self) -> None:
+        self._to_begun()
+        for peer in ("bob", "cem"):
+            self.hear(peer, self.last(records.Begin))
+        self.compute()
+        self.hear("bob", records.Delivery(self.message("bob")))
+        self.compute()
+
+    def _to_done(self) -> None:
+        if self.helping:
+            self._to_gathering()
+            return
+        self.ending = "return"
+        self._to_computing()
+        self.compute()
+
+    def _to_over(self) -> None:
+        self._to_done()
+        for peer in ("bob", "cem"):
+            if self.state is State.DONE and not (self.helping and peer == "bob"):
+                if self.helping:
+                    self.arrive(peer)
+                self.hear(peer, records.Done())
+
+    def _to_failed(self) -> None:
+        self._to_gathering()
+        self.hear("bob", records.OtherVersion(99))
+
+
+class Trio:
+    """Three machines, and a hub that carries their records when it is told to."""
+
+    def __init__(self, known: dict[str, Transcript] | None = None, **options: Any) -> None:
+        known, self._options = known or {}, options
+        self.machines = {
+            name: Machine(name, known.get(name, transcript()), **options) for name in NAMES
+        }
+        self.present: list[str] = []
+        self.way: dict[tuple[str, str], deque[AnyRecord]] = defaultdict(deque)
+        self.slow: set[str] = set()  # those compute only when told to
+
+    def __getitem__(self, name: str) -> Machine:
+        return self.machines[name]
+
+    def happen(self, name: str, event: Event) -> None:
+        machine, reconnects = self.machines[name], self.machines[name].reconnects
+        machine.happen(event)
+        self._settle(name)
+        if machine.reconnects > reconnects:
+            self.cut(name)
+
+    def compute(self, name: str) -> None:
+        self.machines[name].compute()
+        self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        """Compute, and put what was said on its way."""
+        machine = self.machines[name]
+        while machine.asked is not None and name not in self.slow:
+            machine.compute()
+        for peer, record in machine.sent:
+            if peer in self.present and name in self.present:
+                self.way[name, peer].append(records.read(name, records.write(record)))
+        machine.sent.clear()
+
+    def join(self, *names: str) -> None:
+        for name in names:
+            others = list(self.present)
+            self.present.append(name)
+            self.happen(name, events.HubReached())
+            for other in others:
+                for one, peer in ((name, other), (other, name)):
+                    self.happen(one, events.PeerArrived(peer))
+                for one, peer in ((name, other), (other, name)):
+                    self.happen(one, events.ChannelStands(peer))
+
+    def cut(self, name: str) -> None:
+        """A party's connection has ended; it knows, and the others are told."""
+        self.present.remove(name)
+        for pair in self.way:
+            if name in pair:
+                self.way[pair].clear()
+        for other in list(self.present):
+            self.happen(other, events.PeerLeft(name))
+
+    def crash(self, name: str) -> None:
+        """A party ends without a word; a new one takes its place, with what was kept."""
+        old = self.machines[name]
+        self.cut(name)
+        self.machines[name] = Machine(name, old.known, **self._options)
+        self.machines[name].now, self.machines[name].clock = old.now, old.clock
+
+    def carry(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Deliver records, one of each pair in turn, until none is left or so much is done."""
+        while pairs := [pair for pair in sorted(self.way) if self.way[pair]]:
+            moved = False
+            for sender, recipient in pairs:
+                if until():
+                    return
+                machine = self.machines[recipient]
+                if machine.state in (State.COMPUTING, State.OVER, State.FAILED):
+                    continue
+                if not self.way[sender, recipient]:
+                    continue
+                moved = True
+                self.happen(recipient, events.Heard(sender))
+                self.happen(
+                    recipient, events.RecordArrived(sender, self.way[sender, recipient].popleft())
+                )
+            if not moved:
+                return
+
+    def pass_time(self, seconds: float, *names: str) -> None:
+        for machine in self.machines.values():
+            machine.now += seconds
+            machine.clock += seconds
+        for name in names or NAMES:
+            if self.machines[name].state not in (State.COMPUTING, State.OVER, State.FAILED):
+                heard = self.machines[name].now if name in self.present else None
+                self.happen(name, events.TimePassed(heard))
+
+    def until_exchange(self, name: str, done: int) -> None:
+        self.carry(until=lambda: len(self.machines[name].known.reveals) >= done)
+        assert len(self.machines[name].known.reveals) >= done
+
+    def states(self) -> list[State]:
+        return [machine.state for machine in self.machines.values()]

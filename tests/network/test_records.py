@@ -1,0 +1,132 @@
+"""Records: what one party writes another reads, and nothing else is read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network import records, tls
+from securefedyj.network.records import Kind
+from securefedyj.party import messages
+from securefedyj.party.messages import VERSION, Message
+
+GREETING = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
+READY = {"random": "0f" * 32, "reveals": 3}
+BEGIN = {"session": "ab" * 16, "reveals": 3, "digest": "cd" * 32}
+MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
+
+EVERY_RECORD = {
+    Kind.GREETING: records.Greeting(**GREETING),
+    Kind.READY: records.Ready(**READY),
+    Kind.BEGIN: records.Begin(**BEGIN),
+    Kind.MESSAGE: records.Delivery(MESSAGE),
+    Kind.DONE: records.Done(),
+    Kind.ALIVE: records.Alive(),
+    Kind.LEAVE: records.Leave(),
+}
+
+
+def test_every_kind_is_here():
+    assert set(EVERY_RECORD) == set(Kind)
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
+def test_what_is_written_is_read(kind):
+    written = records.write(EVERY_RECORD[kind])
+    assert written.type == kind
+    assert records.read("bob", written) == EVERY_RECORD[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "body"),
+    [
+        (Kind.GREETING, 1, json.dumps(GREETING).encode()),
+        (Kind.READY, 2, json.dumps(READY).encode()),
+        (Kind.BEGIN, 3, json.dumps(BEGIN).encode()),
+        (Kind.MESSAGE, 4, MESSAGE.to_bytes()),
+        (Kind.DONE, 5, b""),
+        (Kind.ALIVE, 6, b""),
+        (Kind.LEAVE, 7, b""),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_the_form_on_the_wire_stays(kind, number, body):
+    assert records.write(EVERY_RECORD[kind]) == tls.Record(number, body)
+
+
+def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
+    for content in ({"version": 2}, {**GREETING, "version": 2}, {"version": 2, "new": [1]}):
+        record = tls.Record(Kind.GREETING, json.dumps(content).encode())
+        assert records.read("bob", record) == records.OtherVersion(2)
+    assert records.read("bob", records.write(records.OtherVersion(3))) == records.OtherVersion(3)
+
+
+def without(content: dict[str, object], name: str) -> dict[str, object]:
+    return {key: value for key, value in content.items() if key != name}
+
+
+WITH_FIELDS = {Kind.GREETING: GREETING, Kind.READY: READY, Kind.BEGIN: BEGIN}
+MALFORMED = [
+    *((kind, without(fields, name)) for kind, fields in WITH_FIELDS.items() for name in fields),
+    *((kind, {**fields, "more": 1}) for kind, fields in WITH_FIELDS.items()),
+    *((kind, {**fields, name: None}) for kind, fields in WITH_FIELDS.items() for name in fields),
+    *((kind, {**fields, name: True}) for kind, fields in WITH_FIELDS.items() for name in fields),
+    *((kind, content) for kind in WITH_FIELDS for content in ([], [1, 2], "text", 1, None)),
+    (Kind.GREETING, {**GREETING, "version": "2"}),
+    (Kind.GREETING, {**GREETING, "clock": "?"}),
+    (Kind.GREETING, {**GREETING, "clock": 10**400}),
+    (Kind.READY, {**READY, "random": "00"}),
+    (Kind.READY, {**READY, "random": "0F" * 32}),
+    (Kind.READY, {**READY, "reveals": "many"}),
+    (Kind.READY, {**READY, "reveals": 1.0}),
+    (Kind.READY, {**READY, "reveals": -1}),
+    (Kind.BEGIN, {**BEGIN, "session": "ab" * 15}),
+    (Kind.BEGIN, {**BEGIN, "session": "ab" * 15 + " a"}),
+    (Kind.BEGIN, {**BEGIN, "digest": "?"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "content"), MALFORMED, ids=str)
+def test_a_body_with_other_fields_is_not_read(kind, content):
+    refuse(kind, json.dumps(content).encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b'{"version": 1, "digest": "d", "clock": NaN}',
+        b'{"version": 1, "digest": "d", "clock": 1e999}',
+        b'{"version": 1, "version": 1, "digest": "d", "clock": 1.0}',
+        b"[" * 100_000,
+    ],
+    ids=["empty", "cut", "not UTF-8", "NaN", "infinite", "twice", "deep"],
+)
+def test_a_body_that_is_not_json_is_not_read(body):
+    refuse(Kind.GREETING, body)
+
+
+@pytest.mark.parametrize("kind", [Kind.DONE, Kind.ALIVE, Kind.LEAVE], ids=lambda kind: kind.name)
+def test_what_has_no_content_must_be_empty(kind):
+    refuse(kind, b"{}")
+
+
+@pytest.mark.parametrize("kind", [0, 8, 255])
+def test_an_unknown_kind_is_not_read(kind):
+    refuse(kind, b"")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", MESSAGE.to_bytes()[:-1], MESSAGE.to_bytes() + b"x"])
+def test_a_message_must_be_whole(body):
+    with pytest.raises(ProtocolError, match=r"^Party bob sent no message of the protocol: "):
+        records.read("bob", tls.Record(Kind.MESSAGE, body))
+
+
+def refuse(kind: int, body: bytes) -> None:
+    sentence = f"^Party bob sent a record of type {kind:d} we cannot read.$"
+    with pytest.raises(ProtocolError, match=sentence):
+        records.read("bob", tls.Record(kind, body))

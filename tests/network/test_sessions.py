@@ -1,0 +1,589 @@
+"""The sessions of a party follow their tables and nothing else. There is no socket in here."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from securefedyj.network import events, records, run
+from securefedyj.network.errors import IllegalTransition, JoinError
+from securefedyj.network.states import (
+    LEGAL_EVENTS,
+    PEER_TRANSITIONS,
+    TRANSITIONS,
+    PeerSignal,
+    PeerState,
+    Signal,
+    State,
+    successor,
+)
+from securefedyj.party.messages import VERSION, Kind, Message
+from securefedyj.protocol.program import TooFewValues
+from tests.network.machines import (
+    DIGEST,
+    EXCHANGES,
+    NAMES,
+    Machine,
+    Solo,
+    Trio,
+    close_programs,
+    transcript,
+)
+
+ENDS = (State.OVER, State.FAILED)
+
+
+@pytest.fixture(autouse=True)
+def _no_program_is_left_over():
+    yield
+    close_programs()
+
+
+# The tables by themselves.
+
+
+@pytest.mark.parametrize(("state", "signal"), list(itertools.product(State, Signal)))
+def test_a_signal_leads_where_the_table_says_or_nowhere(state, signal):
+    if signal in TRANSITIONS[state]:
+        assert successor(TRANSITIONS, state, signal) is TRANSITIONS[state][signal]
+    else:
+        sentence = f"^{signal.name} cannot happen in state {state.name}; please report this.$"
+        with pytest.raises(IllegalTransition, match=sentence):
+            successor(TRANSITIONS, state, signal)
+
+
+@pytest.mark.parametrize(("state", "signal"), list(itertools.product(PeerState, PeerSignal)))
+def test_so_does_the_table_of_peers(state, signal):
+    if signal in PEER_TRANSITIONS[state]:
+        assert successor(PEER_TRANSITIONS, state, signal) is PEER_TRANSITIONS[state][signal]
+    else:
+        with pytest.raises(IllegalTransition, match=f"{signal.name} cannot happen in state"):
+            successor(PEER_TRANSITIONS, state, signal)
+
+
+def reachable(start: State) -> set[State]:
+    found, new = {start}, {start}
+    while new:
+        new = {after for state in new for after in TRANSITIONS[state].values()} - found
+        found |= new
+    return found
+
+
+def test_every_state_can_be_reached_and_left_but_for_the_ends():
+    assert set(TRANSITIONS) == set(LEGAL_EVENTS) == set(State)
+    assert reachable(State.GATHERING) == set(State)
+    for state in State:
+        assert (state in ENDS) == (TRANSITIONS[state] == {})
+        assert state is State.OVER or State.FAILED in reachable(state)
+    assert set(Signal) == {signal for row in TRANSITIONS.values() for signal in row}
+    assert set(PeerState) == set(PEER_TRANSITIONS)
+
+
+# Every line of the table, as it comes about.
+
+
+def later(solo: Solo) -> None:
+    """Until the patience is over."""
+    solo.happen(events.TimePassed())
+    solo.now += 101
+    solo.happen(events.TimePassed())
+
+
+def disagree(solo: Solo) -> None:
+    """An error that ends the run, for whoever is not computing."""
+    solo.hear("bob", records.OtherVersion(VERSION + 1))
+
+
+def begin(solo: Solo) -> None:
+    for peer in ("bob", "cem"):
+        solo.hear(peer, solo.last(records.Begin))
+
+
+CAUSES: dict[Signal, Callable[[Solo], object]] = {
+    Signal.ALL_HERE: lambda solo: solo.arrive("cem"),
+    Signal.ALL_READY: lambda solo: [solo.hear(p, solo.ready(p)) for p in ("bob", "cem")],
+    Signal.ALL_BEGUN: begin,
+    Signal.MESSAGE_CAME: lambda solo: solo.hear("cem", records.Delivery(solo.message("cem"))),
+    Signal.COMPUTED: Solo.compute,
+    Signal.RETURNED: Solo.compute,
+    Signal.STOPPED: Solo.compute,
+    Signal.BEGAN_ANEW: lambda solo: solo.hear("bob", solo.ready("bob", 1)),
+    Signal.PEER_LOST: lambda solo: solo.happen(events.PeerLeft("bob")),
+    Signal.HUB_LOST: lambda solo: solo.happen(events.HubLost("The hub is gone.")),
+    Signal.ASKED_AGAIN: lambda solo: [solo.arrive("cem"), solo.hear("cem", solo.ready("cem"))],
+    Signal.ALL_DONE: lambda solo: solo.hear("cem", records.Done()),
+    Signal.UNCONFIRMED: later,
+    Signal.GAVE_UP: later,
+    Signal.ERROR: disagree,
+}
+LINES = [(state, signal) for state, row in TRANSITIONS.items() for signal in row]
+
+
+def prepared(state: State, signal: Signal) -> Solo:
+    """A machine in the state, of which the signal is next."""
+    helping = signal in (Signal.ALL_DONE, Signal.UNCONFIRMED, Signal.ASKED_AGAIN)
+    if state is not State.COMPUTING:
+        return Solo(have_result=helping).bring(state)
+    endings = {Signal.RETURNED: "return", Signal.ERROR: "fail"}
+    solo = Solo(ending=endings.get(signal, "go on"))
+    if signal is Signal.STOPPED:
+        solo.bring(State.LISTENING)
+        solo.hear("cem", records.Delivery(solo.message("cem", Kind.STOP)))
+        return solo
+    return solo.bring(state)
+
+
+@pytest.fixture
+def moves(monkeypatch):
+    """All moves along the table of states, as they are made."""
+    made: list[tuple[State, Signal]] = []
+
+    def noted(table, state, signal):
+        made.append((state, signal))
+        return successor(table, state, signal)
+
+    monkeypatch.setattr(run, "successor", noted)
+    return made
+
+
+@pytest.mark.parametrize(("state", "signal"), LINES, ids=lambda value: value.name)
+def test_every_line_of_the_table_comes_about(moves, state, signal):
+    """And the machine goes where the line says, before anything else follows from that."""
+    if signal is Signal.HAVE_RESULT:  # follows from an interruption
+        solo = Solo(have_result=True).bring(State.LISTENING)
+        moves.clear()
+        solo.happen(events.PeerLeft("bob"))
+        assert moves == [(State.LISTENING, Signal.PEER_LOST), (state, signal)]
+        assert solo.state is State.DONE
+        return
+    solo = prepared(state, signal)
+    moves.clear()
+    if state is State.DONE and signal is Signal.ALL_DONE:
+        solo.arrive("cem")
+    (solo.compute if state is State.COMPUTING else lambda: CAUSES[signal](solo))()
+    assert moves[0] == (state, signal)
+    after = moves[1][0] if len(moves) > 1 else solo.state
+    assert after is TRANSITIONS[state][signal]
+
+
+# Every event in every state, on the machine itself.
+
+OLD = Message(VERSION, bytes(16), "bob", "ana", 0, Kind.HELLO, b"")
+
+
+def said(record: records.AnyRecord) -> events.RecordArrived:
+    return events.RecordArrived("bob", record)
+
+
+EVENTS: dict[str, Callable[[Solo], events.Event]] = {
+    "hub reached": lambda solo: events.HubReached(),
+    "hub lost": lambda solo: events.HubLost("The hub is gone."),
+    "peer back": lambda solo: events.PeerArrived("bob"),
+    "peer departing": lambda solo: events.PeerDeparting("bob"),
+    "peer left": lambda solo: events.PeerLeft("bob"),
+    "channel broke": lambda solo: events.ChannelBroke("bob", "It is broken."),
+    "heard": lambda solo: events.Heard("bob"),
+    "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
+    "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock)),
+    "ready": lambda solo: said(solo.ready("bob", 1)),
+    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64)),
+    "old message": lambda solo: said(records.Delivery(OLD)),
+    "done": lambda solo: said(records.Done()),
+    "alive": lambda solo: said(records.Alive()),
+    "leave": lambda solo: said(records.Leave()),
+    "revealed": lambda solo: events.Revealed(transcript(1)),
+    "computed": lambda solo: events.Computed([]),
+    "time": lambda solo: events.TimePassed(solo.now),
+    "sign of life due": lambda solo: events.SignOfLifeDue(),
+    "stopping": lambda solo: events.Stopping(),
+}
+
+G, R, B, L, D, F = (
+    State.GATHERING, State.READY, State.BEGUN, State.LISTENING, State.DONE, State.FAILED,
+)  # fmt: skip
+FROM = (G, R, B, L, D)
+# Where an event leads from these states, in their order: bob and cem are there, but for the first.
+LEADS_TO = {
+    "hub lost": (G, G, G, G, D),
+    "peer back": (G, G, G, G, D),
+    "peer left": (G, G, G, G, D),
+    "channel broke": (G, G, G, G, D),
+    "other file": (F, F, F, F, F),
+    "ready": (G, R, B, R, R),
+    "leave": (G, G, G, G, D),
+}
+AT_ANY_TIME = ("peer departing", "sign of life due", "stopping")
+OF_A_COMPUTATION = ("revealed", "computed")
+
+
+def test_every_event_is_tried():
+    tried = {type(make(Solo().bring(State.BEGUN))) for make in EVENTS.values()}
+    assert tried | {events.ChannelStands} == frozenset[type]().union(*LEGAL_EVENTS.values())
+
+
+@pytest.mark.parametrize("what", EVENTS)
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+def test_an_event_leads_on_or_is_refused(state, what):
+    solo = Solo().bring(state)
+    event = EVENTS[what](solo)
+    if state in FROM:
+        legal = what not in OF_A_COMPUTATION
+    else:
+        legal = what in AT_ANY_TIME or (state is State.COMPUTING and what in OF_A_COMPUTATION)
+    assert legal == (type(event) in LEGAL_EVENTS[state])
+    if not legal:
+        sentence = f"^{type(event).__name__} cannot happen in state {state.name}; "
+        with pytest.raises(IllegalTransition, match=sentence):
+            solo.happen(event)
+        assert solo.state is state
+        return
+    solo.happen(event)
+    if what == "computed":
+        assert solo.state is State.LISTENING
+    elif what in LEADS_TO:
+        assert solo.state is LEADS_TO[what][FROM.index(state)]
+    else:
+        assert solo.state is state
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.ChannelStands("cem"),
+        events.PeerLeft("cem"),
+        events.Heard("cem"),
+        events.ChannelBroke("cem", "It is broken."),
+        events.RecordArrived("cem", records.Alive()),
+        events.ChannelStands("bob"),
+    ],
+    ids=lambda event: f"{type(event).__name__} {event.peer}",
+)
+def test_a_peer_does_what_its_own_table_says(event):
+    """Cem is absent, and the channel of bob stands already."""
+    solo = Solo().bring(State.GATHERING)
+    with pytest.raises(IllegalTransition, match="cannot happen in state"):
+        solo.happen(event)
+
+
+# Sentences.
+
+
+def test_another_version_another_file_and_another_clock_end_the_run():
+    for record, sentence in [
+        (records.OtherVersion(7), "Party bob speaks protocol version 7, we speak version"),
+        (records.Greeting(VERSION, "e" * 64, 5000.0), "Party bob has another agreed file"),
+        (records.Greeting(VERSION, DIGEST, 5301.0), "The clock of party bob is 5 minutes ahead of"),
+        (records.Greeting(VERSION, DIGEST, 4000.0), "The clock of party bob is 17 minutes behind"),
+    ]:
+        solo = Solo()
+        solo.happen(events.PeerArrived("bob"))
+        solo.happen(events.ChannelStands("bob"))
+        solo.hear("bob", record)
+        assert solo.state is State.FAILED
+        assert isinstance(solo.error, JoinError)
+        assert sentence in str(solo.error)
+
+
+def test_who_does_not_greet_or_speaks_for_another_breaks_the_channel():
+    solo = Solo()
+    solo.happen(events.PeerArrived("bob"))
+    solo.happen(events.ChannelStands("bob"))
+    solo.hear("bob", records.Alive())
+    assert solo.said == ["Party bob did not begin with a greeting. Trying again."]
+    assert solo.reconnects == 1
+    solo = Solo().bring(State.LISTENING)
+    solo.hear("bob", records.Delivery(solo.message("cem")))
+    assert "Party bob sent a message in the name of another. Trying again." in solo.said
+    assert solo.reconnects == 1
+    assert {peer for peer, record in solo.sent[-1:]} == {"cem"}  # who is told to stop
+
+
+def test_a_channel_that_breaks_again_and_again_ends_the_run():
+    solo = Solo(most_faults=2)
+    for _ in range(3):
+        solo.happen(events.HubReached())
+        solo.arrive("bob")
+        solo.happen(events.ChannelBroke("bob", "It is broken."))
+    assert solo.reconnects == 2
+    assert str(solo.error) == "It is broken. That happened 3 times; ask the operator of the hub."
+
+
+def test_an_error_of_the_program_is_told_without_its_values():
+    solo = Solo(ending="fail").bring(State.COMPUTING)
+    solo.compute()
+    assert solo.state is State.FAILED
+    assert str(solo.error) == "The computation failed here (RuntimeError)."
+
+
+def test_who_leaves_during_a_computation_is_named_at_once_and_once():
+    solo = Solo().bring(State.COMPUTING)
+    solo.happen(events.PeerDeparting("bob"))
+    assert solo.said[-1] == "Party bob left in exchange 1."
+    solo.compute()
+    solo.happen(events.PeerLeft("bob"))
+    assert [sentence for sentence in solo.said if "bob" in sentence] == solo.said[-1:]
+
+
+def test_signs_of_life_and_the_last_word_go_to_whoever_is_connected():
+    solo = Solo().bring(State.GATHERING)
+    solo.happen(events.SignOfLifeDue())
+    solo.happen(events.Stopping())
+    assert solo.sent[-2:] == [("bob", records.Alive()), ("bob", records.Leave())]
+
+
+@pytest.mark.parametrize(
+    ("tried", "sentence"),
+    [
+        (False, "The hub at hub:1 could not be reached within 100 seconds: stopped."),
+        (True, "Party cem did not come within 100 seconds: stopped."),
+    ],
+)
+def test_patience_ends_with_a_sentence(tried, sentence):
+    solo = Solo()
+    if tried:
+        solo.bring(State.GATHERING)
+    later(solo)
+    assert solo.state is State.FAILED
+    assert str(solo.error) == sentence
+
+
+def test_who_was_lost_a_moment_ago_is_not_to_blame():
+    solo = Solo().bring(State.GATHERING)
+    solo.now += 99
+    solo.happen(events.PeerLeft("bob"))
+    solo.now += 2
+    solo.happen(events.TimePassed())
+    assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
+
+
+def test_the_user_is_told_once_whom_we_wait_for():
+    solo = Solo().bring(State.GATHERING)
+    for _ in range(3):
+        solo.now += 0.4
+        solo.happen(events.TimePassed())
+    assert solo.said == ["Waiting for cem, up to 100 seconds."]
+    solo.happen(events.PeerLeft("bob"))
+    solo.happen(events.TimePassed())
+    assert solo.said[-1] == "Waiting for bob, cem, up to 100 seconds."
+
+
+def test_silence_is_warned_of_and_then_ends_the_session():
+    solo = Solo(timeout=10.0).bring(State.LISTENING)
+    solo.now += 8
+    solo.happen(events.Heard("cem"))
+    solo.happen(events.TimePassed(solo.now))
+    solo.happen(events.TimePassed(solo.now))
+    assert solo.said[1:] == ["Nothing was heard from party bob for 8.0 seconds in exchange 1."]
+    solo.now += 2.5
+    solo.happen(events.TimePassed(solo.now))
+    sentence = "Nothing was heard from party bob for 10 seconds in exchange 1. Trying again."
+    assert solo.said[2:] == [sentence]
+    assert (solo.state, solo.reconnects) == (State.GATHERING, 1)
+
+
+def test_a_silent_hub_is_left():
+    solo = Solo(timeout=10.0).bring(State.READY)
+    heard = solo.now
+    solo.now += 10.5
+    solo.happen(events.TimePassed(heard))
+    assert solo.said == ["Nothing was heard from the hub for 10 seconds. Trying again."]
+    assert solo.reconnects == 1
+
+
+def test_nobody_is_silent_while_we_compute():
+    solo = Solo(timeout=10.0).bring(State.COMPUTING)
+    solo.now += 1000
+    solo.compute()
+    solo.happen(events.TimePassed(solo.now - 1000))
+    assert solo.state is State.LISTENING
+    assert solo.reconnects == 0
+
+
+# Whole lives, of three machines.
+
+
+def assert_all_have_the_result(trio: Trio) -> None:
+    assert trio.states() == [State.OVER] * 3
+    for machine in trio.machines.values():
+        assert len(machine.outcome.reveals) == EXCHANGES
+        assert machine.outcome.result is not None
+
+
+def test_three_parties_come_to_the_same_end():
+    trio = Trio()
+    trio.join("ana", "bob")
+    trio.carry()
+    assert trio.states() == [State.GATHERING] * 3
+    trio.join("cem")
+    trio.carry()
+    assert_all_have_the_result(trio)
+    for machine in trio.machines.values():
+        assert machine.said == ["All 3 parties are there."]
+        (kept,) = machine.kept
+        assert kept.tally.rounds == 1 + EXCHANGES
+        assert kept.tally.bytes_received == sum(kept.tally.bytes_sent.values())
+
+
+def test_a_session_forms_step_by_step():
+    """READY when all are there, BEGIN when all are ready, start when all have begun the same."""
+    trio = Trio()
+    trio.join(*NAMES)
+    ana = trio["ana"]
+    assert trio.states() == [State.READY] * 3
+    trio.carry(until=lambda: ana.state is not State.READY)
+    assert ana.state is State.BEGUN
+    trio.slow.add("ana")
+    trio.carry(until=lambda: ana.state is not State.BEGUN)
+    assert ana.state is State.COMPUTING
+
+
+def test_messages_that_come_before_our_own_start_are_held():
+    solo = Solo().bring(State.BEGUN)
+    solo.hear("bob", solo.last(records.Begin))
+    solo.hear("bob", records.Delivery(solo.message("bob")))
+    assert solo.state is State.BEGUN
+    solo.hear("cem", solo.last(records.Begin))
+    solo.compute()
+    assert solo.asked is not None
+    assert solo.asked.arguments == (solo.message("bob"),)
+
+
+def test_a_party_that_is_lost_in_the_middle_is_waited_for():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_exchange("ana", 2)
+    trio.crash("cem")
+    assert trio["ana"].state is trio["bob"].state is State.GATHERING
+    assert trio["ana"].said[-1] == "Party cem left in exchange 3."
+    trio.join("cem")
+    trio.carry()
+    assert_all_have_the_result(trio)
+    assert trio["ana"].said[-1].startswith("All 3 parties are there; going on after exchange ")
+    (kept,) = trio["ana"].kept
+    assert kept.tally.rounds > 1 + EXCHANGES  # both sessions
+
+
+def test_a_party_that_takes_leave_is_named():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_exchange("ana", 1)
+    trio.happen("bob", events.Stopping())
+    trio.carry()
+    assert any(
+        line.startswith("Party bob was stopped there in exchange ") for line in trio["ana"].said
+    )
+    trio.crash("bob")
+    assert not any("left" in line for line in trio["ana"].said)
+    trio.join("bob")
+    trio.carry()
+    assert_all_have_the_result(trio)
+
+
+def test_a_ready_in_the_middle_is_the_end_of_a_session_for_all():
+    """As of a party whose line was cut and mended before the others have seen it."""
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_exchange("ana", 2)
+    trio.happen("cem", events.HubLost("The connection to the hub was lost: cut."))
+    assert trio["cem"].said[-1] == "The connection to the hub was lost: cut. Trying again."
+    trio.cut("cem")
+    trio.join("cem")
+    trio.carry()
+    assert_all_have_the_result(trio)
+    solo = Solo().bring(State.LISTENING)
+    before = solo.last(records.Ready)
+    solo.hear("bob", solo.ready("bob", 1))
+    assert solo.state is State.READY
+    assert solo.last(records.Ready) != before
+    stopped = [record.message.kind for _, record in solo.sent if hasattr(record, "message")]
+    assert stopped[-2:] == [Kind.STOP] * 2
+
+
+def test_a_party_that_stops_stops_everybody():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_exchange("ana", 1)
+    trio.happen("bob", events.PeerLeft("cem"))  # which only bob has noticed
+    trio.carry(
+        until=lambda: trio["ana"].state is State.GATHERING or trio["ana"].state is State.READY
+    )
+    assert trio["ana"].state in (State.GATHERING, State.READY)
+
+
+def test_parties_that_know_different_things_do_not_begin():
+    trio = Trio({"bob": transcript(2, n=11), "ana": transcript(2), "cem": transcript(3)})
+    trio.join(*NAMES)
+    trio.carry()
+    assert State.COMPUTING not in trio.states()
+    assert any(
+        "Party bob has another record of what was revealed so far (up to reveal 2)"
+        in str(machine.error)
+        for machine in trio.machines.values()
+    )
+    assert not any(machine.kept for machine in trio.machines.values())
+
+
+def test_a_session_goes_on_from_the_shortest_transcript():
+    trio = Trio({"ana": transcript(3), "bob": transcript(2), "cem": transcript(3)})
+    trio.join(*NAMES)
+    trio.carry()
+    assert_all_have_the_result(trio)
+    assert trio["ana"].said == ["All 3 parties are there; going on after exchange 2."]
+
+
+def test_who_is_late_is_helped_by_those_who_have_the_result():
+    complete = transcript(EXCHANGES, complete=True)
+    trio = Trio({"ana": complete, "bob": complete, "cem": transcript(1)})
+    trio.join("ana", "bob")
+    trio.carry()
+    assert trio.states() == [State.DONE, State.DONE, State.GATHERING]
+    trio.pass_time(0.6, "ana")
+    assert trio["ana"].said == ["The result is here. Waiting for cem, up to 100 seconds."]
+    trio.join("cem")
+    trio.carry()
+    assert_all_have_the_result(trio)
+
+
+def test_who_helps_and_is_interrupted_still_has_the_result():
+    complete = transcript(EXCHANGES, complete=True)
+    trio = Trio({"ana": complete, "bob": complete, "cem": transcript(1)})
+    trio.join(*NAMES)
+    trio.until_exchange("cem", 2)
+    trio.cut("cem")
+    assert trio["ana"].state is trio["bob"].state is State.DONE
+    trio.pass_time(101, "ana", "bob")
+    trio.pass_time(101, "ana", "bob")
+    for name in ("ana", "bob"):
+        assert trio[name].state is State.OVER
+        assert trio[name].said[-1] == "The result is here; cem did not confirm to have it, too."
+
+
+def test_too_few_values_end_the_run_for_everybody_without_a_stop(monkeypatch):
+    async def program(machine: Machine, now: object) -> None:
+        raise TooFewValues("too few")
+
+    monkeypatch.setattr(Machine, "program", program)
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.carry()
+    assert trio.states() == [State.OVER] * 3
+    for machine in trio.machines.values():
+        assert isinstance(machine.outcome, TooFewValues)
+        assert machine.kept == []
+
+
+def test_progress_gives_new_patience():
+    trio = Trio(timeout=1e6)
+    trio.join(*NAMES)
+    trio.pass_time(99)
+    trio.until_exchange("ana", 2)
+    trio.crash("cem")
+    trio.pass_time(1, "ana", "bob")  # waiting begins
+    trio.pass_time(99, "ana", "bob")
+    assert trio["ana"].state is State.GATHERING
+    trio.pass_time(2, "ana")
+    assert trio["ana"].state is State.FAILED
+    sentence = "Party cem did not come within 100 seconds: stopped after exchange 2; the same"
+    assert str(trio["ana"].error).startswith(sentence)
