@@ -32,10 +32,10 @@ FIVE: dict[str, Any] = {
 COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
 
 
-def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **numbers: int) -> Consortium:
+def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **options: Any) -> Consortium:
     features = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
-    numbers = {"minimum_values": 10, "max_steps": 12, "levels_per_exchange": 2, **numbers}
-    return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **numbers)
+    options = {"minimum_values": 10, "max_steps": 12, "levels_per_exchange": 2, **options}
+    return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **options)
 
 
 def by_way_of(consortium: Consortium, port: int) -> Consortium:
@@ -121,7 +121,7 @@ class Cable:
 class Loopback:
     """Parties and a hub that may come and go; each party has a cable of its own to the hub."""
 
-    def __init__(self, folder: Path, consortium: Consortium, tables: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, consortium: Consortium, tables: dict[str, Any]) -> None:
         self.folder, self.consortium, self.tables = folder, consortium, tables
         self.lines: list[str] = []  # the hub's log
         self.said: dict[str, list[str]] = {name: [] for name in tables}

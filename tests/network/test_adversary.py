@@ -192,7 +192,7 @@ def test_a_party_reaches_nobody_of_another_consortium(tmp_path):
 def test_consortia_run_beside_each_other_and_beside_one_that_is_stuck(tmp_path):
     async def scenario(one: Loopback, two: Loopback) -> None:
         stuck = await joined(two, "cem")  # says nothing, and reads nothing
-        stuck.reader._transport.pause_reading()
+        stuck.transport.pause_reading()
         for net, name in [(two, "ana"), (two, "bob"), *((one, name) for name in THREE)]:
             net.start(name, wait=3.0, timeout=1.0)
         for transcript in (await one.outcomes()).values():

@@ -23,6 +23,7 @@ from securefedyj.network.checkpoint import FILE, Checkpoint, CheckpointError
 from securefedyj.network.participant import JoinError
 from securefedyj.numerics import wide
 from securefedyj.numerics.sums import ArraySilo
+from securefedyj.party.messages import VERSION
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Counts, Transcript
 from tests.network import odd_party
@@ -90,7 +91,7 @@ def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkey
 
 @pytest.mark.parametrize("what", ["file", "version"])
 def test_who_does_not_fit_the_hub_is_told(tmp_path, monkeypatch, what):
-    monkeypatch.setattr(link, "VERSION", 999 if what == "version" else link.VERSION)
+    monkeypatch.setattr(link, "VERSION", 999 if what == "version" else VERSION)
 
     async def scenario() -> BaseException | None:
         consortium = prepare(tmp_path)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import records, tls
-from securefedyj.network.records import Kind
+from securefedyj.network.records import AnyRecord, Kind
 from securefedyj.party import messages
 from securefedyj.party.messages import VERSION, Message
 
-GREETING = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
-READY = {"random": "0f" * 32, "reveals": 3}
-BEGIN = {"session": "ab" * 16, "reveals": 3, "digest": "cd" * 32}
+GREETING: dict[str, Any] = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
+READY: dict[str, Any] = {"random": "0f" * 32, "reveals": 3}
+BEGIN: dict[str, Any] = {"session": "ab" * 16, "reveals": 3, "digest": "cd" * 32}
 MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
 
-EVERY_RECORD = {
+EVERY_RECORD: dict[Kind, AnyRecord] = {
     Kind.GREETING: records.Greeting(**GREETING),
     Kind.READY: records.Ready(**READY),
     Kind.BEGIN: records.Begin(**BEGIN),

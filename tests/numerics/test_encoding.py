@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
+from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import (
     DEFAULT_BOUND,
     EXPONENT_BUDGET,
@@ -45,12 +47,17 @@ def bounds_(draw):
     }[kind]
 
 
+def edges(bounds: Sequence[float] | None) -> tuple[Array, Array]:
+    """The lowest and the highest lambda of one feature."""
+    lowest, highest = Domain.from_bounds(bounds, 1).limits()
+    return np.asarray(lowest), np.asarray(highest)
+
+
 @st.composite
 def cases(draw):
     """Bounds, and a lambda that the search can visit within them."""
     bounds = draw(bounds_())
-    limits = Domain.from_bounds(bounds, 1).limits()
-    low, high = float(limits.lowest[0]), float(limits.highest[0])
+    low, high = (float(edge[0]) for edge in edges(bounds))
     special = [0.0, 1.0, 2.0, -0.5, 2.5, 1e-9, low, high, low / 2, high / 2]
     lmbda = draw(
         st.one_of(st.sampled_from([v for v in special if low <= v <= high]), st.floats(low, high))
@@ -103,8 +110,7 @@ def test_wrong_bounds_are_refused_with_their_values(bounds, features, sentence):
 @settings(max_examples=200)
 @given(bounds_())
 def test_the_range_of_lambda_ends_where_the_exponents_budget_does(bounds):
-    limits = Domain.from_bounds(bounds, 1).limits()
-    low, high = float(limits.lowest[0]), float(limits.highest[0])
+    low, high = (float(edge[0]) for edge in edges(bounds))
     with mp.workprec(200):
         used = [
             abs(u) * mp.log1p(max(x, 0.0)) / mp.log(2)
@@ -117,10 +123,10 @@ def test_the_range_of_lambda_ends_where_the_exponents_budget_does(bounds):
 
 
 def test_the_default_range_of_lambda():
-    limits = Domain.from_bounds(None, 1).limits()
+    lowest, highest = edges(None)
     edge = EXPONENT_BUDGET / np.log2(1 + 2.0**20)
-    assert limits.highest[0] == pytest.approx(edge, rel=1e-15)
-    assert limits.lowest[0] == pytest.approx(2 - edge, rel=1e-15)
+    assert highest[0] == pytest.approx(edge, rel=1e-15)
+    assert lowest[0] == pytest.approx(2 - edge, rel=1e-15)
     assert 12.7 < edge < 12.8
 
 
@@ -267,9 +273,8 @@ def test_tighter_bounds_never_cost_more(sizes, share, n):
     """As long as they lie beyond ±1: values that are all small take a finer grid."""
     low, high = -max(sizes[:2]), max(sizes[2:])
     tight = (-min(sizes[:2]), min(sizes[2:]))
-    limits = Domain.from_bounds((low, high), 1).limits()
-    lmbda = limits.lowest + share * (limits.highest - limits.lowest)
-    lmbda = np.clip(lmbda, limits.lowest, limits.highest)
+    lowest, highest = edges((low, high))
+    lmbda = np.clip(lowest + share * (highest - lowest), lowest, highest)
     outer, inner, positive, negative = (
         choose_encoding(Domain.from_bounds(bounds, 1), np.array([n]), lmbda)
         for bounds in ((low, high), tight, (0, high), (low, 0))
