@@ -37,7 +37,7 @@ from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.identity import Identity
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.simulation import timed_silo
+from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.files import read_table
 

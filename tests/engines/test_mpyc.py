@@ -22,7 +22,7 @@ from securefedyj.engines.mpyc import runtime as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc, drive
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import delegate, exchange, in_lockstep
+from securefedyj.party.rounds import delegate, in_lockstep, play_round
 from tests.datasets import table
 from tests.federated_data import shuffled
 from tests.simulation import FIVE, THREE, simulate
@@ -138,7 +138,7 @@ def test_work_is_started_in_the_order_of_the_program_whatever_is_done_first(dela
 
 
 def test_operations_of_different_engines_do_not_go_together():
-    program = in_lockstep(exchange(Kind.OPENING, {}, {}), delegate(lambda: asyncio.sleep(0)))
+    program = in_lockstep(play_round(Kind.OPENING, {}, {}), delegate(lambda: asyncio.sleep(0)))
     with pytest.raises(TypeError, match="operations of one engine only"):
         asyncio.run(drive(program))
 

@@ -30,7 +30,7 @@ from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.engines.replicated.shares import Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import exchange, in_lockstep
+from securefedyj.party.rounds import in_lockstep, play_round
 from tests.simulation import FIVE, THREE, Recorder, simulate
 
 THRESHOLD = chi2.isf(1e-12, df=255)
@@ -187,7 +187,7 @@ class OnePlane:
 
 async def member_1_sends_carries_as_they_are(self, ring, kind, term, original=Member._reshare):
     if kind == Kind.CARRY and self._own == 1:
-        incoming = await exchange(
+        incoming = await play_round(
             kind, {self._previous: ring.to_bytes(term)}, {self._next: term.nbytes}
         )
         return self._received(ring, incoming, term)

@@ -19,7 +19,7 @@ from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
-from securefedyj.protocol.simulation import timed_silo
+from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 
 BOUNDS = (0.0, 1000.0)

@@ -19,7 +19,7 @@ from securefedyj.network.states import State
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import VERSION, Kind, Message
-from securefedyj.party.rounds import exchange
+from securefedyj.party.rounds import play_round
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Counts, Reveal, Step, Transcript
@@ -141,7 +141,7 @@ class Machine:
     async def program(self, now: Transcript) -> Transcript:
         peers = [peer for peer in NAMES if peer != self.name]
         while (done := len(now.reveals)) < EXCHANGES:
-            await exchange(Kind.OPENING, dict.fromkeys(peers, b"x"), dict.fromkeys(peers, 1))
+            await play_round(Kind.OPENING, dict.fromkeys(peers, b"x"), dict.fromkeys(peers, 1))
             now.reveals.append(reveals(done + 1)[-1])
             self.keep(now)
         return now.concluded()

@@ -25,7 +25,7 @@ from securefedyj.network.participant import JoinError, Progress
 from securefedyj.network.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
-from securefedyj.protocol.simulation import timed_silo
+from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import codes_and_logs, wait_for_state

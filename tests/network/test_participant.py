@@ -265,6 +265,30 @@ def test_a_party_that_is_stopped_tells_the_others_at_once(tmp_path):
         assert_same_bits(transcript)
 
 
+def test_who_is_stopped_while_the_hub_is_lost_stops(tmp_path):
+    """At whatever turn of the event loop the signal comes."""
+
+    async def scenario() -> list[int]:
+        running = []
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for turns in range(20):
+                net.lines.clear()
+                net.start("ana")
+                while not any(line.startswith("connected") for line in net.lines):
+                    await asyncio.sleep(0.005)
+                net.cables["ana"].cut()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                net.tasks["ana"].cancel()
+                _, pending = await asyncio.wait({net.tasks["ana"]}, timeout=10.0)
+                if pending:
+                    running.append(turns)
+        return running
+
+    assert run(scenario()) == []
+
+
 def test_rows_that_change_between_restarts_are_noticed(tmp_path):
     """Only what is revealed again can be compared; here, the counts."""
 

@@ -11,7 +11,7 @@ from securefedyj.numerics import wide
 from securefedyj.party.inprocess import run
 from securefedyj.party.machine import MAX_AHEAD, Party
 from securefedyj.party.messages import VERSION, Kind, Message
-from securefedyj.party.rounds import exchange
+from securefedyj.party.rounds import play_round
 from tests.simulation import FIVE, THREE, Recorder, assemble, simulate, split
 
 SECRETS = [1234567890123456789, -987654321987654321]
@@ -196,7 +196,7 @@ def test_nothing_shows_a_secret():
         values = [wide.from_ints(SECRETS, 2), None, None][THREE.parties.index(name)]
         shared = await engine.share(values, size=2, limbs=2)
         seen.extend([engine, shared, -shared, await engine.bits(shared), inputs.keys()])
-        seen.extend([next(exchange(Kind.INPUT, {"ana": b"1234567890123456789"}, {}))])
+        seen.extend([next(play_round(Kind.INPUT, {"ana": b"1234567890123456789"}, {}))])
 
     parties = assemble(curious, THREE, "replicated")
     run(parties, recorder)

@@ -30,8 +30,9 @@ class Display:
     def progress(self, now: Progress) -> None:
         left = now.seconds_left
         text = (
-            f"exchange {now.exchange}/{now.exchanges_at_most}, {now.features_open} features open, "
-            f"{now.rounds} rounds, {now.bytes_sent / 1e6:.1f} MB sent, up to "
+            f"exchange {now.exchange}/{now.exchanges_at_most}, "
+            f"{now.features_unfinished} features open, {now.rounds} rounds, "
+            f"{now.bytes_sent / 1e6:.1f} MB sent, up to "
             + (f"{left:.0f} s left" if left < 120 else f"{left / 60:.0f} min left")
         )
         with self._lock:

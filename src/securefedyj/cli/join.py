@@ -22,6 +22,7 @@ from securefedyj.cli.common import (
 )
 from securefedyj.cli.display import Display
 from securefedyj.network.consortium import Consortium, PartyEntry
+from securefedyj.network.patience import TIMEOUT, WAIT
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Settings
@@ -59,14 +60,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--timeout",
         type=float,
-        default=60.0,
+        default=TIMEOUT,
         metavar="SECONDS",
         help="of silence, after which a party counts as lost (default: %(default)g)",
     )
     parser.add_argument(
         "--wait",
         type=float,
-        default=600.0,
+        default=WAIT,
         metavar="SECONDS",
         help="to wait for parties to come, or to come back (default: %(default)g)",
     )
@@ -76,7 +77,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from securefedyj.network.participant import Settings
-    from securefedyj.protocol.simulation import timed_silo
+    from securefedyj.protocol.silos import timed_silo
     from securefedyj.report.results import REPORT, write_results
 
     if not (options.timeout > 0 and options.wait > 0):

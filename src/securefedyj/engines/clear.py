@@ -21,7 +21,7 @@ from securefedyj.engines.interface import Engine, Shared, SharedBits, checked, s
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import exchange
+from securefedyj.party.rounds import play_round
 
 
 class Clear(Engine):
@@ -36,7 +36,7 @@ class Clear(Engine):
         payload = wide.to_bytes(total)
         outgoing = dict.fromkeys(self._peers, payload)
         expected = dict.fromkeys(self._peers, len(payload))
-        for data in (await exchange(Kind.INPUT, outgoing, expected)).values():
+        for data in (await play_round(Kind.INPUT, outgoing, expected)).values():
             total = wide.add(total, wide.from_bytes(data, limbs))
         return _known(total)
 

@@ -193,14 +193,16 @@ class Hub:
         finally:
             writer.close()
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(writer.wait_closed(), GRACE)
+                async with asyncio.timeout(GRACE):
+                    await writer.wait_closed()
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
     ) -> None:
         frames, numbered = _incoming(reader, "this connection"), Writer()
         try:
-            hello = await asyncio.wait_for(anext(frames), GRACE)
+            async with asyncio.timeout(GRACE):  # wait_for may swallow a cancellation
+                hello = await anext(frames)
             room, name = self._identified(hello, writer)
         except StopAsyncIteration:
             raise _Refused("it left without a word") from None

@@ -94,7 +94,10 @@ class Link:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._writer.close()
         with contextlib.suppress(OSError, TimeoutError):
-            await asyncio.wait_for(self._writer.wait_closed(), 1.0)
+            # Not wait_for: before Python 3.12 it can swallow a cancellation, such as when we are
+            # stopped just as the hub is lost.
+            async with asyncio.timeout(1.0):
+                await self._writer.wait_closed()
 
     async def _receive(self) -> None:
         frames = Reader("the hub")

@@ -6,7 +6,6 @@ short, and the keys are all in one folder.
 
 from __future__ import annotations
 
-import csv
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from pathlib import Path
 from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.numerics.arrays import Array
+from securefedyj.tables.files import write_table
 
 _COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
 
@@ -72,15 +72,6 @@ def prepare(
     )
     consortium.write(folder / "consortium.toml")
     return consortium
-
-
-def write_table(path: Path, names: Sequence[str], table: Array) -> None:
-    """Write a CSV file that reads back to the same bits; missing values are empty."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        for row in table.tolist():
-            writer.writerow(["" if value != value else repr(value) for value in row])
 
 
 class Processes:

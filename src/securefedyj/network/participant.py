@@ -24,6 +24,7 @@ from securefedyj.network.events import Event, Moment, Outcome, Output
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import Identity
 from securefedyj.network.link import Dialer, Link, LinkLost, Unwelcome, sentence
+from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.progress import Meter, Progress, exchanges_done, prefix
 from securefedyj.network.run import Terms
 from securefedyj.network.sessions import Sessions
@@ -56,8 +57,8 @@ class Settings:
     name: str
     identity: Identity
     output: Path
-    timeout: float = 60.0
-    wait: float = 600.0
+    timeout: float = TIMEOUT
+    wait: float = WAIT
     say: Callable[[str], None] = lambda sentence: None
     progress: Callable[[Progress], None] = lambda progress: None
     done: Callable[[Transcript, Cost | None], None] = lambda transcript, cost: None

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from securefedyj.network.peers import Peer
 from securefedyj.network.states import PeerState
 
-WARNING = (
-    0.7  # of the timeout: all warn before the first of them begins anew, which ends it for all
-)
+# Unless the user says otherwise, in seconds:
+TIMEOUT = 60.0  # of silence, after which a party counts as lost
+WAIT = 600.0  # to wait for parties to come, or to come back
+
+# Of the timeout: all warn before the first of them begins anew, which ends it for all.
+WARNING = 0.7
 TELL_AFTER = 0.5  # seconds until the user is told whom we wait for
 
 

@@ -20,7 +20,7 @@ class Progress(NamedTuple):
 
     exchange: int
     exchanges_at_most: int
-    features_open: int
+    features_unfinished: int
     rounds: int
     bytes_sent: int
     seconds: float
@@ -49,7 +49,7 @@ def exchanges_at_most(agreement: Agreement) -> int:
     return 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
 
 
-def features_open(transcript: Transcript) -> int:
+def features_unfinished(transcript: Transcript) -> int:
     """How many features have no result yet."""
     unfinished = transcript.counts() > 0 if transcript.reveals else np.ones(transcript.n_features)
     for reveal in transcript.all(Moments):
@@ -77,7 +77,7 @@ class Meter:
     def read(self, transcript: Transcript, party: Party[Transcript], now: float) -> Progress:
         """How far the session is, after an exchange."""
         done, most = exchanges_done(transcript), exchanges_at_most(transcript.agreement)
-        unfinished, seconds = features_open(transcript), now - self.began
+        unfinished, seconds = features_unfinished(transcript), now - self.began
         each = seconds / max(done - self.exchanges_before, 1)
         left = each * (most - done) if unfinished else 0.0
         sent = sum(party.bytes_sent.values())

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
-from securefedyj.party.rounds import Exchange, Incoming, exchange
+from securefedyj.party.rounds import Incoming, Round, play_round
 
 R = TypeVar("R")
 
@@ -75,7 +75,7 @@ class Party(Generic[R]):
         self._program = program
         self._session = session
         self._coroutine = self._greet_and_run(hashlib.sha256(parameters).digest())
-        self._current: Exchange | None = None
+        self._current: Round | None = None
         self._inbox: dict[tuple[int, str], Message] = {}
         self._returned: list[R] = []  # empty until the program returns
 
@@ -156,14 +156,14 @@ class Party(Generic[R]):
             self._step(incoming, outgoing)
 
     def _step(self, incoming: Incoming | None, outgoing: list[Message]) -> None:
-        """Let the program run to its next exchange, or to its end."""
+        """Let the program run to its next round, or to its end."""
         self._current = None
         try:
             request = self._coroutine.send(incoming)
         except StopIteration as stop:
             self._returned.append(stop.value)
             return
-        if not isinstance(request, Exchange):
+        if not isinstance(request, Round):
             raise TypeError("A program may await engine operations only, nothing with a clock.")
         self._current = request
         for peer, payload in request.outgoing.items():
@@ -209,7 +209,7 @@ class Party(Generic[R]):
         if (message.round, message.sender) in self._inbox:
             raise ProtocolError(f"{_described(message)} came twice; expected it once.")
 
-    def _check_content(self, message: Message, current: Exchange) -> None:
+    def _check_content(self, message: Message, current: Round) -> None:
         size = current.expected.get(message.sender)
         if message.kind != current.kind or size is None:
             wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
@@ -224,7 +224,7 @@ class Party(Generic[R]):
         """Round 0: compare public parameters with every peer before any data is touched."""
         greeting = dict.fromkeys(self.peers, digest)
         expected = dict.fromkeys(self.peers, len(digest))
-        for peer, other in (await exchange(Kind.HELLO, greeting, expected)).items():
+        for peer, other in (await play_round(Kind.HELLO, greeting, expected)).items():
             if other != digest:
                 raise ProtocolError(
                     f"Party {peer} has other public parameters: expected digest "

@@ -1,6 +1,6 @@
 """Rounds: how a program says what it sends and what it waits for (docs/protocol.md, section 3).
 
-A program is a coroutine. When it needs its peers it awaits `exchange`, which hands a
+A program is a coroutine. When it needs its peers it awaits `play_round`, which hands a
 request to whoever drives the coroutine and comes back with the answers. There is no event loop:
 a `Party` drives one program, and `in_lockstep` drives several as one.
 
@@ -25,7 +25,7 @@ R3 = TypeVar("R3")
 
 
 @dataclass(slots=True)
-class Exchange:
+class Round:
     """One round of one party: payloads to peers, and sizes of the payloads it waits for.
 
     All parties name the same kind in the same round, also those with nothing to send or
@@ -38,11 +38,11 @@ class Exchange:
 
 
 @types.coroutine
-def exchange(
+def play_round(
     kind: Kind, outgoing: Mapping[str, bytes], expected: Mapping[str, int]
-) -> Generator[Exchange, Incoming, Incoming]:
+) -> Generator[Round, Incoming, Incoming]:
     """Send to the peers named in `outgoing`; return what those named in `expected` sent."""
-    return (yield Exchange(kind, outgoing, expected))
+    return (yield Round(kind, outgoing, expected))
 
 
 Start: TypeAlias = Callable[[], Awaitable[Any]]
@@ -67,7 +67,7 @@ def delegate(start: Start) -> Generator[Delegation, Sequence[Any], Any]:
     return result
 
 
-Request: TypeAlias = Exchange | Delegation
+Request: TypeAlias = Round | Delegation
 
 
 @overload
@@ -112,9 +112,9 @@ async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
 
 async def _merged(requests: Mapping[int, Request]) -> dict[int, Any]:
     """Merge several requests into one, and hand each its own answer."""
-    exchanges = {branch: one for branch, one in requests.items() if isinstance(one, Exchange)}
-    if len(exchanges) == len(requests):
-        return await _merged_exchange(exchanges)
+    rounds = {branch: one for branch, one in requests.items() if isinstance(one, Round)}
+    if len(rounds) == len(requests):
+        return await _merged_round(rounds)
     delegations = {branch: one for branch, one in requests.items() if isinstance(one, Delegation)}
     if len(delegations) == len(requests):
         return await _merged_delegation(delegations)
@@ -130,7 +130,7 @@ def _merged_delegation(
     return {branch: list(islice(answers, len(requests[branch].starts))) for branch in requests}
 
 
-async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
+async def _merged_round(requests: Mapping[int, Round]) -> dict[int, Any]:
     kind = Kind(0)
     outgoing: dict[str, list[bytes]] = {}
     expected: dict[str, int] = {}
@@ -141,10 +141,10 @@ async def _merged_exchange(requests: Mapping[int, Exchange]) -> dict[int, Any]:
         for peer, size in request.expected.items():
             expected[peer] = expected.get(peer, 0) + size
     joined = {peer: b"".join(payloads) for peer, payloads in outgoing.items()}
-    return _split(requests, await exchange(kind, joined, expected))
+    return _split(requests, await play_round(kind, joined, expected))
 
 
-def _split(requests: Mapping[int, Exchange], incoming: Incoming) -> dict[int, Any]:
+def _split(requests: Mapping[int, Round], incoming: Incoming) -> dict[int, Any]:
     """Cut each peer's payload into the pieces that the requests waited for, in their order."""
     cursor = dict.fromkeys(incoming, 0)
 

@@ -36,7 +36,7 @@ OPENED = (
 )
 
 # More findings than these would hide the first ones.
-_MOST_LISTED = 20
+MOST_LISTED = 20
 
 
 def audit(revealed: Revealed, result: Result | None) -> Audit:
@@ -67,10 +67,10 @@ class Audit:
             *(f"  - {what}" for what in OPENED),
             "",
             f"Audit: {'passed' if self.passed else 'FAILED'}.",
-            *(f"  - {finding}" for finding in self.findings[:_MOST_LISTED]),
+            *(f"  - {finding}" for finding in self.findings[:MOST_LISTED]),
         ]
-        if len(self.findings) > _MOST_LISTED:
-            lines.append(f"  - and {len(self.findings) - _MOST_LISTED} more findings")
+        if len(self.findings) > MOST_LISTED:
+            lines.append(f"  - and {len(self.findings) - MOST_LISTED} more findings")
         return "\n".join([*lines, *self._table()])
 
     def who_computed(self) -> list[str]:

@@ -6,19 +6,16 @@ import secrets
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from securefedyj.engines import Engine
 from securefedyj.engines.registry import Launch, facts_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.silo import TimedSilo
-from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import run_party, secure_fed_yj
+from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 
 
@@ -79,12 +76,3 @@ async def _fit_with_engine(
     silo = timed_silo(agreement, table)
     transcript = await secure_fed_yj(engine, silo, agreement)
     return transcript, silo.seconds if silo else 0.0
-
-
-def timed_silo(agreement: Agreement, table: Array | None) -> TimedSilo | None:
-    """A silo's rows, checked and arranged; None for a party without data."""
-    if table is None:
-        return None
-    start = time.perf_counter()
-    silo = ArraySilo(np.asarray(table), agreement.domain, list(agreement.features))
-    return TimedSilo(silo, time.perf_counter() - start)

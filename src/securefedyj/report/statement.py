@@ -11,13 +11,11 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.protocol.audit import OPENED, Audit
+from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.features import FEW_VALUES
 from securefedyj.report.markup import count_range, notice, text
-
-_FINDINGS_SHOWN = 20
 
 
 def notices(
@@ -60,8 +58,8 @@ def revealed(transcript: Transcript, audit: Audit) -> str:
     signs = transcript.signs_opened()
     parties, engine, *words = audit.who_computed()
     outcome = "The audit passed." if audit.passed else "The audit FAILED."
-    findings = "".join(f"<li>{text(finding)}</li>" for finding in audit.findings[:_FINDINGS_SHOWN])
-    if (more := len(audit.findings) - _FINDINGS_SHOWN) > 0:
+    findings = "".join(f"<li>{text(finding)}</li>" for finding in audit.findings[:MOST_LISTED])
+    if (more := len(audit.findings) - MOST_LISTED) > 0:
         findings += f"<li>and {more:,} more</li>"
     return f"""<h2>What was revealed, and to whom</h2>
 <p>{text(parties)} {text(engine)}</p>

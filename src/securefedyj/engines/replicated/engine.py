@@ -28,7 +28,7 @@ from securefedyj.engines.replicated.shares import (
 )
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import exchange
+from securefedyj.party.rounds import play_round
 
 
 class Replicated(Engine):
@@ -113,7 +113,7 @@ async def _join(index: int, committee: Committee, outsiders: Sequence[str]) -> M
     following, previous = committee[(index + 1) % 3], committee[(index - 1) % 3]
     masked_with = outsiders if index < 2 else ()
     key = fresh_key()
-    incoming = await exchange(
+    incoming = await play_round(
         Kind.KEY, {following: key}, dict.fromkeys([previous, *masked_with], KEY_BYTES)
     )
     keystreams = {index: Keystream(incoming[previous]), (index + 1) % 3: Keystream(key)}
@@ -124,5 +124,5 @@ async def _join(index: int, committee: Committee, outsiders: Sequence[str]) -> M
 async def _attach(committee: Committee) -> Outsider:
     """Send a key each to members 0 and 1."""
     keys = {member: fresh_key() for member in committee[:2]}
-    await exchange(Kind.KEY, keys, {})
+    await play_round(Kind.KEY, keys, {})
     return Outsider(committee, [Keystream(key) for key in keys.values()])

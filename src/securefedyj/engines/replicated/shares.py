@@ -27,7 +27,7 @@ from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import exchange
+from securefedyj.party.rounds import play_round
 
 D = TypeVar("D", np.uint64, np.uint8)
 Components: TypeAlias = NDArray[D]
@@ -152,7 +152,7 @@ class Member:
             own = wide.add(own, keystream.draw(values.shape, INTEGERS.dtype))
         payload = INTEGERS.to_bytes(own)
         senders = [self._next, *(self._outsiders if 2 in self.held else ())]
-        incoming = await exchange(
+        incoming = await play_round(
             Kind.INPUT, {self._previous: payload}, dict.fromkeys(senders, len(payload))
         )
         shares = self._received(INTEGERS, incoming, own)
@@ -225,7 +225,7 @@ class Member:
             mask = self._keystreams[1].draw(own.shape, ring.dtype)
             part = ring.add(both, mask) if self._own == 0 else ring.subtract(other, mask)
             outgoing.update(dict.fromkeys(self._outsiders, ring.to_bytes(part)))
-        incoming = await exchange(Kind.OPENING, outgoing, {self._previous: len(payload)})
+        incoming = await play_round(Kind.OPENING, outgoing, {self._previous: len(payload)})
         return ring.add(both, ring.from_bytes(incoming[self._previous], own.shape))
 
     async def _deal(
@@ -241,19 +241,19 @@ class Member:
         if self._own == 0:
             shares[1] = known()
             shares[1] ^= shares[0]
-            await exchange(Kind.SUMMAND, {self._next: BITS.to_bytes(shares[1])}, {})
+            await play_round(Kind.SUMMAND, {self._next: BITS.to_bytes(shares[1])}, {})
         elif self._own == 1:
-            incoming = await exchange(Kind.SUMMAND, {}, {self._previous: math.prod(shape)})
+            incoming = await play_round(Kind.SUMMAND, {}, {self._previous: math.prod(shape)})
             shares[1] = BITS.from_bytes(incoming[self._previous], shape)
         else:
-            await exchange(Kind.SUMMAND, {}, {})
+            await play_round(Kind.SUMMAND, {}, {})
         return shares
 
     async def _reshare(self, ring: Ring[D], kind: Kind, term: NDArray[D]) -> Components[D]:
         """Share the sum of all members' terms: own term + alpha_i goes to member i - 1."""
         own = ring.add(term, self._zero(ring, term.shape))
         payload = ring.to_bytes(own)
-        incoming = await exchange(kind, {self._previous: payload}, {self._next: len(payload)})
+        incoming = await play_round(kind, {self._previous: payload}, {self._next: len(payload)})
         return self._received(ring, incoming, own)
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
@@ -292,21 +292,21 @@ class Outsider:
         for keystream in self._inputs:
             rest = wide.subtract(rest, keystream.draw(values.shape, INTEGERS.dtype))
         holders = [self._committee[1], self._committee[2]]
-        await exchange(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
+        await play_round(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
         return np.empty((0, *values.shape), dtype=np.uint64)
 
     async def multiply(
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
         """Pass the round."""
-        await exchange(kind, {}, {})
+        await play_round(kind, {}, {})
         return y
 
     async def summands(
         self, x: Components[np.uint64]
     ) -> tuple[Components[np.uint8], Components[np.uint8]]:
         """Pass the round."""
-        await exchange(Kind.SUMMAND, {}, {})
+        await play_round(Kind.SUMMAND, {}, {})
         planes = np.empty((0, 64 * x.shape[1], packed_size(x.shape[2])), dtype=np.uint8)
         return planes, planes
 
@@ -314,8 +314,8 @@ class Outsider:
         self, x: Components[np.uint64]
     ) -> tuple[Components[np.uint8], Components[np.uint8]]:
         """Pass both rounds."""
-        await exchange(Kind.SUMMAND, {}, {})
-        await exchange(Kind.CARRY, {}, {})
+        await play_round(Kind.SUMMAND, {}, {})
+        await play_round(Kind.CARRY, {}, {})
         count, row = nibbles.PER_LIMB * x.shape[1], packed_size(x.shape[2])
         carries = np.empty((0, 2, count, row), dtype=np.uint8)
         return carries, carries[:, 0, 0]
@@ -325,6 +325,6 @@ class Outsider:
         shape = x.shape[1:]
         size = ring.dtype.itemsize * math.prod(shape)
         senders = self._committee[:2]
-        incoming = await exchange(Kind.OPENING, {}, dict.fromkeys(senders, size))
+        incoming = await play_round(Kind.OPENING, {}, dict.fromkeys(senders, size))
         first, second = (ring.from_bytes(incoming[sender], shape) for sender in senders)
         return ring.add(first, second)
