@@ -1,0 +1,1 @@
+"""Fuzzing of the fits: many families of data, each fit checked by an oracle of its own."""
