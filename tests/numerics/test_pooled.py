@@ -286,6 +286,7 @@ def test_features_do_not_depend_on_each_other(solver: str) -> None:
             chosen = PooledFit(
                 fitted.lmbda[columns],
                 fitted.at_bound[columns],
+                fitted.converged[columns],
                 fitted.constant[columns],
                 Standardization(*(part[columns] for part in fitted.standardization)),
                 fitted.path[:, columns],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -30,6 +31,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
     mean_: Array
     var_: Array
     at_bound_: NDArray[np.bool_]
+    converged_: NDArray[np.bool_]
     n_samples_seen_: NDArray[np.int64]
     _standardization: Standardization
 
@@ -154,7 +156,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
         self, lmbda: Array, standardization: Standardization, constant: NDArray[np.bool_]
     ) -> None:
         """Mean and variance follow from center and width; float64 may not be able to hold them."""
-        center, width = standardization
+        center, width, _ = standardization
         u = np.where(center >= 0, lmbda, 2 - lmbda)
         self.lambdas_ = lmbda
         self._standardization = standardization
@@ -215,3 +217,12 @@ def _by_columns(function: Callable[[Array, int], Array], X: Array) -> Array:
             rows = slice(first, first + _BLOCK)
             out[rows, j] = function(X[rows, j], j)
     return out
+
+
+def warn_not_converged(names: Sequence[str], words: str) -> None:
+    """Warn of features whose lambda is not certain, if there are any; for `fit` to call."""
+    if not len(names):
+        return
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    listed = ", ".join(str(name) for name in names[:5])
+    warnings.warn(f"{listed}{more}: {words}.", ConvergenceWarning, stacklevel=4)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
+from securefedyj.estimators.base import (
+    YeoJohnsonTransformer,
+    check_positive_integer,
+    warn_not_converged,
+)
 from securefedyj.numerics.pooled import fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
@@ -38,6 +43,10 @@ class ExpYJ(YeoJohnsonTransformer):
         extreme lambdas they may be inf or 0. `transform` does not depend on them.
     at_bound_ : ndarray of bool of shape (n_features,)
         Where the search ended at the edge of its range, |lambda| = 1e300.
+    converged_ : ndarray of bool of shape (n_features,)
+        Where lambda is certain to 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)): the score changes its
+        sign that close to it, by more than rounding could. With fewer than 40 steps, "expsearch"
+        promises 2^(10 - max_steps) instead.
     path_ : ndarray of shape (n_visits, n_features)
         The lambdas at which the likelihood was evaluated, in order; NaN once a feature has
         its result.
@@ -95,7 +104,18 @@ class ExpYJ(YeoJohnsonTransformer):
         data = self._validated(X, reset=True, ensure_min_samples=2)
         fit = fit_pooled(data, self.solver, self.max_steps)
         self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
-        self.at_bound_ = fit.at_bound
+        self.at_bound_, self.converged_ = fit.at_bound, fit.converged
         self.path_ = fit.path
         self.n_samples_seen_ = fit.n
+        self._warn()
         return self
+
+    def _warn(self) -> None:
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        advice = (
+            f"{self.max_steps} steps are too few to find lambda. Set max_steps to "
+            f"{2 * self.max_steps}, or solver to 'newton'"
+            if self.solver == "expsearch"
+            else "lambda is not certain: float64 arithmetic does not resolve the values"
+        )
+        warn_not_converged(names[~self.converged_].tolist(), advice)

@@ -17,13 +17,16 @@ log(1+|x|) for one with two. So data of any magnitude, 10^-300 or 10^300, give n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.sides import Measure, Sides, blocks_of, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
+
+# What one of the sums behind a score may lose: some units of the last place.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
 
@@ -34,18 +37,30 @@ _EXPONENT_MAX = 300.0
 class Evaluation(NamedTuple):
     """The log-likelihood of some features at one v each, with derivatives in v.
 
-    Mean and variance are those of y / (scale e^top), for a feature with one side less y(c).
+    Mean and variance are those of y / (scale e^top), where y is measured from the reference of
+    the side that the mean is on.
     """
 
     v: Array
     log_likelihood: Array
     score: Array
+    score_noise: Array
+    """How far rounding may have moved the score, at most."""
     curvature: Array
     top: Array
+    side: Index
+    """The row of the side that the mean is on."""
     mean: Array
     mean_slope: Array
+    mean_from_0: Array
+    mean_from_0_slope: Array
     variance: Array
     variance_slope: Array
+
+    def take(self, chosen: Bools) -> Evaluation:
+        """The evaluation of some of the features."""
+        columns: list[Any] = [column[chosen] for column in self]
+        return Evaluation(*columns)
 
 
 class _Moments(NamedTuple):
@@ -96,34 +111,69 @@ class Likelihood:
         exponent = u * origin + moments.shift
         top = np.zeros(len(features))
         np.maximum.at(top, owner, exponent)
-        means, covariances = _rescale(moments, u, origin, ratio, exponent, top[owner])
+        # Derivatives are taken of e^{-o v} y, with o the origin of the larger side: y' - o y, and
+        # so on. That moves phi and the slope by o alike, which would drown what distinguishes
+        # close values far from 0.
+        o = sides.larger_origin[features]
+        relative = origin - sign * o[owner]
+        alone = sides.one_sided[features]
+        reference = (
+            (np.zeros_like(u),) * 3  # such a side is its own origin
+            if alone.all()
+            else _relative_to(sign * o[owner], _reference_derivatives(u, origin, top[owner]))
+        )
+        offsets, covariances, products = _rescale(moments, relative, ratio, exponent, top[owner])
         # d/dv is d/du on the side of u = v and -d/du on the side of u = 2 - v, where y = -Y.
-        y0, y1, y2 = sign * means[0], means[1], sign * means[2]
+        signs = (sign, np.ones_like(sign), sign)
+        own = [s * offset for s, offset in zip(signs, offsets, strict=True)]
+        at_reference = [s * at for s, at in zip(signs, reference, strict=True)]
 
         def average(values: Array) -> Array:
             return sum_by(owner, share * values, len(features))
 
-        e0, e1, e2 = average(y0), average(y1), average(y2)
-        z0, z1, z2 = y0 - e0[owner], y1 - e1[owner], y2 - e2[owner]
+        y = [a + b for a, b in zip(own, at_reference, strict=True)]
+        e0, e1, e2 = map(average, y)
+        z0, z1, z2 = y[0] - e0[owner], y[1] - e1[owner], y[2] - e2[owner]
         k00 = average(covariances[0] + z0 * z0)
         k01 = average(sign * covariances[1] + z0 * z1)
         k11_02 = average(covariances[2] + z1 * z1 + z0 * z2)
 
-        mean_phi = sides.mean_phi[features]
+        mean_D = sides.measure.mean_D[rows]
+        mean_phi = average(sign * (relative + ratio * mean_D))
         slope = k01 / k00
+        noise = _ROUNDING * (
+            average(np.abs(relative) + ratio * np.abs(mean_D))
+            + (np.abs(slope) * average(products[0]) + average(products[1])) / k00
+        )
+        # Measured from 0, the mean would lose what distinguishes close values far from there.
+        on_side = alone[owner] | ((e0[owner] >= 0) == (sign > 0))
+        center = np.zeros(len(features), dtype=np.intp)
+        center[owner[on_side]] = np.flatnonzero(on_side)
+        mean, mean_slope = (
+            (e0, e1)
+            if alone.all()
+            else (
+                average(np.where(on_side, own[k], y[k] - at_reference[k][center][owner]))
+                for k in (0, 1)
+            )
+        )
         log_variance = np.log(k00) + 2 * (top + np.log(scale))
         return Evaluation(
             v,
-            n * (v - scale) * mean_phi
+            n * (v - scale) * sides.mean_phi[features]
             - n / 2 * (log_variance + np.log(2 * np.pi))
             - sides.log_jacobian[features],
             n * (mean_phi - slope),
+            n * noise,
             -n * (k11_02 / k00 - 2 * slope * slope),
             top,
+            rows[center],
+            mean,
+            mean_slope + o * mean,
             e0,
-            e1,
+            e1 + o * e0,
             k00,
-            2 * k01,
+            2 * (k01 + o * k00),
         )
 
     def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
@@ -151,22 +201,26 @@ class Likelihood:
         self, features: Index, evaluation: Evaluation, step: Array | float = 0.0
     ) -> Standardization:
         """Center and width of the features, a small step in v from where they were evaluated."""
-        sides = self._sides
-        mean = evaluation.mean + step * evaluation.mean_slope
-        variance = evaluation.variance + step * evaluation.variance_slope
-        v, top, scale = evaluation.v + step, evaluation.top, self.scale[features]
-        row = np.empty(len(self.n), dtype=np.intp)
-        row[sides.feature] = np.arange(len(sides.feature))
-        row, alone = row[features], sides.one_sided[features]
-        # With both sides, distances are from 0, and the center is on the side of the mean.
-        reference = np.where(alone, sides.measure.reference[row], 0.0)
-        sign = np.where(alone, sides.sign[row], np.where(mean < 0, -1.0, 1.0))
+        sides, row = self._sides, evaluation.side
+        v, scale = evaluation.v + step, self.scale[features]
+        sign = sides.sign[row]
         u = np.where(sign > 0, v, 2 * scale - v)
-        m = sign * mean
+        # From 0 or from the reference of the side, whichever is nearer.
+        from_0 = ~sides.one_sided[features]
+        from_0 &= np.abs(evaluation.mean_from_0) < np.abs(evaluation.mean)
+        reference = np.where(from_0, 0.0, sides.measure.reference[row])
+        # e^top, by the factor (1+|c|)^u of the reference.
+        top = evaluation.top - np.where(from_0, 0.0, u * sides.origin[row])
+        m = sign * np.where(
+            from_0,
+            evaluation.mean_from_0 + step * evaluation.mean_from_0_slope,
+            evaluation.mean + step * evaluation.mean_slope,
+        )
+        variance = evaluation.variance + step * evaluation.variance_slope
         slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             m_full = m * np.exp(np.minimum(top, 30.0))
-            D = np.where(
+            D = scale * np.where(
                 top > 30,  # where e^-top no longer counts
                 (top + np.log(slope)) / u,
                 np.where(
@@ -175,13 +229,13 @@ class Likelihood:
                     np.log1p(u * m_full) / u,
                 ),
             )
-        magnitude = np.where(
-            np.abs(scale * D) < 0.5,
-            reference + (1 + reference) * np.expm1(scale * D),  # keeps what is close to it
-            np.expm1(np.log1p(reference) + scale * D),  # keeps what is far below it
-        )
+        near = np.abs(D) < 0.5
+        distance = np.where(near, (1 + reference) * np.expm1(np.where(near, D, 0.0)), 0.0)
+        far = np.expm1(np.log1p(reference) + np.where(near, 0.0, D))  # keeps what is far below it
+        magnitude = np.where(near, reference + distance, far)
+        low = np.where(near, distance - (magnitude - reference), 0.0)
         width = np.maximum(scale * np.sqrt(variance) / slope, _SMALLEST)
-        return Standardization(sign * magnitude, width)
+        return Standardization(sign * magnitude, width, sign * low)
 
 
 def log_likelihood(x: Array, lmbda: float) -> float:
@@ -273,11 +327,12 @@ def _divided(q: _Moments, kappa: Array) -> _Moments:
 
 
 def _rescale(
-    r: _Moments, u: Array, origin: Array, ratio: Array, exponent: Array, top: Array
-) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
-    """From R of each side to Y = Y(c) + e^{u origin} R, all divided by e^top.
+    r: _Moments, origin: Array, ratio: Array, exponent: Array, top: Array
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array], tuple[Array, Array]]:
+    """From R of each side to Y - Y(c) = e^{u origin} R, all divided by e^top.
 
-    Returns the means of Y, Y', Y'' and Var(Y), Cov(Y, Y'), Var(Y') + Cov(Y, Y'').
+    Returns the means of it and of its two derivatives, less those of Y(c); Var(Y), Cov(Y, Y')
+    and Var(Y') + Cov(Y, Y''); and the sizes of the products that the first two are sums of.
     """
     with np.errstate(under="ignore"):
         f = np.exp(exponent - top)
@@ -285,11 +340,19 @@ def _rescale(
         f2 = f * f * ratio**2
         c00, c01 = f2 * r.c00, f2 * ratio * r.c01
         c11_02 = f2 * ratio**2 * (r.c11 + r.c02)
-        y0, y1, y2 = _reference_derivatives(u, origin, top)
+        squares = c00 + m0 * m0
+        slopes = np.sqrt(f2 * ratio**2 * np.abs(r.c11) + m1 * m1)
     return (
-        (y0 + m0, y1 + origin * m0 + m1, y2 + origin**2 * m0 + 2 * origin * m1 + m2),
+        (m0, origin * m0 + m1, origin**2 * m0 + 2 * origin * m1 + m2),
         (c00, origin * c00 + c01, 2 * origin**2 * c00 + 4 * origin * c01 + c11_02),
+        (squares, np.abs(origin) * squares + np.sqrt(squares) * slopes),
     )
+
+
+def _relative_to(o: Array, y: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    """Y and its derivatives by those of e^{-o u} Y: Y' - o Y, Y'' - 2 o Y' + o^2 Y."""
+    y0, y1, y2 = y
+    return y0, y1 - o * y0, y2 - 2 * o * y1 + o * o * y0
 
 
 def _reference_derivatives(u: Array, origin: Array, top: Array) -> tuple[Array, Array, Array]:

@@ -15,6 +15,16 @@ from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array, Bools, Index, Signs
 
+# What a fit promises: lambda within so many times max(|lambda|, 1/sqrt(|score'|/n)).
+PRECISION = 1e-9
+# So many steps may go into reaching the magnitude of lambda; each of the others halves the bracket.
+_REACHING = 10
+
+
+def promised(max_steps: int) -> float:
+    """How precise lambda is to be after that many steps."""
+    return max(PRECISION, 2.0 ** (_REACHING - max_steps))
+
 
 class Bracket(NamedTuple):
     """lambda_t and its bounds lambda_t^-, lambda_t^+ (infinite until the search has turned)."""

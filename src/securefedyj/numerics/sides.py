@@ -19,6 +19,10 @@ BLOCK = 8192
 # A sample of this size is enough to place the reference of a side amid its data.
 _SAMPLE = 64
 
+# Where the distances of a sample from its median are smaller than this, beside log(1+|c|), the
+# difference of two logarithms would not keep their digits.
+_CONCENTRATED = 0.01
+
 
 class Block(NamedTuple):
     """Rows [start, stop) of the sides, and their D: shorter rows are padded with D = 0.
@@ -55,9 +59,13 @@ class Sides:
         features, signs, measures = [], [], []
         end = 0
         for feature, sign, values in _split_by_sign(rows):
-            for narrow, picked in _by_width(values):
+            reference, concentrated = _references(values)
+            for close in (False, True):
+                picked = np.flatnonzero(concentrated == close)
+                if not len(picked):
+                    continue
                 D = values if len(picked) == len(values) else values[picked]
-                measures.append(_measure_from_reference(D, narrow))
+                measures.append(_measure_from_reference(D, reference[picked], close))
                 self.blocks.append(Block(end, end + len(D), D))
                 end += len(D)
                 features.append(feature[picked])
@@ -86,6 +94,11 @@ class Sides:
         self.mean_phi: Array = sum_by(
             self.feature, share * self.sign * (self.origin + self.ratio * measure.mean_D)
         )
+        # The origin of the side that has more values, negative on the negative side.
+        larger = np.zeros(n_features, dtype=np.intp)
+        order = np.argsort(measure.n, kind="stable")
+        larger[self.feature[order]] = order
+        self.larger_origin: Array = (self.sign * self.origin)[larger]
         self.log_jacobian: Array = sum_by(
             self.feature, np.where(alone, measure.n * L_reference, 0.0)
         )
@@ -134,34 +147,53 @@ def _magnitudes(x: Array) -> Iterator[tuple[float, Array]]:
         yield 1.0, x[negative:present]
 
 
-def _by_width(rows: Array) -> Iterator[tuple[bool, Index]]:
-    """Which rows hold values close to each other, so that their logarithms would cancel."""
-    narrow = (1 + np.fmax.reduce(rows, axis=1)) / 4 < 1 + np.fmin.reduce(rows, axis=1)
-    for kind in (False, True):
-        picked = np.flatnonzero(narrow == kind)
-        if len(picked):
-            yield kind, picked
+def sample_of(rows: Array, size: int) -> Array:
+    """That many columns, drawn at random but always alike: no order of the rows is special."""
+    columns = rows.shape[1]
+    if columns <= size:
+        return rows
+    drawn = np.random.default_rng(columns).integers(columns, size=size)
+    return np.take(rows, np.sort(drawn), axis=1)
 
 
-def _measure_from_reference(rows: Array, narrow: bool) -> Measure:
+def _references(rows: Array) -> tuple[Array, Bools]:
+    """A value amid each row, and whether most others are so close to it that logarithms cancel.
+
+    The value is the median of a sample: where most values are equal it is one of them, and the few
+    that differ are not lost in the rounding of the many.
+    """
+    sample = sample_of(rows, _SAMPLE)
+    empty: Bools = np.all(np.isnan(sample), axis=1)
+    if empty.any():  # of a row that is nearly all missing
+        sample = np.where(empty[:, None], np.fmax.reduce(rows, axis=1)[:, None], sample)
+    padded = bool(np.isnan(sample).any())
+    reference = _lower_median(sample, padded)
+    D = _distance(sample, reference[:, None], close=True)
+    typical = _lower_median(np.abs(D), padded)
+    return reference, typical < _CONCENTRATED * np.log1p(reference)
+
+
+def _lower_median(rows: Array, padded: bool) -> Array:
+    """The median of each row, or of two in the middle the lower one; NaN is left out."""
+    ordered: Array = np.sort(rows, axis=1)  # NaN comes last
+    if not padded:
+        return ordered[:, (rows.shape[1] - 1) // 2].copy()
+    present = rows.shape[1] - np.count_nonzero(np.isnan(rows), axis=1)
+    middle: Array = ordered[np.arange(len(rows)), (present - 1) // 2]
+    return middle
+
+
+def _measure_from_reference(rows: Array, reference: Array, close: bool) -> Measure:
     """Turn rows of |x| into D / s, in place."""
     lowest, highest = np.fmin.reduce(rows, axis=1), np.fmax.reduce(rows, axis=1)
-    # The median of some values: where most values are equal it is one of them, and the few
-    # that differ are not lost in the rounding of the many.
-    sample = rows[:, :: rows.shape[1] // _SAMPLE + 1]
-    padded = bool(np.isnan(rows[:, -1]).any())
-    median = np.nanmedian if padded else np.median
-    if narrow:
-        reference = lowest + median(sample - lowest[:, None], axis=1)
-    else:
-        reference = np.expm1(median(np.log1p(sample), axis=1))
-    low, high = (_distance(x, reference, narrow) for x in (lowest, highest))
+    low, high = (_distance(x, reference, close) for x in (lowest, highest))
     size = np.maximum(high, -low)
     size[size == 0] = 1.0  # a side that holds one value only
+    padded = bool(np.isnan(rows[:, -1]).any())
     count, total = np.zeros(len(rows)), np.zeros(len(rows))
     for part, columns in blocks_of(rows.shape):
         block = rows[part, columns]
-        _distance(block, reference[part, None], narrow, out=block)
+        _distance(block, reference[part, None], close, out=block)
         block /= size[part, None]
         count[part] += block.shape[1]
         if padded:
@@ -172,15 +204,19 @@ def _measure_from_reference(rows: Array, narrow: bool) -> Measure:
     return Measure(count, size, reference, total / count, low / size, high / size)
 
 
-def _distance(x: Array, reference: Array, narrow: bool, out: Array | None = None) -> Array:
+def _distance(x: Array, reference: Array, close: bool, out: Array | None = None) -> Array:
     """log((1+x)/(1+c)); among close values from their difference, which is exact."""
-    if narrow:
-        out = np.subtract(x, reference, out=out)
-        out /= 1 + reference
-        return np.log1p(out, out=out)
-    out = np.log1p(x, out=out)
-    out -= np.log1p(reference)
-    return out
+    if not close:
+        out = np.log1p(x, out=out)
+        out -= np.log1p(reference)
+        return out
+    share = (x - reference) / (1 + reference)
+    far = share < -0.5  # where 1 + share, the ratio, would lose its digits
+    if far.any():
+        logarithms = np.log1p(x) - np.log1p(reference)
+        share = np.log1p(np.where(far, 0.0, share))
+        return np.positive(np.where(far, logarithms, share), out=out)
+    return np.log1p(share, out=out)
 
 
 def blocks_of(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:

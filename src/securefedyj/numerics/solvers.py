@@ -12,7 +12,15 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.likelihood import Evaluation, Likelihood
-from securefedyj.numerics.search import Bracket, Limits, at_bound, exp_update, finished
+from securefedyj.numerics.search import (
+    PRECISION,
+    Bracket,
+    Limits,
+    at_bound,
+    exp_update,
+    finished,
+    promised,
+)
 from securefedyj.numerics.yeojohnson import Standardization
 
 # Beyond this a lambda is not followed: only data some 10^-300 apart have their optimum there.
@@ -20,7 +28,14 @@ LAMBDA_LIMIT = 1e300
 
 # A Newton step shorter than this, relative to v, leaves an error of about its square.
 _CONVERGED = 3e-9
-_MAX_PASSES = 400
+# And one shorter than this, in units of v, which are those of exponents, leaves the mean and the
+# variance where they are expected by their slopes.
+_SHORT = 1e-7
+_MAX_PASSES = 100
+# Below this a width has too few digits.
+_SMALLEST_WIDTH = 1e-300
+# No start is taken from a part of the data beyond this |v|.
+_FAR = 1e9
 
 
 class Optimum(NamedTuple):
@@ -28,6 +43,7 @@ class Optimum(NamedTuple):
 
     lmbda: Array
     at_bound: Bools
+    converged: Bools  # see `_certified`
     standardization: Standardization
     path: Array  # (visits, n_features)
 
@@ -38,11 +54,16 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
     A step that leaves the bracket, or is more than half as long as the one before, gives way
     to bisection.
     """
-    v = likelihood.start() if start is None else start * likelihood.scale
+    v = likelihood.start()
+    if start is not None:
+        # Far off, the score cannot be judged: of all values but the largest nothing is left.
+        near = np.abs(start * likelihood.scale) <= _FAR
+        v = np.where(near, start * likelihood.scale, v)
     limit = LAMBDA_LIMIT * likelihood.scale
     lower, upper = np.full_like(v, -np.inf), np.full_like(v, np.inf)
     last_step = np.full_like(v, np.inf)
-    standardization = Standardization(np.empty_like(v), np.empty_like(v))
+    converged = np.zeros(len(v), dtype=bool)
+    standardization = Standardization(*(np.empty_like(v) for _ in Standardization._fields))
     active = np.arange(len(v))
     path: list[Array] = []
     while len(active):
@@ -55,19 +76,25 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
         proposal, newton_step = _propose(
             evaluation, at, lower[active], upper[active], last_step[active]
         )
-        proposal = np.clip(proposal, -limit[active], limit[active])
+        # Where the score is lost in rounding, its sign cannot narrow the bracket any further.
+        lost = np.abs(evaluation.score) <= evaluation.score_noise
+        proposal = np.clip(np.where(lost, at, proposal), -limit[active], limit[active])
         step = np.abs(proposal - at)
         v[active], last_step[active] = proposal, step
         # A short Newton step leaves its square; a short bisection may have left the root behind.
-        short = step <= _CONVERGED * np.maximum(np.abs(proposal), 1e-4)
+        short = step <= np.minimum(_CONVERGED * np.maximum(np.abs(proposal), 1e-4), _SHORT)
         done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
-        last = Evaluation(*(column[done] for column in evaluation))
-        found = likelihood.standardization(active[done], last, (proposal - at)[done])
+        last, ending = evaluation.take(done), active[done]
+        found = likelihood.standardization(ending, last, (proposal - at)[done])
         for column, values in zip(standardization, found, strict=True):
-            column[active[done]] = values
+            column[ending] = values
+        n = likelihood.n[ending]
+        converged[ending] = _certified(last, n, _left_over(last, n, step[done]))
         active = active[~done]
-    return Optimum(v / likelihood.scale, np.abs(v) >= limit, standardization, np.array(path))
+    at_edge = np.abs(v) >= limit
+    converged = (converged | at_edge) & (standardization.width > _SMALLEST_WIDTH)
+    return Optimum(v / likelihood.scale, at_edge, converged, standardization, np.array(path))
 
 
 def expsearch(likelihood: Likelihood, max_steps: int) -> Optimum:
@@ -89,31 +116,88 @@ def expsearch(likelihood: Likelihood, max_steps: int) -> Optimum:
         bracket = Bracket(*map(lambda a, b: np.where(delta == 0, a, b), bracket, update))
     everything = np.arange(n_features)
     final = likelihood.evaluate(everything, bracket.value * likelihood.scale)
+    at_edge = at_bound(bracket, limits)
+    # Of the bracket, which every sign has halved, the value is one end or the middle.
+    distance = likelihood.scale * np.maximum(
+        bracket.upper - bracket.value, bracket.value - bracket.lower
+    )
+    standardization = likelihood.standardization(everything, final)
+    certified = _certified(final, likelihood.n, distance, promised(max_steps)) | at_edge
     return Optimum(
         bracket.value,
-        at_bound(bracket, limits),
-        likelihood.standardization(everything, final),
+        at_edge,
+        certified & (standardization.width > _SMALLEST_WIDTH),
+        standardization,
         np.array(path),
     )
+
+
+def _left_over(evaluation: Evaluation, n: Array, step: Array) -> Array:
+    """How far a Newton step of this length may end from the optimum: some of its square.
+
+    The unit is the distance over which the curvature changes much; the numbers of a float64 at the
+    optimum are the least.
+    """
+    with np.errstate(all="ignore"):
+        unit = np.sqrt(n / -evaluation.curvature)
+        square: Array = 16 * step * step / unit
+        left: Array = np.minimum(step, square) + 2 * np.spacing(np.abs(evaluation.v))
+    return left
+
+
+def _certified(
+    evaluation: Evaluation, n: Array, distance: Array, precision: float = PRECISION
+) -> Bools:
+    """Whether the score changes its sign within the promised precision of an evaluated point.
+
+    The score there, its slope and its noise say where, whatever way led to the point: the optimum
+    is at most ``distance`` away if the score is right. Rounding moves the score by no more than its
+    noise, and so moves the optimum by no more than that over the curvature.
+    """
+    with np.errstate(all="ignore"):
+        curvature = -evaluation.curvature
+        allowed = precision * np.maximum(np.abs(evaluation.v), np.sqrt(n / curvature))
+        certified: Bools = (
+            (curvature > 0)
+            & np.isfinite(evaluation.score)
+            & (evaluation.score_noise / curvature + distance <= allowed)
+        )
+    return certified
 
 
 def _propose(
     evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
 ) -> tuple[Array, Bools]:
     """Where to go next, and whether that is a Newton step."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         step = -evaluation.score / evaluation.curvature
     bracketed = np.isfinite(lower) & np.isfinite(upper)
-    # Without a bracket: in the direction of the score, no further than doubling.
-    reach = 2 * np.abs(v) + 4
+    # Without a bracket: in the direction of the score, and further each time.
+    reach = np.abs(v) * (2 + np.abs(v)) + 4
     safe = v + np.where(evaluation.score > 0, reach, -reach)
-    np.add(lower, upper, out=safe, where=bracketed)
-    np.divide(safe, 2, out=safe, where=bracketed)
+    safe[bracketed] = _middle(lower[bracketed], upper[bracketed])
+    # Far out the score is like 1/v - 1/v*, where Newton's steps would double v time and again:
+    # there they are taken in 1/v.
+    far = np.flatnonzero(~bracketed & (np.abs(v) > 2))
+    if len(far):
+        share = step[far] / v[far]
+        doubling = (share > 0.5) & (share < 1)
+        step[far[doubling]] /= 1 - share[doubling]
     good = (np.abs(step) <= reach) & (v + step >= lower) & (v + step <= upper)
     good &= ~bracketed | (np.abs(step) <= last_step / 2)
     good |= evaluation.score == 0
     step = np.where(evaluation.score == 0, 0.0, step)
     return np.where(good, v + step, safe), good
+
+
+def _middle(lower: Array, upper: Array) -> Array:
+    """Halfway between two numbers, or between their magnitudes where these are far apart."""
+    small, large = np.sort(np.abs([lower, upper]), axis=0)
+    apart = large > 64 * (small + 1)
+    same_side = lower * np.sign(upper) > 0
+    magnitude = np.sqrt(np.where(same_side, np.maximum(small, 1.0), 1.0)) * np.sqrt(large)
+    sign = np.where(np.abs(upper) > np.abs(lower), np.sign(upper), np.sign(lower))
+    return np.where(apart, sign * magnitude, lower + (upper - lower) / 2)
 
 
 def _scattered(values: Array, where: Index, size: int) -> Array:

@@ -24,6 +24,9 @@ from securefedyj.numerics.arrays import Array, Bools
 SERIES_BELOW = 0.25
 _PHI3_COEFFICIENTS = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
 
+# A standard deviation that is smaller than this, beside log(1+|c|), is lost in its last digits.
+_CLOSE = 0.01
+
 # exp overflows a little above this.
 _EXP_MAX = 700.0
 
@@ -31,13 +34,16 @@ _EXP_MAX = 700.0
 class Standardization(NamedTuple):
     """Where a fitted feature has its zero and how wide it is, precise for any lambda.
 
-    ``center`` is the value that is transformed to the mean: Psi(lambda, center) = mean.
-    ``width`` is the standard deviation of Psi in units of its slope there,
-    (1 + |center|)^u, so that neither overflows nor cancels where mean and variance do.
+    ``center + center_low`` is the value that is transformed to the mean, in two float64: one
+    alone is off by up to half a unit of its last place, which among values that are close to each
+    other may be a whole standard deviation. ``width`` is the standard deviation of Psi in units of
+    its slope there, (1 + |center|)^u, so that neither overflows nor cancels where mean and
+    variance do.
     """
 
     center: Array
     width: Array
+    center_low: Array = np.array(0.0)
 
 
 def phi(x: ArrayLike) -> Array:
@@ -82,7 +88,7 @@ def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
     """
     x = np.asarray(x, dtype=np.float64)
     L, u, side = _sides(at.center, lmbda)
-    magnitude, center = np.abs(x), np.abs(at.center)
+    magnitude, center, low = np.abs(x), np.abs(at.center), side * at.center_low
     with np.errstate(over="ignore"):
         log_scale = -u * L
     distance = _choose(
@@ -90,8 +96,8 @@ def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
         lambda: _power(
             # Among close values the logarithms would cancel.
             _choose(
-                np.asarray(at.width < 1e-3),
-                lambda: _log_ratio(magnitude, center),
+                np.asarray(at.width < _CLOSE * L),
+                lambda: _log_ratio(magnitude, center, low),
                 lambda: np.log1p(magnitude) - L,
             ),
             u,
@@ -107,7 +113,7 @@ def unstandardize(z: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
     """The inverse of `standardize`; NaN where no x is mapped to z."""
     z = np.asarray(z, dtype=np.float64)
     L_center, u, side = _sides(at.center, lmbda)
-    center = np.abs(at.center)
+    center, low = np.abs(at.center), side * at.center_low
     with np.errstate(over="ignore", invalid="ignore"):
         distance = z * (side * at.width)
         beyond_zero = _power(-L_center, u) - distance
@@ -117,7 +123,7 @@ def unstandardize(z: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
             lambda: -np.expm1(_inverse_power(beyond_zero * np.exp(u * L_center), 2 - u)),
             lambda: _choose(
                 np.abs(delta) < 0.5,
-                lambda: center + (1 + center) * np.expm1(delta),  # keeps x - c
+                lambda: center + ((1 + center) * np.expm1(delta) + low),  # keeps x - c
                 lambda: np.expm1(L_center + delta),  # keeps x near 0
             ),
         )
@@ -201,9 +207,9 @@ def _inverse_power(y: Array, u: Array) -> Array:
         )
 
 
-def _log_ratio(a: Array, c: Array) -> Array:
-    """log((1+a)/(1+c)) for a, c >= 0; keeps the digits of a - c where a is close to c."""
-    difference = a - c
+def _log_ratio(a: Array, c: Array, low: Array) -> Array:
+    """log((1+a)/(1+c+low)) for a, c >= 0; keeps the digits of a - c where a is close to c."""
+    difference = (a - c) - low
     return _choose(
         np.abs(difference) <= (1 + c) / 2,
         lambda: np.log1p(np.maximum(difference / (1 + c), -0.5)),
