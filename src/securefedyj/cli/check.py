@@ -50,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
         print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
+    if note := consortium.note_on_steps():
+        print(note)
     return OK
 
 

@@ -67,4 +67,6 @@ def run(options: argparse.Namespace) -> int:
     print("sends most, seconds those of parties that each have a machine like this one.")
     print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
           f"{consortium.levels_per_exchange}.")  # fmt: skip
+    if note := consortium.note_on_steps():
+        print(note)
     return OK

@@ -29,67 +29,28 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from securefedyj.network.identity import check_name, fingerprint, validity
+import numpy as np
+
+from securefedyj.network import checks
+from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
+from securefedyj.network.identity import fingerprint, validity
 from securefedyj.network.toml import get, refuse_unknown, write_table
-from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
+from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.resolution import steps_wanted
+from securefedyj.numerics.search import promised
 from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
 from securefedyj.strict import Malformed
 
+__all__ = ["Consortium", "ConsortiumError", "Feature", "Hub", "PartyEntry"]
+
 FORMAT = 1
-ROLES = ("silo", "helper")
 MAX_STEPS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES = 40, 4, 30
 _MOST_STEPS = 200
-
-
-class ConsortiumError(ValueError):
-    """An agreed file that parties cannot use; the sentence says why and what to do."""
-
-
-@dataclass(frozen=True)
-class PartyEntry:
-    """A party of the consortium, and the certificate that it is known by.
-
-    Its role is "silo" if it has data, and "helper" if it has none. Whether it is a member of the
-    committee is another question, which `Consortium.committee` answers.
-    """
-
-    name: str
-    role: str
-    fingerprint: str
-    certificate: str
-
-
-@dataclass(frozen=True)
-class Feature:
-    """A column that all silos have, with the bounds of its values."""
-
-    name: str
-    lower: float
-    upper: float
-    unit: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Hub:
-    """Where the hub listens, and its certificate."""
-
-    address: str
-    certificate: str
-
-    @property
-    def host(self) -> str:
-        return self.address.rpartition(":")[0].strip("[]")
-
-    @property
-    def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
 
 
 @dataclass(frozen=True)
@@ -141,6 +102,20 @@ class Consortium:
     def silos(self) -> tuple[PartyEntry, ...]:
         """The parties with data."""
         return tuple(party for party in self.parties if party.role == "silo")
+
+    def note_on_steps(self) -> str:
+        """What to say where the steps can hardly suffice for the bounds; nothing otherwise."""
+        domain = self.agreement().domain
+        too_few = steps_wanted(domain, promised(self.max_steps)) > self.max_steps
+        few = [self.features[j].name for j in np.flatnonzero(too_few)]
+        if not few:
+            return ""
+        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        enough = int(steps_wanted(domain).max())
+        return (
+            f"Note: {self.max_steps} steps can hardly suffice for {', '.join(few[:5])}{more}, "
+            f"whose bounds are so small. Agree on max_steps = {enough}, or on another unit."
+        )
 
     def party(self, name: str) -> PartyEntry:
         """The party of that name."""
@@ -267,122 +242,12 @@ def _read_feature(entry: dict[str, Any], number: int) -> Feature:
     )
 
 
-# Checking: what parties may agree on.
-
-
 def _check(consortium: Consortium) -> None:
-    _check_text("the name of the consortium", consortium.name)
-    _check_hub(consortium.hub)
-    _check_parties(consortium.parties, consortium.hub)
-    _check_committee(consortium)
-    _check_features(consortium.features)
+    """Refuse what parties may not agree on."""
+    checks.check_text("the name of the consortium", consortium.name)
+    checks.check_hub(consortium.hub)
+    checks.check_parties(consortium.parties, consortium.hub)
+    checks.check_committee(consortium.committee, consortium.parties)
+    checks.check_features(consortium.features)
     for key, (_, least, most) in _NUMBERS.items():
-        value = getattr(consortium, key)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConsortiumError(f"{key} must be a whole number from {least} to {most}.")
-
-
-def _check_text(what: str, text: str) -> None:
-    if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
-        raise ConsortiumError(
-            f"{what} is {text!r}; it must have 1 to 200 printable characters and no space at "
-            "either end."
-        )
-
-
-def _check_hub(hub: Hub) -> None:
-    host, colon, port = hub.address.rpartition(":")
-    if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConsortiumError(
-            f"the hub's address is {hub.address!r}; it must be HOST:PORT, such as "
-            "hub.example.org:7443."
-        )
-    _fingerprint_of(hub.certificate, "the hub")
-
-
-def _fingerprint_of(certificate: str, who: str) -> str:
-    try:
-        return fingerprint(certificate)
-    except ValueError as error:
-        raise ConsortiumError(f"the certificate of {who}: {error}.") from None
-
-
-def _check_parties(parties: tuple[PartyEntry, ...], hub: Hub) -> None:
-    if len(parties) < 3:
-        raise ConsortiumError(
-            f"there are {len(parties)} parties, and three are the least: what two compute "
-            'together each of them can undo. Add a party with the role "helper", such as '
-            "a coordinator."
-        )
-    _refuse_twice("party", [party.name for party in parties])
-    owners = {_fingerprint_of(hub.certificate, "the hub"): "the hub"}
-    for party in parties:
-        try:
-            check_name(party.name)
-        except ValueError as error:
-            raise ConsortiumError(str(error)) from None
-        _check_role(party)
-        actual = _fingerprint_of(party.certificate, f"{party.name!r}")
-        if party.fingerprint != actual:
-            raise ConsortiumError(
-                f"the fingerprint of {party.name!r} does not match its certificate, which has "
-                f"{actual}; ask {party.name!r} by another way which of the two is right."
-            )
-        if actual in owners:
-            raise ConsortiumError(
-                f"{party.name!r} and {owners[actual]} have the same certificate; each needs a "
-                "key of its own (securefedyj keygen)."
-            )
-        owners[actual] = repr(party.name)
-    if not any(party.role == "silo" for party in parties):
-        raise ConsortiumError('no party has the role "silo": nobody has data.')
-
-
-def _check_role(party: PartyEntry) -> None:
-    if party.role == "member":
-        raise ConsortiumError(
-            f'the role of {party.name!r} is "member", which is called "helper" now: a party '
-            "without data. Change the word in the file, and give it to all again."
-        )
-    if party.role not in ROLES:
-        raise ConsortiumError(
-            f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) or '
-            '"helper" (has none).'
-        )
-
-
-def _refuse_twice(what: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ConsortiumError(
-                f"there is more than one {what} named {name!r}; names must be distinct."
-            )
-
-
-def _check_committee(consortium: Consortium) -> None:
-    names = {party.name for party in consortium.parties}
-    committee = consortium.committee
-    known = [name for name in committee if isinstance(name, str) and name in names]
-    if len(committee) != 3 or len(set(known)) != 3:
-        raise ConsortiumError(
-            f"the committee is {list(committee)}; it must be three distinct parties of "
-            f"{', '.join(party.name for party in consortium.parties)}."
-        )
-
-
-def _check_features(features: tuple[Feature, ...]) -> None:
-    if not features:
-        raise ConsortiumError("there is no feature; add a [[feature]] with name, lower and upper.")
-    seen: set[str] = set()
-    for feature in features:
-        _check_text("the name of a feature", feature.name)
-        if feature.name in seen:
-            _refuse_twice("feature", [feature.name] * 2)
-        seen.add(feature.name)
-        lower, upper = feature.lower, feature.upper
-        bounded = math.isfinite(lower) and math.isfinite(upper)
-        if not bounded or not -LARGEST_BOUND <= lower < upper <= LARGEST_BOUND:
-            raise ConsortiumError(
-                f"the bounds of feature {feature.name!r} are {lower!r} and {upper!r}; they must "
-                "be numbers up to 2^100 with lower < upper."
-            )
+        checks.check_number(key, getattr(consortium, key), least, most)
