@@ -139,7 +139,7 @@ def _in_feature(name, value):
 
 
 WRONG = {
-    "another version": (lambda d: d.update(version=2), "version 2, and this release reads"),
+    "another version": (lambda d: d.update(version=3), "version 3, and this release reads"),
     "another format": (lambda d: d.update(format="x"), "not a parameters.json of securefedyj"),
     "missing field": (lambda d: d.pop("standardize"), "the file lacks standardize"),
     "unknown field": (lambda d: d.update(extra=1), "unknown fields: 'extra'"),

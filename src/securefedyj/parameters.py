@@ -19,6 +19,7 @@ import numpy as np
 
 from securefedyj.files import write_atomically
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from securefedyj.estimators import SecureFedYJ
 
 FORMAT = "securefedyj parameters"
-VERSION = 1
+VERSION = 2
+# Of a file of version 1, which 0.1 wrote, these are not known.
+_NOT_IN_1: dict[str, float | bool] = {"center_low": 0.0, "converged": True}
 
 _FIELDS = {
     "format": str,
@@ -45,8 +48,9 @@ _NUMBERS = {
     "var": "var",
     "center": "center",
     "width": "width",
+    "center_low": "center_low",
 }
-_FLAGS = ("at_bound", "constant")
+_FLAGS = ("at_bound", "converged", "constant")
 _FEATURE_FIELDS: dict[str, Types] = {
     "name": str,
     "n": int,
@@ -126,13 +130,16 @@ class Parameters:
                 "this is not a parameters.json of securefedyj: such a file begins with "
                 f'{{"format": "{FORMAT}"}}'
             )
-        if data.get("version") != VERSION:
+        if data.get("version") not in (1, VERSION):
             raise ParametersError(
-                f"this file is of version {data.get('version')!r}, and this release reads version "
-                f"{VERSION}: use the release that wrote it, or write it anew from the transcript"
+                f"this file is of version {data.get('version')!r}, and this release reads versions "
+                f"1 and {VERSION}: use the release that wrote it, or write it anew from the "
+                "transcript"
             )
         try:
             check_fields(data, _FIELDS, "the file")
+            if data["version"] == 1:
+                data = _from_version_1(data)
             agreement = Agreement.from_json(data["agreement"])
             result = _result(data["features"], agreement)
         except ValueError as error:
@@ -179,17 +186,33 @@ def digest_of(transcript: Transcript) -> str:
     return hashlib.sha256(transcript.to_text().encode()).hexdigest()
 
 
+def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """What this version would have written, as far as the file tells."""
+    features = []
+    for feature in data["features"]:
+        known = isinstance(feature, dict) and not _NOT_IN_1.keys() & feature.keys()
+        features.append({**feature, **_NOT_IN_1} if known else feature)
+    # Of the agreement, only names and bounds matter here, and these mean what they meant.
+    agreement = data["agreement"]
+    if agreement.get("version") == 1:
+        agreement = {**agreement, "version": PROTOCOL_VERSION}
+    return {**data, "features": features, "agreement": agreement}
+
+
 def _result(features: list[Any], agreement: Agreement) -> Result:
     if len(features) != len(agreement.features):
         raise ParametersError(f"features must be a list of {len(agreement.features)} objects")
     for name, feature in zip(agreement.features, features, strict=True):
         _check_feature(feature, name)
-    lmbda, mean, var, center, width = (
-        np.array([feature[name] for feature in features], dtype=np.float64) for name in _NUMBERS
-    )
-    at_bound, constant = (np.array([f[name] for f in features], dtype=bool) for name in _FLAGS)
+    numbers = {
+        field: np.array([feature[name] for feature in features], dtype=np.float64)
+        for name, field in _NUMBERS.items()
+    }
+    flags = {name: np.array([f[name] for f in features], dtype=bool) for name in _FLAGS}
+    standardization = Standardization(*(numbers.pop(name) for name in Standardization._fields))
     n = np.array([feature["n"] for feature in features], dtype=np.int64)
-    return Result(lmbda, mean, var, n, at_bound, constant, Standardization(center, width))
+    columns: dict[str, Any] = {**numbers, **flags, "n": n}
+    return Result(**columns, standardization=standardization)
 
 
 def _check_feature(feature: Any, name: str) -> None:

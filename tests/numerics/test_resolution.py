@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from securefedyj import SecureFedYJ
 from tests import oracle
 
 SOURCE = np.random.default_rng(0)
-HARD = {
+HARD: dict[str, ArrayLike] = {
     "zeros and a few tiny values": [0.0] * 11 + [2e-8] * 7,
     "two tiny values around zero": [-3e-7, 2e-7],
     "two tiny values": [1e-7, 3e-7],
@@ -34,7 +35,7 @@ def fit(x, **parameters):
 @pytest.mark.parametrize("name", HARD)
 def test_a_wrong_lambda_is_never_silent(name):
     fitted, caught = fit(HARD[name])
-    exact = float(oracle.optimum(list(map(float, HARD[name]))))
+    exact = float(oracle.optimum(np.asarray(HARD[name], dtype=float)))
     right = abs(fitted.lambdas_[0] - exact) <= 1e-6 * max(1, abs(exact))
     beyond = bool(fitted.at_bound_[0]) and np.sign(fitted.lambdas_[0]) == np.sign(exact)
     assert right or beyond or any("lambda is not certain" in text for text in caught)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from securefedyj.numerics.encoding import DEFAULT_BOUND, Domain, choose_encoding, decaying
+from securefedyj.numerics.encoding import DEFAULT_BOUND, Domain, choose_encoding, is_decaying
 from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.sums import ArraySilo
 from tests.federated_data import Totals, added, exact_y_d_phi, one_by_one, totals
@@ -42,7 +42,7 @@ def residual(x: float, lmbda: float) -> tuple[mpf, mpf, mpf, mpf]:
     """(constant of y, residual of y, constant of d, residual of d), the constants as float64."""
     y, d, _ = exact_y_d_phi(x, lmbda)
     u = lmbda if x >= 0 else 2 - lmbda
-    if not decaying(np.log1p(np.array(DEFAULT_BOUND)), np.array(u)):
+    if not is_decaying(np.log1p(np.array(DEFAULT_BOUND)), np.array(u)):
         return mpf(0), y, mpf(0), d
     side = 1 if x >= 0 else -1
     L = mp.log1p(abs(mpf(x)))

@@ -148,10 +148,17 @@ def test_moments_and_result_are_those_of_the_final_sums(feature):
         lmbda = mpf(number(result["lmbda"][feature]))
         exact_mean = mpf(mean.numerator) / mean.denominator
         u = lmbda if mean >= 0 else 2 - lmbda
-        slope = 1 + u * abs(exact_mean)  # (1 + |c|)^u at the center c
+        # (1 + |c|)^u at the center c; the constant of a decaying side is 1/|u| as a float64.
+        bound = PUBLISHED["agreement"]["upper" if mean >= 0 else "lower"][feature]
+        decays = -u * mp.log1p(abs(bound)) > 1
+        constant = 1 / abs(float(u)) if decays else -1 / u
+        slope = u * (abs(exact_mean) - constant)
         center = mp.sign(exact_mean) * (slope ** (1 / u) - 1)
         width = mp.sqrt(mpf(number(result["var"][feature]))) / slope
+    low = center - mpf(number(result["center"][feature]))
     assert number(result["center"][feature]) == float(center)
+    assert number(result["center_low"][feature]) == pytest.approx(float(low), rel=1e-10)
+    assert result["converged"][feature]
     assert number(result["width"][feature]) == pytest.approx(float(width), rel=5e-16)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Self
 
@@ -10,9 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from securefedyj.engines.registry import facts_of
-from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
+from securefedyj.estimators.base import (
+    YeoJohnsonTransformer,
+    check_positive_integer,
+    warn_not_converged,
+)
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.simulation import simulate
@@ -50,6 +54,10 @@ class SecureFedYJ(YeoJohnsonTransformer):
     at_bound_ : ndarray of bool of shape (n_features,)
         Where the optimum lies beyond the range of lambda that the bounds admit; lambda is the
         edge of that range.
+    converged_ : ndarray of bool of shape (n_features,)
+        Where lambda is certain to 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)), or with fewer than 40
+        steps to 2^(10 - max_steps) of it. Elsewhere the values vary too little for their bounds, or
+        the steps did not suffice, and a warning says so.
     transcript_ : Transcript
         Everything that was revealed; `transcript_.audit()` checks it.
     cost_ : Cost
@@ -110,9 +118,11 @@ class SecureFedYJ(YeoJohnsonTransformer):
         tables = self._validated_silos(silos)
         names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
+        domain = Domain.from_bounds(self.bounds, self.n_features_in_)
+        domain.check_usable([str(name) for name in names])
         agreement = Agreement(
             features=tuple(str(name) for name in names),
-            domain=Domain.from_bounds(self.bounds, self.n_features_in_),
+            domain=domain,
             parties=parties,
             committee=facts.committee_of(parties),
             engine=self.engine,
@@ -122,21 +132,34 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.transcript_, self.cost_ = simulate(agreement, tables)
         result = self.transcript_.result
         assert result is not None
-        if unresolved := self.transcript_.unresolved():
-            warnings.warn(
-                f"{', '.join(unresolved[:5])}: the values vary too little for their bounds, so "
-                "that lambda is not certain. Agree on bounds closer to the values, or change "
-                "the unit.",
-                UserWarning,
-                stacklevel=2,
-            )
         self._set_result(result)
+        self._warn()
         return self
+
+    def _warn(self) -> None:
+        """Say which lambdas are not certain, and what to change."""
+        if self.converged_.all():
+            return
+        names = np.array(self.transcript_.agreement.features, dtype=object)
+        resolved, narrowed = self.transcript_.certainty()
+        warn_not_converged(
+            names[~resolved].tolist(),
+            "the values vary too little for their bounds, so that lambda is not certain. Agree on "
+            "bounds closer to the values, change the unit, or subtract a constant",
+        )
+        wanted = int(steps_wanted(self.transcript_.agreement.domain).max())
+        more = max(wanted, self.max_steps + 20)
+        warn_not_converged(
+            names[resolved & ~narrowed].tolist(),
+            f"{self.max_steps} steps are too few to find lambda. Set max_steps to {more}, or "
+            "change the unit",
+        )
 
     def _set_result(self, result: Result) -> None:
         """Take over what a run has found, now or long ago."""
         self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
         self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
+        self.converged_ = result.converged
         self._standardization = result.standardization
 
     def _validated_silos(self, silos: Sequence[ArrayLike | None]) -> list[Array | None]:

@@ -108,3 +108,12 @@ def reduce_exponent(z: Array, power: Array, n: Array, product: Array) -> None:
     bits = power.view(np.int64)
     bits += 1023
     bits <<= 52
+
+
+def exponential(z: Array) -> Array:
+    """e^z for -700 <= z <= 700, which is right to a few units of the last place."""
+    r, power, square, divisor = np.array(z, dtype=np.float64), *np.empty((3, *np.shape(z)))
+    reduce_exponent(r, power, square, divisor)
+    exp(r, square, divisor)
+    result: Array = r * power
+    return result

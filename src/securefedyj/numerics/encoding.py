@@ -23,6 +23,8 @@ integers on their grids) and n values:
 
 and D is the widest number of the protocol; one more bit holds its sign. The bounds are taken
 with a margin of 2^-20 for the rounding of float64 arithmetic on y and d, which is far smaller.
+
+How precise lambda can be on these grids is argued in `resolution.py`.
 """
 
 from __future__ import annotations
@@ -44,15 +46,16 @@ PHI_PRECISION = 52
 EXPONENT_BUDGET = 256
 # |x| up to which values are admitted where nothing else was agreed.
 DEFAULT_BOUND = float(2**20)
-# Larger bounds leave too little of the range of lambda.
+# Larger bounds leave too little of the range of lambda, smaller ones need more than there is.
 LARGEST_BOUND = float(2**100)
+SMALLEST_BOUND = float(2**-40)
+# Sums are taken digit by digit; a side may leave out whole digits only.
+DIGIT = 22
 
 # Where |u| L stays below this, series in uL replace the closed forms; it is below ln(2)/2.
 NEAR = 0.34
-
-# Below this u, a side of the transformation saturates at -side/u, and all that still
-# distinguishes two values is e^{uL}: it is kept apart from the constant.
-_DECAYING_BELOW = -0.5
+# Where -u L goes beyond this, e^{uL} would lose digits beside 1.
+DECAYING = 1.0
 
 _MARGIN = 1 + 2.0**-20
 
@@ -94,6 +97,18 @@ class Domain(NamedTuple):
     def take(self, features: Index) -> Domain:
         """The domain of some of the features."""
         return Domain(*(part[features] for part in self))
+
+    def check_usable(self, names: Sequence[str]) -> None:
+        """Refuse bounds that no run can work with."""
+        largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        small = np.flatnonzero(largest < SMALLEST_BOUND)
+        if len(small):
+            j = int(small[0])
+            raise ValueError(
+                f"the bounds of feature {names[j]!r} are {self.lower[j]:g} and {self.upper[j]:g}; "
+                f"values below {SMALLEST_BOUND:.1g} would need a lambda beyond any range. Give the "
+                "feature in another unit, in which its values are closer to 1."
+            )
 
     def phi_grid(self) -> Integers:
         """phi is rounded to multiples of 2^-phi_grid."""
@@ -144,7 +159,7 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     """The encoding of each feature at its lambda; domain, n and lambda have one entry per pair."""
     # Both sides at once: row 0 is the positive one.
     L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
-    z, inverse, decays = u * L, _reciprocal(u), decaying(L, u)
+    z, inverse, decays = u * L, _reciprocal(u), is_decaying(L, u)
     # How far w = e^{uL} can fall below 1 and rise above it, in bits.
     decay = np.ceil(np.maximum(-z, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
     growth = np.ceil(np.maximum(z, 0.0) * LOG2_E * _MARGIN).astype(np.int64)
@@ -166,14 +181,14 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     return Encoding(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
 
 
-def near_one(L: Array, u: Array) -> Bools:
+def is_near_one(L: Array, u: Array) -> Bools:
     """Where e^{uL} is within a factor of sqrt(2) from 1 for all values of a side."""
     return np.abs(u) * L <= NEAR
 
 
-def decaying(L: Array, u: Array) -> Bools:
+def is_decaying(L: Array, u: Array) -> Bools:
     """Where the y of a side pile up at -side/u, and are kept as constant + residual."""
-    return (u <= _DECAYING_BELOW) & ~near_one(L, u)
+    return -u * L > DECAYING
 
 
 def _smallness(scale: Array) -> Integers:

@@ -18,7 +18,7 @@ from securefedyj.numerics.elementary import LN2_HIGH, LN2_LOW, exp, phi12, reduc
 WORK_ARRAYS = 5
 
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
-_NEAR_ZERO = 2.0**-6
+NEAR_ZERO = 2.0**-3
 # 2^-1023 has the exponent field of zero: `reduce_exponent` turns e^-_VANISHES into 0.
 _VANISHES = 1023 * (LN2_HIGH + LN2_LOW)
 
@@ -67,14 +67,7 @@ def general(
 def decaying(
     u: Array, scale: Array, L: Array, z: Array, power: Array, a: Array, b: Array
 ) -> tuple[Array, Array]:
-    """r_y = w/u, r_d = (w/u)(L - 1/u): what y and d have beyond their constants.
-
-    0 for values near L = 0: `near_zero` has these.
-    """
-    rows = np.flatnonzero(is_near_zero(L[:, :1], u))
-    if len(rows):
-        vanishing = _VANISHES / np.abs(u[rows])
-        L[rows] = np.where(is_near_zero(L[rows], u[rows]), vanishing, L[rows])
+    """r_y = w/u, r_d = (w/u)(L - 1/u): what y and d have beyond their constants."""
     np.multiply(u, L, out=z)
     reduce_exponent(z, power, a, b)
     exp(z, a, b)
@@ -86,15 +79,13 @@ def decaying(
     return z, L
 
 
-def near_zero(
-    u: Array, scale: Array, L: Array, z: Array, y: Array, d: Array, _: Array
-) -> tuple[Array, Array]:
-    """y and d themselves of the values near L = 0, and 0 for the others."""
-    L *= is_near_zero(L, u)
-    return near_one(u, scale, L, z, y, d, _)
-
-
 def is_near_zero(L: Array, u: Array) -> Bools:
     """Which values of a decaying side are so close to L = 0 that they have no constant."""
-    near: Bools = np.abs(u) * L <= _NEAR_ZERO
+    near: Bools = np.abs(u) * L <= NEAR_ZERO
     return near
+
+
+def vanishing(u: Array) -> Array:
+    """The L whose residual on a decaying side is 0."""
+    gone: Array = _VANISHES / np.abs(u)
+    return gone

@@ -13,19 +13,18 @@ order the product adds.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from securefedyj.numerics import residuals, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
-from securefedyj.numerics.encoding import Domain, Encoding, decaying, near_one
+from securefedyj.numerics.encoding import DIGIT, Domain, Encoding, is_decaying, is_near_one
 from securefedyj.numerics.rows import BLOCK, Rows, check_bounds
 from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
-_DIGIT = 22
 _PAIRS = 4096  # pairs of a feature and a lambda at once
 # A float64 has four digits at most that are not 0. So a row adds to a digit of a sum less than
 # four sums of products of two digits, and with the constants 2^57; and there are two sides.
@@ -106,9 +105,9 @@ class ArraySilo:
             u = lmbda[pair] if sign > 0 else 2 - lmbda[pair]
             y_bits, d_bits, spare = (part[pair] for part in side)
             largest = L_max[rows.feature]
-            kind = np.where(near_one(largest, u), _NEAR_ONE, _GENERAL)
-            kind[decaying(largest, u)] = _DECAYING
-            skipped = spare // _DIGIT
+            kind = np.where(is_near_one(largest, u), _NEAR_ONE, _GENERAL)
+            kind[is_decaying(largest, u)] = _DECAYING
+            skipped = spare // DIGIT
             # A side without room has nothing but zeros, which take a digit, too.
             digits = np.maximum(_digits_for(np.maximum(y_bits, d_bits)) - skipped, 1)
             keys = np.array([digits, skipped, kind, rows.matrix, rows.ordinal])
@@ -121,7 +120,7 @@ class ArraySilo:
                     self._rows.matrices[matrix],
                     rows.position[members],
                     u[members],
-                    encoding.grid[pair[members]] - _DIGIT * skip,
+                    encoding.grid[pair[members]] - DIGIT * skip,
                     count,
                     skip,
                 )
@@ -142,33 +141,28 @@ class _Group(NamedTuple):
     skip: int  # lowest digits besides these, which stay zero
 
     def sums(self) -> _DigitSums:
-        """The sums of |y| and d over each row: `_Totals.add` gives y its sign."""
-        sums = self._digit_sums(_RESIDUALS[self.kind])
-        if self.kind != _DECAYING:
-            return sums
-        rows, near_zero = self._near_zero()
-        count = np.full(len(self.pair), self.matrix.shape[1])
-        if len(rows):
-            count[rows] -= near_zero._count_near_zero()
-        self._add_constants(sums, count)
-        if len(rows):
-            sums.add(rows, near_zero._digit_sums(residuals.near_zero))
+        """The sums of y and d over each row, on the positive side."""
+        width = self._columns_near_zero() if self.kind == _DECAYING else 0
+        near = _NearZero(self, width)
+        sums = self._digit_sums(near)
+        if self.kind == _DECAYING:
+            self._add_constants(sums, near.single, self.matrix.shape[1] - near.count)
         return sums
 
-    def _digit_sums(self, residuals_of: Callable[..., tuple[Array, Array]]) -> _DigitSums:
+    def _digit_sums(self, near: _NearZero) -> _DigitSums:
         """Sums of the digits of y and d, and of their products by the digits of y."""
         n, pairs, columns = self.digits, len(self.pair), self.matrix.shape[1]
         sums, products = np.empty((2 * n, pairs)), np.empty((pairs, 2 * n, n))
-        # The integer part of what is scaled is the highest digit.
-        scale = _power_of_two(self.grid - _DIGIT * (n - 1))[:, None]
-        u, ones = self.u[:, None], np.ones(columns)
-        for block in _pieces(pairs, self._rows_at_once()):
+        scale, u, ones = self.scale, self.u[:, None], np.ones(columns)
+        for block in _pieces(pairs, self.rows_at_once):
             position = self.position[block]
             arrays = _SCRATCH.arrays(residuals.WORK_ARRAYS + 2 * n, len(position), columns)
             work, digits = arrays[: residuals.WORK_ARRAYS], arrays[residuals.WORK_ARRAYS :]
             # The mode saves a copy: positions are never out of range.
             np.take(self.matrix, position, axis=0, out=work[0], mode="clip")
-            y, d = residuals_of(u[block], scale[block], *work)
+            near.take_out(block, work[0])
+            y, d = _RESIDUALS[self.kind](u[block], scale[block], *work)
+            near.put_in(block, y, d)
             _split(y, digits[:n])
             _split(d, digits[n:])
             np.matmul(digits, ones, out=sums[:, block])
@@ -176,43 +170,35 @@ class _Group(NamedTuple):
         single, double = sums.reshape(2, n, pairs), products.T.reshape(n, 2, n, pairs)
         return _DigitSums(single.astype(np.int64), double.astype(np.int64, order="C"))
 
-    def _add_constants(self, sums: _DigitSums, count: Integers) -> None:
+    @property
+    def scale(self) -> Array:
+        """Of each row: the integer part of what is scaled is the highest digit."""
+        return _power_of_two(self.grid - DIGIT * (self.digits - 1))[:, None]
+
+    def _add_constants(self, sums: _DigitSums, near_zero: Integers, count: Integers) -> None:
         """Turn the sums over residuals r into those over c + r; ``count`` values have the c."""
         inverse = 1 / np.abs(self.u)
         c = _digits_of(np.stack([inverse, inverse * inverse]), self.grid, self.digits)
-        r, r_products = sums
+        r = sums.single - near_zero
         # (c_y + r_y)(c + r) = r_y r + c_y (c + r) + r_y c, for y and for d.
         r_y = r[0].copy()
-        r += count * c
-        r_products += c[0][:, None, None] * r
-        r_products += r_y[:, None, None] * c
+        constants = count * c
+        r += constants
+        sums.single[...] += constants
+        sums.double[...] += c[0][:, None, None] * r
+        sums.double[...] += r_y[:, None, None] * c
 
-    def _near_zero(self) -> tuple[Index, _Group]:
-        """Which rows have values near L = 0, and the first columns of these, which hold them."""
-        smallest = self.matrix[self.position, 0]
-        rows = np.flatnonzero(residuals.is_near_zero(smallest, self.u))
-        position, u, width = self.position[rows], self.u[rows], 8
-        while width < self.matrix.shape[1] and np.any(
-            residuals.is_near_zero(self.matrix[position, width - 1], u)
+    def _columns_near_zero(self) -> int:
+        """How many of the first columns hold all values near L = 0; about, and at least."""
+        slope, columns, width = np.abs(self.u), self.matrix.shape[1], 0
+        while width < columns and np.any(
+            residuals.is_near_zero(self.matrix[self.position, width], slope)
         ):
-            width *= 8
-        return rows, self._replace(
-            pair=self.pair[rows],
-            matrix=self.matrix[:, :width],
-            position=position,
-            u=u,
-            grid=self.grid[rows],
-        )
+            width = min(max(8, width + width // 2), columns)
+        return width
 
-    def _count_near_zero(self) -> Integers:
-        """How many values near L = 0 each row has."""
-        near = (
-            residuals.is_near_zero(self.matrix[self.position[block]], self.u[block, None])
-            for block in _pieces(len(self.position), self._rows_at_once())
-        )
-        return np.concatenate([np.count_nonzero(which, axis=1) for which in near])
-
-    def _rows_at_once(self) -> int:
+    @property
+    def rows_at_once(self) -> int:
         columns: int = self.matrix.shape[1]
         return min(len(self.position), max(1, BLOCK // columns))
 
@@ -223,10 +209,63 @@ class _DigitSums(NamedTuple):
     single: Integers  # (y or d, digit, row)
     double: Integers  # (digit of y, y or d, digit of that, row): of products
 
-    def add(self, rows: Index, other: _DigitSums) -> None:
-        """Add the sums of others to some of the rows."""
-        self.single[..., rows] += other.single
-        self.double[..., rows] += other.double
+
+class _NearZero:
+    """The values of a group near L = 0, where its side decays: they have no constant, and y and d.
+
+    They are all in the first columns. There, L is replaced by one whose residuals are 0, and y and
+    d take the place of these. Many blocks are prepared at once, since the columns are few.
+
+    Attributes
+    ----------
+    single
+        The sums of the digits of these values alone, as those of `_DigitSums`.
+    count
+        How many they are in each row.
+    """
+
+    def __init__(self, group: _Group, width: int) -> None:
+        self._group, self._width = group, width
+        self._blocks = max(1, BLOCK // max(width * group.rows_at_once, 1))
+        self._prepared = slice(0, 0)
+        rows = len(group.pair)
+        self.single: Integers = np.zeros((2, group.digits, rows), dtype=np.int64)
+        self.count: Integers = np.zeros(rows, dtype=np.int64)
+
+    def take_out(self, block: slice, L: Array) -> None:
+        if not self._width:
+            return
+        if block.start >= self._prepared.stop:
+            self._prepare(block.start)
+        here = self._within(block)
+        np.copyto(L[:, : self._width], self._vanishing[here], where=self._near[here])
+
+    def put_in(self, block: slice, y: Array, d: Array) -> None:
+        if self._width:
+            here = self._within(block)
+            y[:, : self._width] += self._y[here]
+            d[:, : self._width] += self._d[here]
+
+    def _within(self, block: slice) -> slice:
+        return slice(block.start - self._prepared.start, block.stop - self._prepared.start)
+
+    def _prepare(self, first: int) -> None:
+        """Compute y and d of some blocks, and their sums."""
+        group = self._group
+        rows = slice(first, min(first + self._blocks * group.rows_at_once, len(group.pair)))
+        L = group.matrix[group.position[rows], : self._width]
+        u, scale = group.u[rows, None], group.scale[rows]
+        self._near = residuals.is_near_zero(L, u)
+        self._vanishing = residuals.vanishing(u)
+        work = np.empty((residuals.WORK_ARRAYS, *L.shape))
+        np.multiply(L, self._near, out=work[0])
+        self._y, self._d = residuals.near_one(u, scale, *work)
+        digits = np.empty((2, group.digits, *L.shape))
+        _split(self._y.copy(), digits[0])
+        _split(self._d.copy(), digits[1])
+        self.single[..., rows] = digits.sum(axis=3)
+        self.count[rows] = np.count_nonzero(self._near, axis=1)
+        self._prepared = rows
 
 
 class _Totals:
@@ -265,8 +304,8 @@ class _Totals:
         digits[: len(self._single), :2] = self._single
         digits[:, 2:] = self._double
         _carry(digits)
-        twofold = digits[0::2] + (digits[1::2] << _DIGIT)
-        joined = wide.from_digits(twofold.reshape(len(twofold), -1), 2 * _DIGIT, limbs)
+        twofold = digits[0::2] + (digits[1::2] << DIGIT)
+        joined = wide.from_digits(twofold.reshape(len(twofold), -1), 2 * DIGIT, limbs)
         return Sums(*joined.reshape(limbs, 4, -1).swapaxes(0, 1))
 
 
@@ -292,8 +331,8 @@ def _carry(digits: Integers) -> None:
 
     Each carry goes one digit up and no further: digits of 2^b may have 2^22 + 2^(b-22) afterwards.
     """
-    carry = digits[:-1] >> _DIGIT
-    digits[:-1] -= carry << _DIGIT
+    carry = digits[:-1] >> DIGIT
+    digits[:-1] -= carry << DIGIT
     digits[1:] += carry
 
 
@@ -305,13 +344,13 @@ def _pieces(length: int, size: int) -> Iterator[slice]:
 
 def _digits_for(bits: Integers) -> Integers:
     """How many signed digits of 22 bits hold a number of that many bits and its sign."""
-    return -(-(bits + 1) // _DIGIT)
+    return -(-(bits + 1) // DIGIT)
 
 
 def _digits_of(constants: Array, grid: Integers, count: int) -> Integers:
     """That many digits of constants * 2^grid, rounded to an integer; the axis before the last."""
     digits = np.empty((count, *constants.shape))
-    _split(constants * _power_of_two(grid - _DIGIT * (count - 1)), digits)
+    _split(constants * _power_of_two(grid - DIGIT * (count - 1)), digits)
     return digits.swapaxes(0, 1).astype(np.int64)
 
 
@@ -323,7 +362,7 @@ def _split(values: Array, digits: Array) -> None:
     for digit in digits[:0:-1]:
         np.rint(values, out=digit)
         values -= digit
-        values *= 2.0**_DIGIT
+        values *= 2.0**DIGIT
     np.rint(values, out=digits[0])
 
 

@@ -113,8 +113,8 @@ def _result_findings(revealed: Revealed, result: Result) -> Iterator[str]:
     except (ArithmeticError, ValueError):
         yield "no result follows from what was revealed"
         return
-    ours, theirs = ((*fit[:6], *fit.standardization) for fit in (recomputed, result))
-    fields = (*Result._fields[:6], *Standardization._fields)
+    ours, theirs = ((*fit[:-1], *fit.standardization) for fit in (recomputed, result))
+    fields = (*Result._fields[:-1], *Standardization._fields)
     for name, recomputed_values, told in zip(fields, ours, theirs, strict=True):
         for j in np.flatnonzero(np.asarray(recomputed_values) != np.asarray(told)):
             yield f"feature {names[j]!r}: {name} does not follow from what was revealed"

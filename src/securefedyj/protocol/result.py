@@ -11,13 +11,12 @@ from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from securefedyj.numerics.arrays import Array, Integers
-from securefedyj.numerics.encoding import choose_encoding, decaying
-from securefedyj.numerics.search import at_bound
+from securefedyj.numerics.arrays import Array, Bools, Integers
+from securefedyj.numerics.encoding import choose_encoding, is_decaying
+from securefedyj.numerics.resolution import Certainty, certainty
+from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.yeojohnson import Standardization
-from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
 
 
@@ -28,8 +27,10 @@ class Result(NamedTuple):
     mean: Array
     var: Array
     n: Integers
-    at_bound: NDArray[np.bool_]
-    constant: NDArray[np.bool_]
+    at_bound: Bools
+    converged: Bools
+    """Whether lambda is certain to the promised precision: see `resolution`."""
+    constant: Bools
     standardization: Standardization
 
 
@@ -45,40 +46,45 @@ def compute_result(revealed: Revealed) -> Result:
         values = zip(*_complete(reveal), strict=True)
         moments |= dict(zip(reveal.features.tolist(), values, strict=True))
     grid = choose_encoding(domain, n, lmbda).grid
-    standardization = Standardization(np.zeros(p), np.ones(p))
     result = Result(
-        lmbda, np.zeros(p), np.zeros(p), n, beyond & ~constant, constant, standardization
+        lmbda,
+        np.zeros(p),
+        np.zeros(p),
+        n,
+        beyond & ~constant,
+        np.ones(p, dtype=bool),
+        constant,
+        Standardization(np.zeros(p), np.ones(p), np.zeros(p)),
     )
     decays = zip(
-        decaying(domain.L_positive, lmbda).tolist(),
-        decaying(domain.L_negative, 2 - lmbda).tolist(),
+        is_decaying(domain.L_positive, lmbda).tolist(),
+        is_decaying(domain.L_negative, 2 - lmbda).tolist(),
         strict=True,
     )
     for j, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
         if j in moments:
             _fill(result, j, step, sides, *moments[j])
+    resolved, narrowed = certainty_of(revealed, result)
+    result.converged[:] = resolved & narrowed
     return result
 
 
-def unresolved(agreement: Agreement, result: Result) -> list[str]:
-    """Features that vary so little, for their bounds, that lambda is not certain.
-
-    The score is the difference of terms of which each sample contributes its d, rounded to
-    the grid and to float64. Near the center, d varies with the square of the spread s of
-    log(1+|x|), and the score falls by s^2 per unit of lambda: so an error e of d, in units of
-    the slope of Psi, moves lambda by about e / s^3.
-    """
-    center, spread = result.standardization
-    L = np.log1p(np.abs(center))
-    u = np.where(center >= 0, result.lmbda, 2 - result.lmbda)
-    grid = choose_encoding(agreement.domain, result.n, result.lmbda).grid
-    with np.errstate(all="ignore"):
-        size = np.where(np.abs(u * L) < 1e-8, L, -np.expm1(-u * L) / u)  # |mean| / slope
-        size = np.where(u * L < -1, 1 / np.abs(u), size)  # where the constant is kept apart
-        error = np.exp2(-grid) * np.exp(-u * L) + 2.0**-53 * L * size
-        uncertain = error / spread**3 > 1e-6 * np.maximum(1, np.abs(result.lmbda))
-    chosen = np.flatnonzero(uncertain & ~result.constant)
-    return [agreement.features[j] for j in chosen]
+def certainty_of(revealed: Revealed, result: Result) -> Certainty:
+    """What can be said of each lambda; that of a constant feature is certain by definition."""
+    p, agreement = revealed.n_features, revealed.agreement
+    varies = np.flatnonzero(~result.constant)
+    resolved, narrowed = np.ones(p, dtype=bool), np.ones(p, dtype=bool)
+    domain, beyond = agreement.domain.take(varies), result.at_bound[varies]
+    path = recover_path(result.lmbda[varies], agreement.max_steps, domain.limits(), beyond)
+    resolved[varies], narrowed[varies] = certainty(
+        domain,
+        result.n[varies],
+        revealed.search_state().take(varies),
+        path,
+        Standardization(*(part[varies] for part in result.standardization)),
+        beyond,
+    )
+    return Certainty(resolved, narrowed)
 
 
 def _complete(reveal: Moments) -> tuple[list[int], list[int]]:
@@ -110,23 +116,27 @@ def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, 
     if decays[negative]:
         a, b = (1 / abs(u)).as_integer_ratio()
         growth, slope, scale = b * growth, p * (b * size - a * unit), b * scale
-    variance = V / (n * n << 2 * grid)
+    # Values that do not vary at lambda = 0 may do so by a unit of the grid at lambda = 1.
+    variance = 0.0 if result.constant[j] else V / (n * n << 2 * grid)
     result.mean[j], result.var[j] = S_y / unit, variance
     if slope <= 0:  # only a forged transcript has a mean beyond the range of Psi
         result.standardization.center[j] = result.standardization.width[j] = np.nan
         return
-    center = float(
-        _center(_ratio(slope, scale), _ratio(growth, scale), _ratio(size, unit), Decimal(u))
-    )
-    result.standardization.center[j] = -center if negative else center
+    center = _center(_ratio(slope, scale), _ratio(growth, scale), _ratio(size, unit), Decimal(u))
+    if negative:
+        center = -center
+    result.standardization.center[j] = float(center)
+    with localcontext(_DIGITS):
+        result.standardization.center_low[j] = float(center - Decimal(float(center)))
     # A constant is centered as if its standard deviation were 1.
     deviation = 1.0 if result.constant[j] else sqrt(variance)
     result.standardization.width[j] = deviation / (slope / scale)
 
 
-# Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not. Of
-# these, float64 takes 17, and `_center` may lose 12.
-_DIGITS = Context(prec=32)
+# Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not. With
+# so many, those that are kept of the center do not depend on where `_log` starts.
+_DIGITS = Context(prec=50)
+_KEPT = Context(prec=36)
 
 
 def _ratio(a: int, b: int) -> Decimal:
@@ -136,14 +146,15 @@ def _ratio(a: int, b: int) -> Decimal:
 def _center(slope: Decimal, growth: Decimal, mean: Decimal, u: Decimal) -> Decimal:
     """c with (1 + c)^u = slope = 1 + growth, where growth = u mean."""
     with localcontext(_DIGITS):
-        # Two terms of each series where a logarithm or exponential would cancel.
-        tiny = Decimal("1e-12")
-        L = mean * (1 - growth / 2) if abs(growth) < tiny else _log(slope) / u
-        return L * (1 + L / 2) if tiny > L else L.exp() - 1
+        # Three terms of each series where a logarithm or exponential would cancel.
+        tiny = Decimal("1e-16")
+        small = mean * (1 - growth * (1 - growth * 2 / 3) / 2)
+        L = small if abs(growth) < tiny else _log(slope) / u
+        return _KEPT.plus(L * (1 + L * (1 + L / 3) / 2) if tiny > L else L.exp() - 1)
 
 
 def _log(x: Decimal) -> Decimal:
-    """The logarithm, by one exponential: that of float64, and what is missing to 30 digits."""
+    """The logarithm, by one exponential: that of float64, and what is missing to 46 digits."""
     near = Decimal(log(x))
     rest = x * (-near).exp() - 1
-    return near + rest * (1 - rest / 2)
+    return near + rest * (1 - rest * (1 - rest * 2 / 3) / 2)

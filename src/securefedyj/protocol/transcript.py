@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from securefedyj.files import write_atomically
+from securefedyj.numerics.resolution import Certainty
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.audit import Audit, audit
-from securefedyj.protocol.result import Result, compute_result, unresolved
+from securefedyj.protocol.result import Result, certainty_of, compute_result
 from securefedyj.protocol.reveals import (
     KINDS,
     Counts,
@@ -56,9 +57,9 @@ class Transcript(Revealed):
         """The fit, from what was revealed and nothing else."""
         return compute_result(self)
 
-    def unresolved(self) -> list[str]:
-        """Features that vary so little, for their bounds, that lambda is not certain."""
-        return unresolved(self.agreement, self.result or self.compute_result())
+    def certainty(self) -> Certainty:
+        """Of each feature, why lambda is not certain where `Result.converged` is false."""
+        return certainty_of(self, self.result or self.compute_result())
 
     def audit(self) -> Audit:
         """Recompute from the result what was revealed on the way to it."""
@@ -152,7 +153,7 @@ def _read_reveal(line: Any, n_features: int) -> Reveal:
 
 
 def _read_result(data: dict[str, Any], n_features: int) -> Result:
-    *names, _ = Result._fields  # the last is the standardization, which is told in two fields
+    *names, _ = Result._fields  # the last is the standardization, with fields of its own
     check_fields(data, dict.fromkeys([*names, *Standardization._fields], list), "the result")
     if any(len(values) != n_features for values in data.values()):
         raise Malformed("a result of another number of features")
@@ -188,9 +189,11 @@ _LISTS: dict[str, Callable[[Any, str], Any]] = {
     "mean": _real,
     "var": _real,
     "at_bound": _truth,
+    "converged": _truth,
     "constant": _truth,
     "center": _real,
     "width": _real,
+    "center_low": _real,
 }
 _TYPES = {"step": int, **dict.fromkeys(_LISTS, list)}
 

@@ -16,7 +16,7 @@ _ROWS_BEFORE_SCROLLING = 40
 def noteworthy(transcript: Transcript, result: Result) -> str:
     """The features that a reader should look at, and why."""
     names = np.array(transcript.agreement.features, dtype=object)
-    unresolved = np.isin(names, transcript.unresolved())
+    certainty = transcript.certainty()
     few = (result.n < FEW_VALUES) & (result.n > 0)
     findings = [
         (
@@ -33,9 +33,15 @@ def noteworthy(transcript: Transcript, result: Result) -> str:
         ),
         (
             "unresolved",
-            unresolved,
+            ~certainty.resolved,
             "The values vary too little for their bounds, and λ may be wrong. Agree on bounds "
-            "closer to the values, or change the unit.",
+            "closer to the values, change the unit, or subtract a constant.",
+        ),
+        (
+            "with too few steps",
+            certainty.resolved & ~certainty.narrowed,
+            f"{transcript.agreement.max_steps} steps were too few to find λ to the promised "
+            "precision. Agree on more steps, or change the unit.",
         ),
         (
             f"with fewer than {FEW_VALUES} values",
@@ -95,6 +101,8 @@ def flags(result: Result, j: int) -> str:
         flags.append("few values")
     if result.at_bound[j]:
         flags.append("at the edge")
+    if not result.converged[j]:
+        flags.append("not certain")
     if result.constant[j] and result.n[j] > 1:
         flags.append("constant")
     return " ".join(f'<span class="flag">{flag}</span>' for flag in flags)

@@ -1,0 +1,127 @@
+"""docs/protocol.md: its numbers are those of the package, and its section 7.1 says all it must."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from math import isnan, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefedyj import SecureFedYJ
+from securefedyj.numerics import elementary, wide
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.numerics.search import recover_path
+from securefedyj.numerics.sums import ArraySilo
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+
+
+def test_the_digest_of_the_example_is_right():
+    (text,) = re.findall(r'^    (\{"committee".*?\})$', PAGE, re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\s+", " ", text)
+    assert text == json.dumps(json.loads(text), sort_keys=True)
+    assert f"`{hashlib.sha256(text.encode()).hexdigest()}`" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "lmbda", "shown"), [(-3, 0.2, 2.75, 0), (-100, 100, 8.0, 1)]
+)
+def test_the_sums_of_the_example_are_those_of_a_silo(lower, upper, lmbda, shown):
+    domain, n = Domain.from_bounds((lower, upper), 1), np.array([4])
+    chosen, lmbdas = np.array([0]), np.array([lmbda])
+    encoding = choose_encoding(domain, n, lmbdas)
+    limbs = int(encoding.limbs[0])
+    silo = ArraySilo(np.array([[-1.0], [0.125]]), domain, ["x"])
+    sums = [*silo.sums(chosen, lmbdas, encoding, limbs), silo.phi_sum(chosen, limbs)]
+    section = PAGE[PAGE.index("For section 4, with n = 4") :]
+    grids = [tuple(map(int, bits)) for bits in re.findall(_BITS, section)]
+    grid, v_bits, sum_bits = (int(bits[0]) for bits in encoding[:1] + encoding[3:])
+    assert grids[shown] == (grid, v_bits, sum_bits)
+    for name, total in zip(("y", "d", "yy", "yd", "phi"), sums, strict=True):
+        pair = re.findall(rf"^    S_{name} += (-?0x\w+)\s+(-?0x\w+)$", section, re.MULTILINE)
+        assert pair[0][shown] == hex(wide.to_ints(total)[0]), name
+
+
+_BITS = r"f = (\d+), v_bits = (\d+), sum_bits = (\d+)"
+
+
+def features() -> tuple[np.ndarray, list[tuple[float, float]]]:
+    """Features of all kinds and their bounds, so that some lambdas are certain and others not."""
+    rng = np.random.default_rng(11)
+    columns, bounds = [], []
+    for k in range(120):
+        x = rng.normal(size=20) * 10.0 ** rng.uniform(-13, 3) + rng.choice([0, 0, 1, -1e3, 1e5])
+        columns.append(np.exp(x) if k % 7 == 0 and abs(x).max() < 9 else x)
+        largest = float(np.abs(columns[-1]).max())
+        wide_enough = largest * 2.0 ** rng.uniform(0, 20)
+        bounds.append((-wide_enough, wide_enough) if k % 2 else (-(2.0**20), 2.0**20))
+    return np.array(columns).T, bounds
+
+
+@pytest.mark.parametrize("max_steps", [12, 40, 60])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_converged_is_what_section_7_1_says(max_steps):
+    X, bounds = features()
+    yj = SecureFedYJ(engine="clear", bounds=bounds, max_steps=max_steps).fit([X])
+    result = yj.transcript_.result
+    converged = [
+        bool(result.constant[j]) or _converged(bounds[j], max_steps, result, j)
+        for j in range(X.shape[1])
+    ]
+    assert result.converged.tolist() == converged
+    assert 20 < sum(converged) < 110
+
+
+def _converged(bounds, max_steps, result, j):
+    domain = Domain.from_bounds(bounds, 1)
+    lmbda, n, at_bound = float(result.lmbda[j]), int(result.n[j]), bool(result.at_bound[j])
+    center, width = (float(part[j]) for part in result.standardization[:2])
+    promised = max(1e-9, 2.0 ** (10 - max_steps))
+    tolerance = promised * max(abs(lmbda), 0.8 / width)
+    path = recover_path(lmbda, max_steps, domain.limits(), at_bound)
+    lower, upper = -np.inf, np.inf
+    resolved = _error(domain, n, center, width, lmbda) <= tolerance
+    for point, delta in zip(path.points[:, 0].tolist(), path.signs[:, 0].tolist(), strict=True):
+        if isnan(point):
+            break
+        lower, upper = (point, upper) if delta > 0 else (lower, point)
+        far = max(tolerance, min(abs(point - lmbda), ROOT3 / width))
+        resolved &= _error(domain, n, center, width, point) <= far
+    narrowest = promised * max(abs(lmbda), 1 / (width * sqrt(n)))
+    return resolved and (at_bound or max(upper - lmbda, lmbda - lower) <= narrowest)
+
+
+ROOT3 = 1.7320508075688772
+
+
+def _error(domain, n, center, width, lmbda):
+    encoding = choose_encoding(domain, np.array([n]), np.array([lmbda]))
+    grids = [
+        int(encoding.grid[0]) - 22 * (int(side.spare[0]) // 22)
+        for side in (encoding.positive, encoding.negative)
+    ]
+    side = 0 if center >= 0 else 1
+    u, L_max = (lmbda, domain.L_positive[0]) if side == 0 else (2 - lmbda, domain.L_negative[0])
+    L = float(elementary.log1p(np.array(abs(center))))
+    z = min(max(u * L, -700.0), 700.0)
+    W = float(elementary.exponential(np.array([z]))[0])
+    if abs(z) < 1e-4:
+        y, d = L, L * L / 2
+    else:
+        y = (W - 1) / u
+        d = (L * W - y) / u
+    if abs(z) > 0.34:
+        d = (L * W + y) / abs(u)
+    decaying = -u * L_max > 1
+    if decaying and abs(z) > 2.0**-3:
+        A = (1 + abs(z)) / (u * u) + L / abs(u)
+    else:
+        A = (d + L * y) / W
+    g = min(grids) if y <= W * width * sqrt(n) else grids[side]
+    B = (1 + L) * 2.0**-g / W
+    phi = 2.0 ** -(int(domain.phi_grid()[0]) + 1)
+    return 3 * ((2.0**-53 * A + B) / width + phi) * (ROOT3 / width) ** 2
