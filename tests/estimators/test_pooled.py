@@ -76,7 +76,8 @@ def test_forty_steps_halve_the_error_as_often_as_the_paper_says(dataset: str) ->
     for feature in features(dataset):
         k = max(0, int(np.ceil(np.log2(abs(feature.lmbda)))))
         error = abs(fitted.lambdas_[feature.column] - feature.lmbda)
-        assert error <= 2.0 ** (max(k - 1, 0) - 1 - (38 - k))
+        # A sign so close to the optimum that the score is lost in rounding may be either.
+        assert error <= 2.0 ** (max(k - 1, 0) - 1 - (38 - k)) + 1e-13 * abs(feature.lmbda)
 
 
 @pytest.mark.parametrize("dataset", NAMES)

@@ -145,6 +145,11 @@ class Likelihood:
             average(np.abs(relative) + ratio * np.abs(mean_D))
             + (np.abs(slope) * average(products[0]) + average(products[1])) / k00
         )
+        if not alone.all():
+            # Beside each other, sides are off by what the rounding of their exponents does.
+            exponents = np.zeros(len(features))
+            np.maximum.at(exponents, owner, np.abs(u * origin))
+            noise *= 1 + exponents
         # Measured from 0, the mean would lose what distinguishes close values far from there.
         on_side = alone[owner] | ((e0[owner] >= 0) == (sign > 0))
         center = np.zeros(len(features), dtype=np.intp)

@@ -62,6 +62,7 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
     limit = LAMBDA_LIMIT * likelihood.scale
     lower, upper = np.full_like(v, -np.inf), np.full_like(v, np.inf)
     last_step = np.full_like(v, np.inf)
+    was_lost = np.zeros(len(v), dtype=bool)
     converged = np.zeros(len(v), dtype=bool)
     standardization = Standardization(*(np.empty_like(v) for _ in Standardization._fields))
     active = np.arange(len(v))
@@ -76,9 +77,12 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
         proposal, newton_step = _propose(
             evaluation, at, lower[active], upper[active], last_step[active]
         )
-        # Where the score is lost in rounding, its sign cannot narrow the bracket any further.
+        # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
+        # any further.
         lost = np.abs(evaluation.score) <= evaluation.score_noise
-        proposal = np.clip(np.where(lost, at, proposal), -limit[active], limit[active])
+        proposal = np.where(lost & was_lost[active], at, proposal)
+        was_lost[active] = lost
+        proposal = np.clip(proposal, -limit[active], limit[active])
         step = np.abs(proposal - at)
         v[active], last_step[active] = proposal, step
         # A short Newton step leaves its square; a short bisection may have left the root behind.
