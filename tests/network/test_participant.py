@@ -296,12 +296,12 @@ def test_rows_that_change_between_restarts_are_noticed(tmp_path):
         async with Loopback(tmp_path, prepare(tmp_path), dict(THREE)) as net:
             await net.start_hub()
             for name in THREE:
-                net.start(name, wait=2.0)
+                net.start(name, wait=5.0)
             await net.until_exchange("ana", 4)
             await net.crash("bob")
             (tmp_path / "bob" / "state.jsonl").unlink()
             net.tables["bob"] = ROWS[20:34]
-            net.start("bob", wait=2.0)
+            net.start("bob", wait=5.0)
             return await net.outcomes()
 
     outcomes = run(scenario())

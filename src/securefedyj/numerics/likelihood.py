@@ -146,9 +146,10 @@ class Likelihood:
             + (np.abs(slope) * average(products[0]) + average(products[1])) / k00
         )
         if not alone.all():
-            # Beside each other, sides are off by what the rounding of their exponents does.
-            exponents = np.zeros(len(features))
-            np.maximum.at(exponents, owner, np.abs(u * origin))
+            # Beside each other, sides are off by what the rounding of their exponents does; one
+            # that has vanished beside the other is not.
+            exponents, counts = np.zeros(len(features)), exponent - top[owner] > -40
+            np.maximum.at(exponents, owner, np.where(counts, np.abs(u * origin), 0.0))
             noise *= 1 + exponents
         # Measured from 0, the mean would lose what distinguishes close values far from there.
         on_side = alone[owner] | ((e0[owner] >= 0) == (sign > 0))
