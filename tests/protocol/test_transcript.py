@@ -74,16 +74,16 @@ def test_files_are_plain_json_lines(transcript, tmp_path):
     path = tmp_path / "run.jsonl"
     transcript.write(str(path))
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert rows[0]["transcript"] == 1
+    assert rows[0]["transcript"] == 2
     assert rows[0]["agreement"]["features"] == list(NAMES)
-    assert {row["reveal"] for row in rows[1:-1]} == {"counts", "variation", "step", "moments"}
+    assert {row["reveal"] for row in rows[1:-1]} == set(KINDS)
     assert list(rows[-1]) == ["result"]
 
 
 GARBAGE = {
     "empty": lambda lines: [],
     "no header": lambda lines: lines[1:],
-    "another format": lambda lines: [lines[0] | {"transcript": 2}, *lines[1:]],
+    "another format": lambda lines: [lines[0] | {"transcript": 1}, *lines[1:]],
     "unknown reveal": lambda lines: [*lines, {"reveal": "row", "features": [0], "values": [5.0]}],
     "no reveal": lambda lines: [*lines, {"features": [0]}],
     "more in a reveal": lambda lines: [*lines[:-1], lines[2] | {"sum": 5}, lines[-1]],
@@ -122,7 +122,7 @@ GARBAGE = {
     "more features than bounds": lambda lines: [
         lines[0] | {"agreement": lines[0]["agreement"] | {"features": ["a"] * 7}}, *lines[1:]
     ],
-    "no agreement": lambda lines: [{"transcript": 1}, *lines[1:]],
+    "no agreement": lambda lines: [{"transcript": 2}, *lines[1:]],
     "an unknown engine": lambda lines: [
         lines[0] | {"agreement": lines[0]["agreement"] | {"engine": "paillier"}}, *lines[1:]
     ],
@@ -160,7 +160,7 @@ def test_what_is_no_transcript_is_refused(lines, tmp_path, kind):
         Transcript.read(path)
 
 
-@pytest.mark.parametrize("text", ["hello", '{"transcript": 1', "\x00\x01", "[]", "3", "null"])
+@pytest.mark.parametrize("text", ["hello", '{"transcript": 2', "\x00\x01", "[]", "3", "null"])
 def test_what_is_no_json_is_refused(tmp_path, text):
     path = tmp_path / "run.jsonl"
     path.write_text(text)
