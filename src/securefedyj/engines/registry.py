@@ -10,15 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from securefedyj.engines.interface import Engine
 
 if TYPE_CHECKING:
     from securefedyj.engines.mpyc.runtime import Finished
 
-Connect: TypeAlias = Callable[[str, Sequence[str], Sequence[str]], Coroutine[Any, Any, Engine]]
-"""Connects the party of a name; the others are all parties, and the committee, in order."""
+
+class Connect(Protocol):
+    """Connects the party of a name."""
+
+    def __call__(
+        self,
+        name: str,
+        parties: Sequence[str],
+        committee: Sequence[str],
+        silos: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, Engine]:
+        """The parties and the committee are in the agreed order; silos are those with data.
+
+        None of these means that all parties may have data.
+        """
+
 
 Launch: TypeAlias = Callable[
     [Callable[..., Coroutine[Any, Any, Any]], Mapping[str, tuple[Any, ...]]],
@@ -64,15 +78,23 @@ class Facts:
 
 
 async def _connect_replicated(
-    name: str, parties: Sequence[str], committee: Sequence[str]
+    name: str,
+    parties: Sequence[str],
+    committee: Sequence[str],
+    silos: Sequence[str] | None = None,
 ) -> Engine:
     from securefedyj.engines.replicated import connect
 
     first, second, third = committee
-    return await connect(name, parties, (first, second, third))
+    return await connect(name, parties, (first, second, third), silos)
 
 
-async def _connect_clear(name: str, parties: Sequence[str], committee: Sequence[str]) -> Engine:
+async def _connect_clear(
+    name: str,
+    parties: Sequence[str],
+    committee: Sequence[str],
+    silos: Sequence[str] | None = None,
+) -> Engine:
     from securefedyj.engines.clear import Clear
 
     return Clear(name, parties)
