@@ -36,8 +36,10 @@ def run(options: argparse.Namespace) -> int:
     if options.data is not None:
         return _check_table(consortium, options)
     if options.json:
-        print(json.dumps({"name": consortium.name, "digest": consortium.digest()}
-                         | {"agreement": consortium.agreement().to_json()}))  # fmt: skip
+        print(json.dumps({"name": consortium.name, "digest": consortium.digest(),
+                          "result_bits": consortium.result_bits,
+                          "max_interruptions": consortium.max_interruptions,
+                          "agreement": consortium.agreement().to_json()}))  # fmt: skip
         return OK
     print(f"{options.file} is in order. All parties must see the same digest:")
     print(f"  {consortium.digest()}")
@@ -47,6 +49,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
     print(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
+    print(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
+          f"{consortium.result_bits} bits")  # fmt: skip
+    print(f"At most {consortium.max_interruptions} interruptions; then a run ends")
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
         print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())

@@ -9,8 +9,10 @@ from pathlib import Path
 from securefedyj.cli.common import OK, Commands, command, read_certificate
 from securefedyj.network.consortium import (
     LEVELS_PER_EXCHANGE,
+    MAX_INTERRUPTIONS,
     MAX_STEPS,
     MINIMUM_VALUES,
+    RESULT_BITS,
     Consortium,
     Feature,
     Hub,
@@ -85,7 +87,16 @@ def add(commands: Commands) -> None:
         type=int,
         default=MAX_STEPS,
         metavar="N",
-        help="of the search for lambda (default: %(default)s)",
+        help="of the search for lambda: each halves how far it may be off, and tells a bit more of "
+        "the data (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--result-bits",
+        type=int,
+        default=RESULT_BITS,
+        metavar="N",
+        help="to which mean and variance are opened, 8 to 44: more are more exact, and tell more "
+        "of the data where a feature has few distinct values (default: %(default)s)",
     )
     parser.add_argument(
         "--levels-per-exchange",
@@ -101,6 +112,14 @@ def add(commands: Commands) -> None:
         default=MINIMUM_VALUES,
         metavar="N",
         help="with fewer values of a feature over all silos, a run stops (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-interruptions",
+        type=int,
+        default=MAX_INTERRUPTIONS,
+        metavar="N",
+        help="after which a run ends: a party that interrupts again and again may be asking for "
+        "more than the result (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 
@@ -120,8 +139,10 @@ def run(options: argparse.Namespace) -> int:
         committee=tuple(name.strip() for name in committee),
         features=tuple(features),
         max_steps=options.max_steps,
+        result_bits=options.result_bits,
         levels_per_exchange=options.levels_per_exchange,
         minimum_values=options.minimum_values,
+        max_interruptions=options.max_interruptions,
     )
     try:
         consortium.write(options.file)

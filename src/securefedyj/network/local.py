@@ -52,7 +52,7 @@ def prepare(
     committee
         The three that compute; by default the first three.
     numbers
-        max_steps, levels_per_exchange, minimum_values.
+        max_steps, result_bits, levels_per_exchange, minimum_values, max_interruptions.
     """
     hub = keygen("hub", folder)
     parties = []
