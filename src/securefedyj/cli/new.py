@@ -7,6 +7,7 @@ import csv
 from pathlib import Path
 
 from securefedyj.cli.common import OK, Commands, command, read_certificate
+from securefedyj.cli.record import wrapped
 from securefedyj.network.consortium import (
     LEVELS_PER_EXCHANGE,
     MAX_INTERRUPTIONS,
@@ -19,6 +20,7 @@ from securefedyj.network.consortium import (
     PartyEntry,
 )
 from securefedyj.network.identity import fingerprint
+from securefedyj.network.subtraction import note_on_silos
 
 
 def add(commands: Commands) -> None:
@@ -149,6 +151,8 @@ def run(options: argparse.Namespace) -> int:
     except FileExistsError:
         raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
     print(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
+    if note := note_on_silos(consortium):
+        print(wrapped(note))
     return OK
 
 

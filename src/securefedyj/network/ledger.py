@@ -111,7 +111,11 @@ class Ledger:
         found = [
             run.id for run in self._runs.values() if (run.digest, run.folder) == (digest, folder)
         ]
-        return found[-1] if found else secrets.token_hex(_ID_BYTES)
+        return found[-1] if found else self.new_id()
+
+    @staticmethod
+    def new_id() -> str:
+        return secrets.token_hex(_ID_BYTES)
 
     def note(self, event: str, run: Run, now: datetime.datetime | None = None) -> None:
         """Add a line about a run."""
