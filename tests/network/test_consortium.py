@@ -181,7 +181,7 @@ def test_new_check_and_plan(pems, tmp_path, capsys):
     table.write_text("name,lower,upper,unit,note\nage,0,120,years,\n")
     assert new(pems, file, "--feature", "lac:tate:0:40", "--features", str(table)) == 0
     consortium = Consortium.read(file)
-    assert consortium.committee == ("cem", "ana", "bob")
+    assert consortium.committee == ("ana", "bob", "cem")
     expected = [("lac:tate", 0.0, 40.0, ""), ("age", 0.0, 120.0, "years")]
     assert [(f.name, f.lower, f.upper, f.unit) for f in consortium.features] == expected
     assert new(pems, file, "--feature", "a:0:1") == 1
@@ -209,6 +209,35 @@ def test_precision_is_small_unless_agreed_otherwise(pems, tmp_path, capsys):
     assert main(["check", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["result_bits"], found["max_interruptions"]) == (44, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "committee", "said"),
+    [
+        (
+            (),
+            ("ana", "bob", "cem"),
+            "The committee is ana, bob, cem: cem comes last, where a helper",
+        ),
+        (("--helper=dua",), ("ana", "cem", "dua"), "ana, cem, dua: cem and dua come last"),
+        (("--committee=ana,bob,cem",), ("ana", "bob", "cem"), "cem comes last"),
+        (
+            ("--committee=cem,ana,bob",),
+            ("cem", "ana", "bob"),
+            "In the last place cem would see less",
+        ),
+        (("--silo=dua", "--committee=ana,bob,dua"), ("ana", "bob", "dua"), ""),
+    ],
+)
+def test_a_helper_gets_the_place_where_it_sees_least(
+    options, committee, said, pems, tmp_path, capsys
+):
+    more = [o if "committee" in o else f"{o}={pems / 'dua.pem'}" for o in options]
+    assert new(pems, tmp_path / "c.toml", "--feature", "a:0:1", *more) == 0
+    assert Consortium.read(tmp_path / "c.toml").committee == committee
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert said in shown
+    assert ("committee" in shown) == bool(said)
 
 
 def test_plan_counts_what_a_run_then_takes(pems, tmp_path, capsys):
