@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+
+from securefedyj.network.ledger import VARIABLE
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
+
+# Of fixtures of whole modules, which come before those of a test. Not made unless it is needed.
+os.environ[VARIABLE] = os.path.join(
+    tempfile.gettempdir(), f"securefedyj-{os.getpid()}", "ledger.jsonl"
+)
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each test has a list of runs of its own: never that of whoever runs the tests."""
+    path = tmp_path_factory.getbasetemp() / f"ledger-{next(_numbers)}" / "ledger.jsonl"
+    before, os.environ[VARIABLE] = os.environ[VARIABLE], str(path)
+    yield
+    os.environ[VARIABLE] = before

@@ -113,6 +113,11 @@ class Parameters:
             "features": [self._feature(j) for j in range(len(self.agreement.features))],
         }
 
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        # Python writes the shortest decimal that reads back as the same float64.
+        return (json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n").encode()
+
     def _feature(self, j: int) -> dict[str, Any]:
         columns = _columns(self.result)
         return {
@@ -149,10 +154,7 @@ class Parameters:
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
     """Write the result of a run as parameters.json, whole or not at all."""
-    data = Parameters.of(transcript, standardize).to_json()
-    # Python writes the shortest decimal that reads back as the same float64.
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
-    write_atomically(path, text.encode())
+    write_atomically(path, Parameters.of(transcript, standardize).to_bytes())
 
 
 def read(path: Path | str) -> Parameters:

@@ -21,9 +21,9 @@ MODULES = (
     "files", "parameters", "report/results", "network/toml",
     "tables/cells", "tables/csv_files", "tables/files", "tables/findings", "tables/parquet",
     "network/channels", "network/checkpoint", "network/checks", "network/consortium", "network/hub",
-    "network/identity", "network/link", "network/participant", "network/patience", "network/peers",
-    "network/progress", "network/records", "network/run", "network/session", "network/sessions",
-    "network/states", "network/tls",
+    "network/identity", "network/ledger", "network/link", "network/participant", "network/patience",
+    "network/peers", "network/progress", "network/records", "network/run", "network/session",
+    "network/sessions", "network/states", "network/tls",
 )  # fmt: skip
 INTERNAL = (
     "A party does not send ", " names do not fit an array of shape ",

@@ -38,7 +38,7 @@ def consortium(pems: Path) -> Consortium:
         parties=(entry(pems, "ana"), entry(pems, "bob"), entry(pems, "cem", "helper")),
         committee=("cem", "ana", "bob"),
         features=(
-            Feature("lactate", 0.0, 0.1 + 0.2, "mmol/L", 'a "note"\twith\nlines \x7f'),
+            Feature("lactate", 0.0, 0.1 + 0.2, "mmol/L", 'a "note" \\ with signs: µ'),
             Feature("ΔBP", -1e-7, 1e20),
         ),
     )
@@ -60,6 +60,8 @@ def test_file_reads_back_the_same(consortium, tmp_path):
         {"max_steps": 41},
         {"levels_per_exchange": 3},
         {"minimum_values": 31},
+        {"result_bits": 44},
+        {"max_interruptions": 6},
         {"committee": ("ana", "cem", "bob")},
         {"name": "other"},
         {"features": (Feature("lactate", 0.0, 0.3, "mg/dL"),)},
@@ -78,9 +80,25 @@ def test_digest_stays_when_the_hub_moves(consortium):
     ("old", "new", "sentence"),
     [
         ("format = 1", "format = 2", "this release reads format 1"),
-        ("max_steps = 40", "max_step = 40", "unknown key 'max_step'"),
-        ("max_steps = 40", "max_steps = 0", "max_steps must be a whole number from 1"),
-        ("max_steps = 40", "max_steps = true", "max_steps must be a whole number"),
+        ("max_steps = 30", "max_step = 30", "unknown key 'max_step'"),
+        ("max_steps = 30", "max_steps = 0", "max_steps must be a whole number from 1"),
+        ("max_steps = 30", "max_steps = true", "max_steps must be a whole number"),
+        ("result_bits = 24", "result_bits = 45", "result_bits must be a whole number from 8 to 44"),
+        ("result_bits = 24", "result_bits = 7", "result_bits must be a whole number from 8 to 44"),
+        ("max_interruptions = 5", "max_interruptions = -1", "a whole number from 0 to 1000"),
+        ("max_interruptions = 5", "max_interruptions = 1001", "a whole number from 0 to 1000"),
+        ('"mmol/L"', r'"mmol/L\u001b[2J"', r"the unit of feature 'lactate' is 'mmol/L\x1b[2J'"),
+        ('"mmol/L"', r'"mmol\u202e/L"', "it must have printable characters only"),
+        ("with signs", r"with\nsigns", "the note on feature 'lactate'"),
+        ("hub.example.org", r"hub\u001b[H.example.org", r"'hub\x1b[H.example.org:7443'"),
+        ("hub.example.org", "hub example.org", "must be HOST:PORT"),
+        ("7443", "٧٤٤٣", "must be HOST:PORT"),
+        ("7443", "7" * 5000, "must be HOST:PORT"),
+        ("max_steps = 30", f"max_steps = {'9' * 5000}", "is not a TOML file"),
+        ("lower = 0.0", f"lower = {'9' * 400}", "is not a TOML file"),
+        ("max_steps = 30", f"max_steps = {'[' * 5000}", "nested too deeply"),
+        ("max_steps = 30", f"max_steps = [{'1, ' * 5000}]", "max_steps must be"),
+        ('["cem", "ana", "bob"]', f"[{'1, ' * 5000}]", "the committee is [1, 1,"),
         ('["cem", "ana", "bob"]', '["cem", "ana"]', "must be three distinct parties"),
         ('["cem", "ana", "bob"]', '["cem", "ana", "eva"]', "must be three distinct parties"),
         ('["cem", "ana", "bob"]', '["cem", "ana", 3]', "must be three distinct parties"),
@@ -107,6 +125,7 @@ def test_what_is_wrong_is_named(consortium, tmp_path, old, new, sentence):
     with pytest.raises(ConsortiumError, match=r"consortium\.toml") as caught:
         Consortium.read(path)
     assert sentence in str(caught.value)
+    assert len(str(caught.value)) < 1500
     assert "\n" not in str(caught.value)
 
 
@@ -119,6 +138,13 @@ def test_one_certificate_cannot_stand_for_two(consortium, pems):
 def test_two_parties_are_too_few(consortium):
     with pytest.raises(ConsortiumError, match="three are the least"):
         dataclasses.replace(consortium, parties=consortium.parties[:2])
+
+
+def test_file_of_many_megabytes_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "consortium.toml"
+    path.write_bytes(b"[]," * (1 << 22))
+    with pytest.raises(ConsortiumError, match="is no agreed file: it has over 8 MB"):
+        Consortium.read(path)
 
 
 def new(
@@ -155,7 +181,7 @@ def test_new_check_and_plan(pems, tmp_path, capsys):
     table.write_text("name,lower,upper,unit,note\nage,0,120,years,\n")
     assert new(pems, file, "--feature", "lac:tate:0:40", "--features", str(table)) == 0
     consortium = Consortium.read(file)
-    assert consortium.committee == ("cem", "ana", "bob")
+    assert consortium.committee == ("ana", "bob", "cem")
     expected = [("lac:tate", 0.0, 40.0, ""), ("age", 0.0, 120.0, "years")]
     assert [(f.name, f.lower, f.upper, f.unit) for f in consortium.features] == expected
     assert new(pems, file, "--feature", "a:0:1") == 1
@@ -164,6 +190,54 @@ def test_new_check_and_plan(pems, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["digest"] == consortium.digest()
     assert main(["check", str(file)]) == 0
     assert consortium.digest() in capsys.readouterr().out
+
+
+def test_precision_is_small_unless_agreed_otherwise(pems, tmp_path, capsys):
+    file, feature = tmp_path / "consortium.toml", ("--feature", "a:0:1")
+    assert new(pems, file, *feature) == 0
+    consortium = Consortium.read(file)
+    agreed = consortium.max_steps, consortium.result_bits, consortium.max_interruptions
+    assert agreed == (30, 24, 5)
+    file = tmp_path / "exact.toml"
+    exact = ("--max-steps", "40", "--result-bits", "44", "--max-interruptions", "0")
+    assert new(pems, file, *feature, *exact) == 0
+    capsys.readouterr()
+    assert main(["check", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "lambda in at most 40 steps, mean and variance to 44 bits" in shown
+    assert "At most 0 interruptions; then a run ends" in shown
+    assert main(["check", str(file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["result_bits"], found["max_interruptions"]) == (44, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "committee", "said"),
+    [
+        (
+            (),
+            ("ana", "bob", "cem"),
+            "The committee is ana, bob, cem: cem comes last, where a helper",
+        ),
+        (("--helper=dua",), ("ana", "cem", "dua"), "ana, cem, dua: cem and dua come last"),
+        (("--committee=ana,bob,cem",), ("ana", "bob", "cem"), "cem comes last"),
+        (
+            ("--committee=cem,ana,bob",),
+            ("cem", "ana", "bob"),
+            "In the last place cem would see less",
+        ),
+        (("--silo=dua", "--committee=ana,bob,dua"), ("ana", "bob", "dua"), ""),
+    ],
+)
+def test_a_helper_gets_the_place_where_it_sees_least(
+    options, committee, said, pems, tmp_path, capsys
+):
+    more = [o if "committee" in o else f"{o}={pems / 'dua.pem'}" for o in options]
+    assert new(pems, tmp_path / "c.toml", "--feature", "a:0:1", *more) == 0
+    assert Consortium.read(tmp_path / "c.toml").committee == committee
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert said in shown
+    assert ("committee" in shown) == bool(said)
 
 
 def test_plan_counts_what_a_run_then_takes(pems, tmp_path, capsys):
@@ -189,6 +263,6 @@ def test_plan_counts_what_a_run_then_takes(pems, tmp_path, capsys):
 def test_written_file_is_toml_of_the_documented_form(consortium):
     data = tomllib.loads(consortium.to_toml())
     assert set(data) == {
-        "format", "name", "committee", "max_steps", "levels_per_exchange", "minimum_values",
-        "hub", "party", "feature",
+        "format", "name", "committee", "max_steps", "result_bits", "levels_per_exchange",
+        "minimum_values", "max_interruptions", "hub", "party", "feature",
     }  # fmt: skip

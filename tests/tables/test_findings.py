@@ -33,20 +33,22 @@ def test_column_that_is_there_twice_is_refused_only_if_it_is_asked_for(tmp_path)
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_check_finds_what_would_stop_a_run(name, tmp_path):
+    many = [float(k) for k in range(20)]
     columns = {
-        "fine": [1.0, 2.0, 3.0, 4.0],
-        "wide": [-5.0, 2.0, 300.0, 400.0],
-        "gaps": [1.0, None, None, 2.0],
-        "empty": [None] * 4,
-        "same": [7.0, 7.0, 7.0, None],
-        "text": ["1", "x", "2", "y"],
+        "fine": many * 2,
+        "wide": [-5.0, 300.0, 400.0, 1.0] + many[4:] * 2 + many[:4],
+        "gaps": [None] * 20 + many,
+        "empty": [None] * 40,
+        "same": [7.0] * 39 + [None],
+        "coarse": (many[:19] * 3)[:40],
+        "text": ["x", *map(str, range(38)), "y"],
     }
     frame = pd.DataFrame(columns)
     if name == "t.csv":
         frame.to_csv(tmp_path / name, index=False)
     else:
         frame.to_parquet(tmp_path / name)
-    found = check_table(tmp_path / name, [*columns, "wyde"], 0, [100] * 7)
+    found = check_table(tmp_path / name, [*columns, "wyde"], 0, [100] * 8)
     kinds = {(finding.feature, finding.kind): finding for finding in found}
     assert set(kinds) == {
         ("wyde", "missing column"),
@@ -55,18 +57,23 @@ def test_check_finds_what_would_stop_a_run(name, tmp_path):
         ("gaps", "missing values"),
         ("same", "missing values"),
         ("same", "constant"),
+        ("coarse", "few distinct values"),
         ("empty", "all missing"),
     }
-    assert [finding.stops for finding in found] == [True] * 3 + [False] * 4
+    assert [finding.stops for finding in found] == [True] * 3 + [False] * (len(found) - 3)
     assert kinds["wyde", "missing column"].text.endswith("(perhaps 'wide'?)")
     assert kinds["wide", "out of bounds"].count == 3
     assert "1 below and 2 above" in kinds["wide", "out of bounds"].text
+    coarse = kinds["coarse", "few distinct values"]
+    assert coarse.count == 19
+    assert "it has only 19 distinct values here" in coarse.text
+    assert "Leave the column out, agree on fewer result_bits, or on more silos" in coarse.text
     assert kinds["gaps", "missing values"].share == 0.5
     assert json.loads(json.dumps([asdict(finding) for finding in found]))
 
 
 def test_check_of_a_right_table_finds_nothing(tmp_path):
-    path = csv_of(tmp_path, "a,b\n1,x\n2,y\n")
+    path = csv_of(tmp_path, "a,b\n" + "".join(f"{k / 2},x\n" for k in range(20)))
     assert check_table(path, ["a"], [0], [10]) == []
     (finding,) = check_table(csv_of(tmp_path, "a\n"), ["a"], 0, 1)
     assert finding.kind == "no rows"

@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values
+from securefedyj.cli.record import add_ledger, warnings_before, wrapped
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.subtraction import note_on_missing, note_on_silos
 
 
 def add(commands: Commands) -> None:
@@ -27,6 +29,7 @@ def add(commands: Commands) -> None:
         "else",
     )
     add_missing(parser)
+    add_ledger(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=run)
 
@@ -36,8 +39,10 @@ def run(options: argparse.Namespace) -> int:
     if options.data is not None:
         return _check_table(consortium, options)
     if options.json:
-        print(json.dumps({"name": consortium.name, "digest": consortium.digest()}
-                         | {"agreement": consortium.agreement().to_json()}))  # fmt: skip
+        print(json.dumps({"name": consortium.name, "digest": consortium.digest(),
+                          "result_bits": consortium.result_bits,
+                          "max_interruptions": consortium.max_interruptions,
+                          "agreement": consortium.agreement().to_json()}))  # fmt: skip
         return OK
     print(f"{options.file} is in order. All parties must see the same digest:")
     print(f"  {consortium.digest()}")
@@ -47,28 +52,45 @@ def run(options: argparse.Namespace) -> int:
         print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
     print(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
+    print(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
+          f"{consortium.result_bits} bits")  # fmt: skip
+    print(f"At most {consortium.max_interruptions} interruptions; then a run ends")
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
         print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
     if note := consortium.note_on_steps():
         print(note)
+    if note := note_on_silos(consortium):
+        print(wrapped(note))
     return OK
 
 
 def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
     """Findings about a silo's own table; the exit code is 1 if one of them would stop a run."""
-    from securefedyj.tables.files import check_table
+    from securefedyj.tables.files import check_table, read_table
+    from securefedyj.tables.minimum import missing_everywhere
 
     domain = consortium.agreement().domain
     names = [feature.name for feature in consortium.features]
     findings = check_table(options.data, names, domain.lower, domain.upper, missing_values(options))
     stops = any(finding.stops for finding in findings)
+    notes = [note] if (note := note_on_silos(consortium)) else []
+    warnings: list[str] = []
+    if not stops:  # else there is no table to take part with
+        table = read_table(options.data, names, missing_values(options))
+        empty = [names[j] for j in missing_everywhere(table)]
+        notes += [note] if (note := note_on_missing(consortium, empty)) else []
+        warnings = warnings_before(consortium, table, options.ledger)
     if options.json:
-        print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
+        print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings],
+                          "notes": notes, "warnings": warnings}))  # fmt: skip
         return FAILED if stops else OK
     for finding in findings:
         about = "" if finding.feature is None else f"{finding.feature}: "
-        print(f"{'stops a run' if finding.stops else 'note'}: {about}{finding.text}")
-    if not findings:
+        kind = "stops a run" if finding.stops else "note"
+        print(wrapped(f"{kind}: {about}{finding.text}"))
+    for sentence in (*notes, *(f"Warning: {warning}" for warning in warnings)):
+        print(wrapped(sentence))
+    if not (findings or notes or warnings):
         print(f"{options.data} fits {options.file}: nothing to report.")
     return FAILED if stops else OK

@@ -21,8 +21,10 @@ from securefedyj.cli.common import (
     read_identity,
 )
 from securefedyj.cli.display import Display
+from securefedyj.cli.record import Record, add_ledger, wrapped
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.patience import TIMEOUT, WAIT
+from securefedyj.network.subtraction import note_on_missing, note_on_silos
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Settings
@@ -49,6 +51,15 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
     add_missing(parser)
+    parser.add_argument(
+        "--own-minimum",
+        type=int,
+        default=0,
+        metavar="N",
+        help="a feature of which this silo has fewer values counts as missing here (default: "
+        "%(default)s)",
+    )
+    add_ledger(parser)
     parser.add_argument(
         "--output",
         type=Path,
@@ -82,17 +93,23 @@ def run(options: argparse.Namespace) -> int:
 
     if not (options.timeout > 0 and options.wait > 0):
         raise ValueError("--timeout and --wait must be positive.")
+    if options.own_minimum < 0:
+        raise ValueError("--own-minimum must not be negative.")
     consortium = Consortium.read(options.file)
     identity = read_identity(options)
     party = consortium.party_with(read_certificate(options.certificate))
-    table = _own_table(party, consortium, options)
-    silo = timed_silo(consortium.agreement(), table)
-    options.output.mkdir(parents=True, exist_ok=True)
+    _refuse_result_without_state(options.output)
     display = Display()
+    table = _own_table(party, consortium, options, display)
+    silo = timed_silo(consortium.agreement(), table)
+    record = _record(party, consortium, table, options, display)
+    options.output.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
 
     def done(transcript: Transcript, cost: Cost | None) -> None:
         written.update(write_results(transcript, cost, party.name, options.output))
+        if record is not None:
+            record.finished(display.say)
 
     settings = Settings(
         consortium,
@@ -116,6 +133,10 @@ def run(options: argparse.Namespace) -> int:
             else "Stopped; the others are told, and wait. The same command goes on from here."
         )
         raise
+    except Exception:
+        if record is not None and not written:
+            record.failed(display.say)
+        raise
     finally:
         display.end()
     if not failed:
@@ -130,11 +151,24 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if failed else OK
 
 
+def _refuse_result_without_state(output: Path) -> None:
+    """A run would find a result that is not its own when it comes to its end."""
+    from securefedyj.network.checkpoint import FILE as STATE
+    from securefedyj.report.results import PARAMETERS
+
+    if (output / PARAMETERS).exists() and not (output / STATE).exists():
+        raise ValueError(
+            f"{output} has a {PARAMETERS} and no {STATE}: it is not the folder of a run that could "
+            "go on. Nothing is replaced; choose another --output."
+        )
+
+
 def _own_table(
-    party: PartyEntry, consortium: Consortium, options: argparse.Namespace
+    party: PartyEntry, consortium: Consortium, options: argparse.Namespace, display: Display
 ) -> Array | None:
-    """The rows of a silo; a helper has none."""
+    """The rows of a silo, of which it is told what stays out; a helper has none."""
     from securefedyj.tables.files import read_table
+    from securefedyj.tables.minimum import without_few
 
     if (party.role == "silo") != (options.data is not None):
         raise ValueError(
@@ -144,7 +178,37 @@ def _own_table(
     if options.data is None:
         return None
     names = [feature.name for feature in consortium.features]
-    return read_table(options.data, names, missing_values(options))
+    table = read_table(options.data, names, missing_values(options))
+    table, few = without_few(table, options.own_minimum)
+    for j in few:
+        display.say(
+            f"{names[j]}: fewer than {options.own_minimum} values here; it counts as missing."
+        )
+    return table
+
+
+def _record(
+    party: PartyEntry,
+    consortium: Consortium,
+    table: Array | None,
+    options: argparse.Namespace,
+    display: Display,
+) -> Record | None:
+    """A silo's run in its ledger; the silo is told what results could tell, before anybody else."""
+    from securefedyj.report.results import PARAMETERS
+    from securefedyj.tables.minimum import missing_everywhere
+
+    said = [note_on_silos(consortium)]
+    record = None
+    if table is not None:
+        names = [feature.name for feature in consortium.features]
+        said.append(note_on_missing(consortium, [names[j] for j in missing_everywhere(table)]))
+        record = Record(consortium, party.name, table, options.output, options.ledger)
+        said += [f"Warning: {warning}" for warning in record.warnings()]
+    if not (options.output / PARAMETERS).exists():  # else there is nothing more to run
+        for sentence in filter(None, said):
+            display.say(wrapped(sentence))
+    return record
 
 
 async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcript:

@@ -7,16 +7,20 @@ import csv
 from pathlib import Path
 
 from securefedyj.cli.common import OK, Commands, command, read_certificate
+from securefedyj.cli.record import wrapped
 from securefedyj.network.consortium import (
     LEVELS_PER_EXCHANGE,
+    MAX_INTERRUPTIONS,
     MAX_STEPS,
     MINIMUM_VALUES,
+    RESULT_BITS,
     Consortium,
     Feature,
     Hub,
     PartyEntry,
 )
 from securefedyj.network.identity import fingerprint
+from securefedyj.network.subtraction import note_on_silos
 
 
 def add(commands: Commands) -> None:
@@ -78,14 +82,24 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--committee",
         metavar="A,B,C",
-        help="its three members, who compute (default: the helpers, then the first silos)",
+        help="its three members, who compute (default: the helpers and the first silos, a helper "
+        "in the last place, where a member sees least)",
     )
     parser.add_argument(
         "--max-steps",
         type=int,
         default=MAX_STEPS,
         metavar="N",
-        help="of the search for lambda (default: %(default)s)",
+        help="of the search for lambda: each halves how far it may be off, and tells a bit more of "
+        "the data (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--result-bits",
+        type=int,
+        default=RESULT_BITS,
+        metavar="N",
+        help="to which mean and variance are opened, 8 to 44: more are more exact, and tell more "
+        "of the data where a feature has few distinct values (default: %(default)s)",
     )
     parser.add_argument(
         "--levels-per-exchange",
@@ -102,14 +116,21 @@ def add(commands: Commands) -> None:
         metavar="N",
         help="with fewer values of a feature over all silos, a run stops (default: %(default)s)",
     )
+    parser.add_argument(
+        "--max-interruptions",
+        type=int,
+        default=MAX_INTERRUPTIONS,
+        metavar="N",
+        help="after which a run ends: a party that interrupts again and again may be asking for "
+        "more than the result (default: %(default)s)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     silos = [_party(entry, "silo") for entry in options.silo]
     helpers = [_party(entry, "helper") for entry in options.helper]
-    default = [party.name for party in (*helpers, *silos)][:3]
-    committee = options.committee.split(",") if options.committee else default
+    committee = options.committee.split(",") if options.committee else _committee(silos, helpers)
     features = [_feature(entry) for entry in options.feature]
     if options.features is not None:
         features += _features_of(options.features)
@@ -120,15 +141,48 @@ def run(options: argparse.Namespace) -> int:
         committee=tuple(name.strip() for name in committee),
         features=tuple(features),
         max_steps=options.max_steps,
+        result_bits=options.result_bits,
         levels_per_exchange=options.levels_per_exchange,
         minimum_values=options.minimum_values,
+        max_interruptions=options.max_interruptions,
     )
     try:
         consortium.write(options.file)
     except FileExistsError:
         raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
     print(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
+    for note in (_note_on_committee(consortium), note_on_silos(consortium)):
+        if note:
+            print(wrapped(note))
     return OK
+
+
+def _committee(silos: list[PartyEntry], helpers: list[PartyEntry]) -> list[str]:
+    """Helpers before silos, but in the last places.
+
+    An outsider's input comes in three terms: the first member has one of them, the second two,
+    the third one. So the first two know all of it, and whoever is in the last place knows, even
+    with another member, sums over several silos only. The masks among silos hide the rest; where
+    there are none, or one of them fails, the place decides.
+    """
+    members = [*helpers, *silos][:3]
+    return [party.name for party in sorted(members, key=lambda party: party.role == "helper")]
+
+
+def _note_on_committee(consortium: Consortium) -> str:
+    """Where the helpers are in the committee; nothing if none is."""
+    helpers = [party.name for party in consortium.parties if party.role == "helper"]
+    inside = [name for name in consortium.committee if name in helpers]
+    if not inside:
+        return ""
+    members, names = ", ".join(consortium.committee), " and ".join(inside)
+    if list(consortium.committee[-len(inside) :]) == inside:
+        come = "comes" if len(inside) == 1 else "come"
+        return f"The committee is {members}: {names} {come} last, where a helper sees least."
+    return (
+        f"Note: the committee is {members}. In the last place {names} would see less, should two "
+        "members collude."
+    )
 
 
 def _party(entry: str, role: str) -> PartyEntry:

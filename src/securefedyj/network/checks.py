@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
@@ -10,6 +11,9 @@ from securefedyj.network.identity import check_name, fingerprint
 from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
 
 _ROLES = ("silo", "helper")
+_LONGEST_HOST = 253  # characters, as names of hosts may have
+_LONGEST_REMARK = 1000  # characters of a unit or a note
+_LONGEST_QUOTE = 200
 
 
 def check_number(key: str, value: Any, least: int, most: int) -> None:
@@ -20,16 +24,31 @@ def check_number(key: str, value: Any, least: int, most: int) -> None:
 def check_text(what: str, text: str) -> None:
     if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
         raise ConsortiumError(
-            f"{what} is {text!r}; it must have 1 to 200 printable characters and no space at "
-            "either end."
+            f"{what} is {_quoted(text)}; it must have 1 to 200 printable characters and no space "
+            "at either end."
         )
 
 
-def check_hub(hub: Hub) -> None:
-    host, colon, port = hub.address.rpartition(":")
-    if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+def check_remark(what: str, text: str) -> None:
+    """Refuse control characters: they could repaint a terminal that shows the text."""
+    if not text.isprintable() or len(text) > _LONGEST_REMARK:
         raise ConsortiumError(
-            f"the hub's address is {hub.address!r}; it must be HOST:PORT, such as "
+            f"{what} is {_quoted(text)}; it must have printable characters only, and at most "
+            f"{_LONGEST_REMARK} of them, on one line."
+        )
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
+
+
+def check_hub(hub: Hub) -> None:
+    host, _, port = hub.address.rpartition(":")
+    plain = host and host.isprintable() and " " not in host and len(host) <= _LONGEST_HOST
+    number = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536
+    if not (plain and number):
+        raise ConsortiumError(
+            f"the hub's address is {_quoted(hub.address)}; it must be HOST:PORT, such as "
             "hub.example.org:7443."
         )
     _fingerprint_of(hub.certificate, "the hub")
@@ -87,8 +106,8 @@ def _check_role(party: PartyEntry) -> None:
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise ConsortiumError(
                 f"there is more than one {what} named {name!r}; names must be distinct."
             )
@@ -107,12 +126,11 @@ def check_committee(committee: tuple[str, ...], parties: tuple[PartyEntry, ...])
 def check_features(features: tuple[Feature, ...]) -> None:
     if not features:
         raise ConsortiumError("there is no feature; add a [[feature]] with name, lower and upper.")
-    seen: set[str] = set()
+    _refuse_twice("feature", [feature.name for feature in features])
     for feature in features:
         check_text("the name of a feature", feature.name)
-        if feature.name in seen:
-            _refuse_twice("feature", [feature.name] * 2)
-        seen.add(feature.name)
+        check_remark(f"the unit of feature {feature.name!r}", feature.unit)
+        check_remark(f"the note on feature {feature.name!r}", feature.note)
         lower, upper = feature.lower, feature.upper
         bounded = math.isfinite(lower) and math.isfinite(upper)
         if not bounded or not -LARGEST_BOUND <= lower < upper <= LARGEST_BOUND:

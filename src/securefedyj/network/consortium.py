@@ -3,9 +3,11 @@
 format = 1
 name = "sepsis-2026"
 committee = ["north", "south", "coordinator"]
-max_steps = 40
+max_steps = 30                     # of the search for lambda
+result_bits = 24                   # mean and variance are opened so far and no further
 levels_per_exchange = 4            # a level is one step of the search
 minimum_values = 30
+max_interruptions = 5              # a run that is interrupted more often ends
 
 [hub]
 address = "hub.example.org:7443"
@@ -49,8 +51,10 @@ from securefedyj.strict import Malformed
 __all__ = ["Consortium", "ConsortiumError", "Feature", "Hub", "PartyEntry"]
 
 FORMAT = 1
-MAX_STEPS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES = 40, 4, 30
+MAX_STEPS, RESULT_BITS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES, MAX_INTERRUPTIONS = 30, 24, 4, 30, 5
 _MOST_STEPS = 200
+_LONGEST_COMPLAINT = 1000  # characters
+_MOST_BYTES = 1 << 23  # of a file; 60,000 features take half of it
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,10 @@ class Consortium:
     committee: tuple[str, ...]
     features: tuple[Feature, ...]
     max_steps: int = MAX_STEPS
+    result_bits: int = RESULT_BITS
     levels_per_exchange: int = LEVELS_PER_EXCHANGE
     minimum_values: int = MINIMUM_VALUES
+    max_interruptions: int = MAX_INTERRUPTIONS
 
     def __post_init__(self) -> None:
         _check(self)
@@ -72,13 +78,18 @@ class Consortium:
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
+        with open(path, "rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ConsortiumError(f"{path} is no agreed file: it has over {_MOST_BYTES >> 20} MB.")
         try:
-            with open(path, "rb") as file:
-                return _from_toml(tomllib.load(file))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConsortiumError(f"{path} is not a TOML file: {error}.") from None
+            return _from_toml(tomllib.loads(content.decode()))
         except (Malformed, ConsortiumError) as error:
-            raise ConsortiumError(f"{path}: {error}") from None
+            raise ConsortiumError(f"{path}: {_short(error)}") from None
+        except RecursionError:
+            raise ConsortiumError(f"{path} is not a TOML file: it is nested too deeply.") from None
+        except (ValueError, OverflowError) as error:  # as of numbers with thousands of digits
+            raise ConsortiumError(f"{path} is not a TOML file: {_short(error)}.") from None
 
     def write(self, path: Path | str) -> None:
         """Write the file; an existing one is not overwritten."""
@@ -164,6 +175,8 @@ class Consortium:
             "agreement": self.agreement().to_json(),
             "parties": [[p.name, p.role, p.fingerprint] for p in self.parties],
             "units": [feature.unit for feature in self.features],
+            "result_bits": self.result_bits,
+            "max_interruptions": self.max_interruptions,
         }
         return json.dumps(content, sort_keys=True).encode()
 
@@ -193,12 +206,20 @@ def _entries(feature: Feature) -> dict[str, Any]:
 
 _NUMBERS = {
     "max_steps": (MAX_STEPS, 1, _MOST_STEPS),
+    "result_bits": (RESULT_BITS, 8, 44),
     "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, MOST_LEVELS),
     "minimum_values": (MINIMUM_VALUES, 0, 2**31),
+    "max_interruptions": (MAX_INTERRUPTIONS, 0, 1000),
 }
 
 
 # Reading: types and keys.
+
+
+def _short(error: Exception) -> str:
+    """What is wrong, of which a hostile file may have made megabytes."""
+    text = str(error)
+    return text if len(text) <= _LONGEST_COMPLAINT else f"{text[:_LONGEST_COMPLAINT]}..."
 
 
 def _from_toml(data: dict[str, Any]) -> Consortium:

@@ -52,7 +52,7 @@ def prepare(
     committee
         The three that compute; by default the first three.
     numbers
-        max_steps, levels_per_exchange, minimum_values.
+        max_steps, result_bits, levels_per_exchange, minimum_values, max_interruptions.
     """
     hub = keygen("hub", folder)
     parties = []
@@ -77,7 +77,8 @@ def prepare(
 class Processes:
     """The hub and the parties of a folder that `prepare` has filled.
 
-    Parties write to NAME/ below the folder; what they print goes to NAME.log. `within` says what
+    Parties write to NAME/ below the folder, and note their runs in NAME.ledger.jsonl and nowhere
+    else; what they print goes to NAME.log. `within` says what
     to put before the command of a process, such as to run it in a namespace.
 
         with Processes(folder) as running:
@@ -122,7 +123,8 @@ class Processes:
         data = ["--data", str(table)] if table.exists() else []
         self._start(name, "join", "--key", str(identity.key), "--certificate",
                     str(identity.certificate), *data, "--output", str(self.folder / name),
-                    *options, file=file)  # fmt: skip
+                    "--ledger", str(self.folder / f"{name}.ledger.jsonl"), *options,
+                    file=file)  # fmt: skip
 
     def log(self, name: str) -> str:
         """What a process has printed so far."""

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from securefedyj import __version__
-from securefedyj.files import write_atomically
+from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.audit import Audit
@@ -32,8 +32,15 @@ def write(
     cost: Mapping[str, Column] | None = None,
     plots: int = PLOTS,
 ) -> None:
-    """Write the report, whole or not at all."""
-    write_atomically(path, render(transcript, values, cost, plots).encode())
+    """Write the report, whole or not at all; with a silo's rows, for its owner's eyes alone."""
+    content = render(transcript, values, cost, plots).encode()
+    with replacing(path) as temporary:
+        if values is not None:  # also where a report was there that others could read
+            temporary.chmod(0o600)
+        try:
+            temporary.write_bytes(content)
+        except OSError as error:  # such as a full disk
+            raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
 def render(

@@ -1,19 +1,21 @@
 """What a run leaves in a party's folder: parameters, transcript, cost and report.
 
-Each file appears complete or not at all. docs/parameters.md describes them.
+Each file appears complete or not at all, and a result that is there is never replaced.
+docs/parameters.md describes them.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
-from securefedyj import parameters
-from securefedyj.files import write_atomically
+from securefedyj.files import replacing, write_atomically
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
 from securefedyj.numerics.arrays import Array
+from securefedyj.parameters import Parameters
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import page
@@ -24,21 +26,61 @@ PARAMETERS, TRANSCRIPT, COST, REPORT = (
 )  # fmt: skip
 
 
+class ResultError(ValueError):
+    """A result that would take the place of another one."""
+
+
 def write_results(
     transcript: Transcript, cost: Cost | None, party: str, folder: Path
 ) -> dict[str, Path]:
     """Write what everybody may know, and the party's own cost if it is known.
 
     Returns the paths by what they hold.
+
+    Raises
+    ------
+    ResultError
+        If the folder has another result. It stays as it is, and nothing is written.
     """
     paths = {"parameters": folder / PARAMETERS, "transcript": folder / TRANSCRIPT}
-    parameters.save(transcript, paths["parameters"])
-    transcript.write(paths["transcript"])
+    # The parameters come last: where they are, the transcript is, too.
+    contents = {
+        paths["transcript"]: transcript.to_text().encode(),
+        paths["parameters"]: Parameters.of(transcript).to_bytes(),
+    }
+    _write_new({path: data for path, data in contents.items() if not _is_there(path, data)})
     if cost is not None:
         paths["cost"] = folder / COST
         content = json.dumps(cost.to_json(party), indent=2) + "\n"
         write_atomically(paths["cost"], content.encode())
     return paths
+
+
+def _is_there(path: Path, content: bytes) -> bool:
+    """Whether the file has this content already; with another one it must not be touched."""
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return False
+    if found != content:
+        raise ResultError(
+            f"{path} holds another result, which is not replaced, and nothing was written. Compare "
+            "it with the files of the other parties; to get the result of this run, move it away "
+            "and give the same command again."
+        )
+    return True
+
+
+def _write_new(contents: dict[Path, bytes]) -> None:
+    """Write all files, or none if one of them cannot be written."""
+    with ExitStack() as names:
+        # They get their names when the stack is left, the last one that was entered first.
+        for path, content in reversed(contents.items()):
+            temporary = names.enter_context(replacing(path))
+            try:
+                temporary.write_bytes(content)
+            except OSError as error:  # such as a full disk
+                raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_report(

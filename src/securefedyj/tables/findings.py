@@ -12,6 +12,9 @@ import numpy as np
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.cells import TableError, Unusable
 
+FEW_DISTINCT = 20
+"""With fewer distinct values, exact results over few rows can tell how often each occurs."""
+
 _COLUMNS_NAMED = 5
 
 
@@ -20,8 +23,8 @@ class Finding:
     """Something about a silo's own table. It is for the silo's eyes only: it may quote values."""
 
     kind: str
-    """missing column, duplicate column, no number, out of bounds, all missing, constant,
-    missing values, or no rows."""
+    """missing column, duplicate column, no number, out of bounds, all missing, constant, few
+    distinct values, missing values, or no rows."""
     feature: str | None
     text: str
     stops: bool
@@ -67,6 +70,13 @@ def value_findings(
     if len(present) and np.all(present == present[0]):
         text = f"all {len(present)} values are {present[0]:g}" if len(present) > 1 else "one value"
         yield Finding("constant", name, f"it is constant here: {text}", False, len(present))
+    elif 0 < (distinct := len(np.unique(present))) < FEW_DISTINCT:
+        text = (
+            f"it has only {distinct} distinct values here. From an exact mean and variance one can "
+            "then compute how many patients of all silos have each value. Leave the column out, "
+            "agree on fewer result_bits, or on more silos"
+        )
+        yield Finding("few distinct values", name, text, False, distinct)
 
 
 def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:

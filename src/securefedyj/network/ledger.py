@@ -1,0 +1,273 @@
+"""A silo's own list of the runs that its columns took part in. It is never sent anywhere.
+
+One result tells little of a single row. The difference of two results over nearly the same rows
+can tell the rows that differ. So each run is noted, also one that fails, and the silo is warned
+before a run that differs from an earlier one in its rows or in the parties with data.
+
+The file has one JSON object per line: first a key, then one for each event of a run. Lines are
+only ever added, each by one write under a lock. Columns are there as digests under the key;
+as the key is beside them, the file is for its owner's eyes alone (mode 600).
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from securefedyj.strict import Malformed, check_fields, check_items, parse
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system; a line is still one write
+    fcntl = None  # type: ignore[assignment]
+
+FORMAT = "securefedyj ledger"
+VERSION = 1
+VARIABLE = "SECUREFEDYJ_LEDGER"
+BEGAN, FINISHED, FAILED = "began", "finished", "failed"
+
+_HEAD = {"format": str, "version": int, "key": str}
+_EVENT = {"event": str, "id": str, "run": str, "consortium": str, "date": str, "party": str}
+_BEGAN = {**_EVENT, "parties": list, "silos": list, "features": list, "folder": str,
+          "columns": dict}  # fmt: skip
+_KEY_BYTES, _ID_BYTES = 32, 8
+
+
+class LedgerError(ValueError):
+    """A ledger that cannot be used; the sentence says why and what to do."""
+
+
+def default_path() -> Path:
+    """Where the ledger is unless the user says otherwise."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    try:
+        return Path.home() / ".securefedyj" / "ledger.jsonl"
+    except RuntimeError:
+        raise LedgerError(
+            "You have no home folder to keep the list of your runs in; name a file with --ledger."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as one party sees it, when it begins."""
+
+    id: str
+    """Random: the same agreed file may be run again, and that is another run."""
+    digest: str
+    """Of the agreed file."""
+    consortium: str
+    party: str
+    parties: tuple[str, ...]
+    silos: tuple[str, ...]
+    """The parties with data."""
+    features: tuple[str, ...]
+    folder: str
+    columns: Mapping[str, str]
+    """The keyed digest of each feature that has values here (`column_digests`)."""
+    date: str = ""
+
+
+class Ledger:
+    """The list, as read when this is made; lines that others add later are not seen.
+
+    A file that is not there is an empty list, and is made with the first line that is added.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._runs: dict[str, Run] = {}  # in the order in which they first began
+        self._finished: set[str] = set()
+        self.key = b""
+        try:
+            with _opened(path, os.O_RDONLY) as handle:
+                content = _read(handle)
+        except FileNotFoundError:
+            content = b""
+        self._parse(content)
+
+    def prepare(self) -> None:
+        """Make the file with a key if it is not there, so that columns can be compared later."""
+        if self.key:
+            return
+        with _opened(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as handle:
+            content = _read(handle)  # another process may have been faster
+            if not content:
+                key = secrets.token_hex(_KEY_BYTES)
+                content = _line({"format": FORMAT, "version": VERSION, "key": key})
+                _append(handle, self.path, content)
+            self._parse(content)
+
+    def id_of(self, digest: str, folder: str) -> str:
+        """Of the run that goes on in a folder; a new one if none has begun there."""
+        found = [
+            run.id for run in self._runs.values() if (run.digest, run.folder) == (digest, folder)
+        ]
+        return found[-1] if found else self.new_id()
+
+    @staticmethod
+    def new_id() -> str:
+        return secrets.token_hex(_ID_BYTES)
+
+    def note(self, event: str, run: Run, now: datetime.datetime | None = None) -> None:
+        """Add a line about a run."""
+        self.prepare()
+        date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
+        line: dict[str, Any] = {"event": event, "id": run.id, "run": run.digest}
+        line |= {"consortium": run.consortium, "date": date, "party": run.party}
+        if event == BEGAN:
+            line |= {"parties": list(run.parties), "silos": list(run.silos)}
+            line |= {"features": list(run.features), "folder": run.folder}
+            line |= {"columns": dict(run.columns)}
+        with _opened(self.path, os.O_RDWR | os.O_APPEND) as handle:
+            _append(handle, self.path, _line(line))
+        if event == BEGAN:
+            self._runs.setdefault(run.id, replace(run, date=date))
+        elif event == FINISHED:
+            self._finished.add(run.id)
+
+    def earlier(self, run: Run) -> list[Run]:
+        """Other runs, the latest first."""
+        return [other for other in reversed(self._runs.values()) if other.id != run.id]
+
+    def unfinished(self, run: Run) -> list[Run]:
+        """Earlier runs over any of the same columns that have begun and not finished.
+
+        What such a run has revealed, a new one may reveal again and differently.
+        """
+        own = set(run.columns.values())
+        return [
+            other
+            for other in self.earlier(run)
+            if other.id not in self._finished and not own.isdisjoint(other.columns.values())
+        ]
+
+    def is_open(self, run: Run) -> bool:
+        """Whether this run has begun, in this process or before, and not finished."""
+        return run.id in self._runs and run.id not in self._finished
+
+    # Reading.
+
+    def _parse(self, content: bytes) -> None:
+        if not content:
+            return
+        *lines, rest = content.split(b"\n")
+        for number, line in enumerate([*lines, rest] if rest else lines, 1):
+            try:
+                self._read_line(number, parse(line))
+            except Malformed as error:
+                raise LedgerError(
+                    f"{self.path}, line {number}: {error}. The list of your runs is damaged. Keep "
+                    "the file, it says what your columns were in; mend that line if you can, or "
+                    "name another file with --ledger."
+                ) from None
+
+    def _read_line(self, number: int, line: Any) -> None:
+        if number == 1:
+            head = check_fields(line, _HEAD, "the first line of a ledger")
+            if (head["format"], head["version"]) != (FORMAT, VERSION):
+                raise Malformed(f"this is not a {FORMAT} of version {VERSION}")
+            self.key = _key(head["key"])
+            return
+        began = isinstance(line, dict) and line.get("event") == BEGAN
+        event = check_fields(line, _BEGAN if began else _EVENT, "an event")
+        if began:
+            for name in ("parties", "silos", "features"):
+                check_items(event[name], str, name)
+            check_items(list(event["columns"].values()), str, "columns")
+            self._runs.setdefault(event["id"], _run(event))
+        elif event["event"] == FINISHED:
+            self._finished.add(event["id"])
+        elif event["event"] != FAILED:
+            raise Malformed(f"an event must be {BEGAN}, {FINISHED} or {FAILED}")
+
+
+def _key(text: str) -> bytes:
+    with suppress(ValueError):
+        key = bytes.fromhex(text)
+        if len(key) == _KEY_BYTES:
+            return key
+    raise Malformed(f"the key must have {2 * _KEY_BYTES} hexadecimal digits")
+
+
+def _run(event: Mapping[str, Any]) -> Run:
+    return Run(
+        event["id"],
+        event["run"],
+        event["consortium"],
+        event["party"],
+        tuple(event["parties"]),
+        tuple(event["silos"]),
+        tuple(event["features"]),
+        event["folder"],
+        event["columns"],
+        event["date"],
+    )
+
+
+def _line(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data).encode() + b"\n"
+
+
+# The file. Whoever has it open holds its lock, and nobody else reads or writes meanwhile.
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    try:
+        if flags & os.O_CREAT:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
+        if os.fstat(handle).st_mode & 0o077:
+            with suppress(OSError):  # somebody else's file
+                os.chmod(path, 0o600)
+        yield handle
+    except OSError as error:
+        raise _unusable(path, error) from None
+    finally:
+        os.close(handle)
+
+
+def _unusable(path: Path, error: OSError) -> LedgerError:
+    return LedgerError(
+        f"{path}: {error.strerror}. The list of your runs cannot be kept there; name another file "
+        "with --ledger."
+    )
+
+
+def _read(handle: int) -> bytes:
+    parts = []
+    os.lseek(handle, 0, os.SEEK_SET)
+    while part := os.read(handle, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _append(handle: int, path: Path, line: bytes) -> None:
+    """Add a whole line, or nothing."""
+    before = os.fstat(handle).st_size
+    try:
+        if before and os.pread(handle, 1, before - 1) != b"\n":
+            line = b"\n" + line  # an editor may have taken away the end of the last line
+        if os.write(handle, line) < len(line):
+            raise OSError(0, "No space left on device")
+        os.fsync(handle)
+    except OSError as error:
+        with suppress(OSError):
+            os.ftruncate(handle, before)
+        raise _unusable(path, error) from None

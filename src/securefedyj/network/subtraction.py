@@ -1,0 +1,48 @@
+"""What a party learns of others by subtracting its own part from the result, said plainly.
+
+No secure computation prevents it: the result itself tells, and more so the fewer silos have values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from securefedyj.network.consortium import Consortium
+
+_MOST_NAMES = 5
+
+
+def note_on_silos(consortium: Consortium) -> str:
+    """What to say where one or two parties have data; nothing otherwise."""
+    silos = [party.name for party in consortium.silos]
+    if len(silos) == 1:
+        return (
+            f"Note: only {silos[0]} has data. All parties learn of each feature how many values "
+            f"{silos[0]} has, and their mean and variance: the result is about nobody else."
+        )
+    if len(silos) == 2:
+        return (
+            f"Note: only {silos[0]} and {silos[1]} have data. Each can subtract its own part from "
+            "the result, and then knows of each feature how many values the other has, and their "
+            "mean and variance. With a third silo, nobody could."
+        )
+    return ""
+
+
+def note_on_missing(consortium: Consortium, features: Sequence[str]) -> str:
+    """What to say to a silo that has no values of these features; nothing where many others may."""
+    others = len(consortium.silos) - 1
+    if not features or others > 2:
+        return ""
+    more = f" and {len(features) - _MOST_NAMES} more" if len(features) > _MOST_NAMES else ""
+    names = f"{', '.join(features[:_MOST_NAMES])}{more}"
+    if others < 2:
+        return (
+            f"Note: this table has no values of {names}, so at most one silo has any. All parties "
+            "learn how many that has, and their mean and variance."
+        )
+    return (
+        f"Note: this table has no values of {names}, so at most two silos have any. Each of them "
+        "can subtract its own part from the result, and then knows how many values the other has, "
+        "and their mean and variance. Agree on a file without the feature, or on more silos."
+    )

@@ -1,0 +1,187 @@
+"""What `new`, `check` and `join` tell a silo before a run: what results could tell of its rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from securefedyj.cli.main import main
+from securefedyj.network import local, participant
+from securefedyj.network.consortium import Feature
+from securefedyj.network.errors import JoinError
+from securefedyj.network.ledger import BEGAN, FINISHED, Ledger, Run
+from securefedyj.tables.digest import column_digests
+from securefedyj.tables.files import write_table
+from tests.cli.messages import one_sentence
+
+NAMES = ("lactate", "age")
+FEATURES = [Feature("lactate", 0.0, 1000.0), Feature("age", 0.0, 1000.0)]
+ROWS = np.random.default_rng(3).lognormal(size=(90, 2))
+THREE = {"north": ROWS[:30], "east": ROWS[30:60], "south": ROWS[60:]}
+TWO = {"north": ROWS[:30], "east": ROWS[30:], "helper": None}
+
+
+class Stage:
+    """A party in a folder, whose command runs until it would connect."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, tables: Any = THREE) -> None:
+        self.folder, self.silo = folder, None
+        self.consortium = local.prepare(folder, tables, FEATURES, name="sepsis")
+        self.ledger = folder / "ledger.jsonl"
+
+        async def stop(settings: participant.Settings, silo: Any) -> None:
+            self.silo = silo
+            raise JoinError("As far as this.")
+
+        monkeypatch.setattr(participant, "participate", stop)
+
+    def check(self, party: str = "north", *options: str) -> int:
+        table = str(self.folder / f"{party}.csv")
+        return main(["check", str(self.folder / "consortium.toml"), "--data", table,
+                     "--ledger", str(self.ledger), *options])  # fmt: skip
+
+    def join(self, party: str = "north", *options: str) -> int:
+        files = [str(self.folder / f"{party}{ending}") for ending in (".key", ".pem", ".csv")]
+        data = ["--data", files[2]] if Path(files[2]).exists() else []
+        return main(["join", str(self.folder / "consortium.toml"), "--key", files[0],
+                     "--certificate", files[1], *data, "--ledger", str(self.ledger),
+                     "--output", str(self.folder / "result"), *options])  # fmt: skip
+
+    def note_run(self, rows: np.ndarray, silos: tuple[str, ...], *events: str) -> None:
+        ledger = Ledger(self.ledger)
+        ledger.prepare()
+        columns = column_digests(rows, NAMES, ledger.key)
+        run = Run("1" * 16, "d" * 64, "earlier", "north", silos, silos, NAMES, "/then", columns)
+        for event in events:
+            ledger.note(event, run)
+
+
+@pytest.fixture
+def three(tmp_path, monkeypatch) -> Stage:
+    return Stage(tmp_path, monkeypatch)
+
+
+def test_right_table_and_no_earlier_run_are_nothing_to_report(three, capsys):
+    assert three.check() == 0
+    assert capsys.readouterr().out.endswith("consortium.toml: nothing to report.\n")
+    assert not three.ledger.exists()
+    assert three.join() == 1
+    assert capsys.readouterr().err == "securefedyj: As far as this.\n"
+
+
+@pytest.mark.parametrize("command", ["check", "join"])
+def test_earlier_run_with_other_rows_or_parties_is_told(command, three, capsys):
+    three.note_run(ROWS[:29], ("north", "east", "south"), BEGAN, FINISHED)
+    before = three.ledger.read_bytes()
+    assert getattr(three, command)() == (command == "join")
+    shown = "".join(capsys.readouterr()).replace("\n", " ")
+    assert "Warning: In run 'earlier' of 20" in shown
+    assert "columns lactate and age had other values here" in shown
+    assert "Ask your data protection officer" in shown
+    assert three.ledger.read_bytes() == before
+    three.ledger.unlink()
+    three.note_run(ROWS[:30], ("north", "east", "west"), BEGAN, FINISHED)
+    getattr(three, command)()
+    shown = "".join(capsys.readouterr()).replace("\n", " ")
+    assert "This run has south besides and lacks west." in shown
+
+
+def test_warnings_fit_80_columns_and_are_in_the_json(three, capsys):
+    three.note_run(ROWS[:29], ("north", "east", "south"), BEGAN, FINISHED)
+    three.check()
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 80
+    assert three.check("north", "--json") == 0
+    assert "other values" in json.loads(capsys.readouterr().out)["warnings"][0]
+
+
+def test_runs_that_did_not_finish_are_told(three, capsys):
+    three.note_run(ROWS[:30], ("north", "east", "south"), BEGAN)
+    assert three.join() == 1
+    shown = capsys.readouterr().err.replace("\n", " ")
+    assert "1 earlier run over the same values did not finish" in shown
+    assert "of which 5 are agreed" in shown
+
+
+def test_damaged_ledger_stops_before_anything_is_connected(three, capsys):
+    three.ledger.write_text("{}\n")
+    assert three.check() == 1
+    assert three.join() == 1
+    assert three.silo is None
+    errors = capsys.readouterr().err.splitlines(keepends=True)
+    assert len(errors) == 2
+    assert all(one_sentence(error) and "ledger.jsonl, line 1" in error for error in errors)
+    assert three.ledger.read_text() == "{}\n"
+
+
+def test_helper_keeps_no_ledger(tmp_path, monkeypatch):
+    stage = Stage(tmp_path, monkeypatch, TWO)
+    assert stage.join("helper") == 1
+    assert not stage.ledger.exists()
+
+
+def test_two_silos_are_told_what_subtraction_gives(tmp_path, monkeypatch, capsys):
+    stage = Stage(tmp_path, monkeypatch, TWO)
+    told = (
+        "Note: only north and east have data. Each can subtract its own part from the result, and "
+        "then knows of each feature how many values the other has, and their mean and variance."
+    )
+    for command in (
+        stage.check,
+        stage.join,
+        lambda: main(["check", str(tmp_path / "consortium.toml")]),
+    ):
+        command()
+        assert told in "".join(capsys.readouterr()).replace("\n", " ")
+    parties = [f"--silo={name}={tmp_path / name}.pem" for name in ("north", "east")]
+    parties.append(f"--helper=helper={tmp_path / 'helper.pem'}")
+    assert main(["new", str(tmp_path / "new.toml"), "--name", "n", "--hub", "localhost:1",
+                 "--hub-certificate", str(tmp_path / "hub.pem"), *parties,
+                 "--feature", "a:0:1"]) == 0  # fmt: skip
+    assert told in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_one_empty_of_three_is_told_what_subtraction_gives(three, capsys):
+    rows = THREE["north"].copy()
+    rows[:, 1] = np.nan
+    write_table(three.folder / "north.csv", NAMES, rows)
+    told = "Note: this table has no values of age, so at most two silos have any. Each of them can"
+    for command in (three.check, three.join):
+        command()
+        assert told in "".join(capsys.readouterr()).replace("\n", " ")
+    write_table(three.folder / "north.csv", NAMES, np.empty((0, 2)))
+    three.join()
+    assert "no values of lactate, age, so" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_feature_below_the_own_minimum_counts_as_missing_here(three, capsys):
+    rows = THREE["north"].copy()
+    rows[9:, 1] = np.nan
+    write_table(three.folder / "north.csv", NAMES, rows)
+    three.join("north", "--own-minimum", "10")
+    assert three.silo.count.tolist() == [30, 0]
+    shown = capsys.readouterr().err
+    assert "age: fewer than 10 values here; it counts as missing." in shown
+    assert "lactate:" not in shown
+    three.join("north", "--own-minimum", "9")
+    assert three.silo.count.tolist() == [30, 9]
+    three.join()
+    assert three.silo.count.tolist() == [30, 9]
+    assert three.join("north", "--own-minimum", "-1") == 1
+    assert "--own-minimum must not be negative." in capsys.readouterr().err
+
+
+def test_folder_with_a_result_and_no_state_is_refused_before_anything_else(three, capsys):
+    result = three.folder / "result"
+    result.mkdir()
+    (result / "parameters.json").write_text("mine")
+    assert three.join() == 1
+    assert three.silo is None
+    error = capsys.readouterr().err
+    assert one_sentence(error)
+    assert "has a parameters.json and no state.jsonl" in error
+    assert "choose another --output" in error
+    assert (result / "parameters.json").read_text() == "mine"
