@@ -30,7 +30,7 @@ from securefedyj.protocol.transcript import Transcript
 NAMES = ("ana", "bob", "cem")
 DIGEST = "d" * 64
 PARAMETERS = b"agreed"
-AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 9.0), 1), NAMES, NAMES, "clear", 3, 1)
+AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 9.0), 1), NAMES, NAMES, "clear", 3, 2)
 
 T = TypeVar("T")
 
@@ -52,12 +52,12 @@ def whole(others: bool = False) -> Transcript:
 
 
 OPENINGS = len(whole().reveals)
-BEGINNINGS = (0, 1, 3, 4, 5)
+BEGINNINGS = (0, 1, 4, 5)
 """The openings with which an exchange begins."""
 
 
 def memory(length: int = 0, *, others: bool = False, confirmed: bool = False) -> Memory:
-    """Of a run that has made so many openings."""
+    """Of a run that has made so many openings, and is about to make the next."""
     known = Memory(AGREEMENT)
     for number in range(length):
         before = Transcript(AGREEMENT, whole(others).reveals[:number])
@@ -65,6 +65,8 @@ def memory(length: int = 0, *, others: bool = False, confirmed: bool = False) ->
             known.exchange(before)
         known.opening(before)
         known.take([whole(others).reveals[number]])
+    if length in BEGINNINGS:
+        known.exchange(known.transcript)
     if confirmed:
         known.confirm(result_digest())
     return known
@@ -167,9 +169,9 @@ class Machine:
 
     async def program(self, now: Transcript) -> Transcript:
         """As the real one: inputs to all, and an opening that each goes on with from one."""
-        peers = [peer for peer in NAMES if peer != self.name]
+        peers, first = [peer for peer in NAMES if peer != self.name], len(now.reveals)
         while (done := len(now.reveals)) < OPENINGS:
-            if done in BEGINNINGS:
+            if done in (first, *BEGINNINGS):
                 self.known.exchange(now)
                 await play_round(Kind.INPUT, dict.fromkeys(peers, b"x"), dict.fromkeys(peers, 1))
             self.known.opening(now)

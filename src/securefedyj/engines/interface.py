@@ -155,9 +155,6 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 class Engine(ABC):
     """One party's end of a secure computation."""
 
-    async def agree(self, digest: bytes) -> None:  # noqa: B027 (until the engines have their own)
-        """Raise unless all parties have the same digest."""
-
     @abstractmethod
     async def agree(self, digest: bytes) -> None:
         """Compare 32 public bytes with all parties; `ProtocolError` if anybody has others.

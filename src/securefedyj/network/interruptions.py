@@ -23,21 +23,12 @@ class Interruptions:
 
     def __init__(self, memory: Memory, most: int, earlier: int) -> None:
         self._memory, self._most, self._earlier = memory, most, earlier
-        self._culprit, self._certain = "", False
+        self._culprit = ""
         self._check()
 
-    def blame(self, by: str, *, certain: bool) -> None:
-        """A session has ended on account of somebody.
-
-        Who stops the others' programs may do so on account of a third, whose loss we learn of a
-        moment later: until then it is not certain who has caused it.
-        """
-        self._culprit, self._certain = by, certain
-
-    def correct(self, by: str) -> None:
-        """Somebody was lost, who may be the cause of what is not certain."""
-        if self._culprit and not self._certain:
-            self._culprit, self._certain = by, True
+    def blame(self, by: str) -> None:
+        """A session has ended on account of somebody."""
+        self._culprit = by
 
     def count(self, exchange: int) -> str:
         """Keep what has happened, before the next session; return what to tell the user."""

@@ -166,12 +166,13 @@ class Memory:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to open."""
-        return self._course.due is None or self._too_few() is not None
+        return self._course.due is None
 
     def outcome(self) -> Transcript | TooFewValues:
         """The result that follows from all that was opened, if it passes the audit."""
-        few = self._too_few()
-        if few is not None:
+        try:
+            check_enough(self._course)
+        except TooFewValues as few:
             return few
         concluded = Transcript(self.agreement, list(self.transcript.reveals)).concluded()
         checked = concluded.audit()
@@ -181,15 +182,6 @@ class Memory:
                 f"written. Some party does not follow the protocol. {NEW_RUN}"
             )
         return concluded
-
-    def _too_few(self) -> TooFewValues | None:
-        if not self.transcript.reveals:
-            return None
-        try:
-            check_enough(self.transcript.counts(), self.agreement)
-        except TooFewValues as few:
-            return few
-        return None
 
     # A line of the journal, and what it means.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefedyj.network import events
+from securefedyj.network.bounds import largest_message
 from securefedyj.network.channels import Channels
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError

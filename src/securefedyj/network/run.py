@@ -276,17 +276,15 @@ class Run:
 
     # The end of a session before its time.
 
-    def interrupt(self, signal: Signal, by: str, *, certain: bool = True) -> None:
+    def interrupt(self, signal: Signal, by: str) -> None:
         """End the session for everybody, if there is one; somebody has caused that."""
         session, self._session = self._session, None
         if session is not None and session.started:
-            self._send_messages(session.farewell())
+            self._send_messages(session.farewell(by))
             self._close_former()
             self._former = session
             self.memory.draining = True
-            self._interruptions.blame(by, certain=certain)
-        elif certain:
-            self._interruptions.correct(by)
+            self._interruptions.blame(by)
         self.move(signal)
 
     def _close_former(self) -> None:

@@ -94,12 +94,11 @@ class Session:
             return [message for message in messages if message.kind != Kind.STOP]
         return messages
 
-    def farewell(self) -> list[Message]:
-        """What tells the peers that the session is over, if it has started."""
-        if not self.started or (self.party is not None and self.party.done):
-            return []
+    def farewell(self, by: str) -> list[Message]:
+        """What tells the peers that the session is over, and on whose account."""
         return [
-            Message(VERSION, self.id, self._name, peer, 0, Kind.STOP, b"") for peer in self._peers
+            Message(VERSION, self.id, self._name, peer, 0, Kind.STOP, by.encode())
+            for peer in self._peers
         ]
 
     def settle(self) -> list[Message]:

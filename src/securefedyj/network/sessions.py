@@ -220,7 +220,14 @@ class Sessions:
         if message.kind != Kind.STOP:
             self._run.deliver(message)
         elif self._run.is_present(message):
-            self._run.interrupt(Signal.STOPPED, peer.name, certain=False)
+            self._run.interrupt(Signal.STOPPED, self._culprit(peer.name, message.payload))
+
+    def _culprit(self, peer: str, payload: bytes) -> str:
+        """Who has ended a session, as a peer says that has stopped it."""
+        for name in (HUB, self._terms.name, *self._terms.peers):
+            if payload == name.encode() and name != peer:
+                return f"{name}, as {peer} says"
+        return peer
 
     def _take_leave(self, peer: Peer) -> None:
         if peer.kept:
