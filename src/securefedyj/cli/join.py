@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         transcript = asyncio.run(_until_signal(settings, silo))
         display.say("The result is here. Writing the report.")
-        failed = _try_report(consortium, transcript, table, options.output)
+        failed = _try_report(consortium, transcript, table, options.output, display)
     except KeyboardInterrupt:
         display.say(
             f"Stopped. The result is in {options.output}; there is no new report."
@@ -225,13 +225,29 @@ async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcrip
         raise KeyboardInterrupt from None
 
 
+def _warn_of_implausible(transcript: Transcript, table: Array | None, display: Display) -> None:
+    """Tell the silo, and nobody else, where lambda does not go with its own rows."""
+    from securefedyj.report.plausibility import implausible, warning
+
+    if table is not None and transcript.result is not None:
+        doubtful = implausible(table, transcript.result)
+        names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
+        if names:
+            display.say(wrapped(f"Warning: {warning(names)}"))
+
+
 def _try_report(
-    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+    consortium: Consortium,
+    transcript: Transcript,
+    table: Array | None,
+    folder: Path,
+    display: Display,
 ) -> str:
     """Write the report; return why that failed, if it did: the result is more than its report."""
     from securefedyj.report.results import write_report
 
     try:
+        _warn_of_implausible(transcript, table, display)
         write_report(consortium, transcript, table, folder)
     except Exception as error:
         # Only the system's own words: others may quote rows.
