@@ -20,6 +20,7 @@ from securefedyj.protocol.result import Result, compute_result
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
+    Magnitudes,
     Moments,
     Reveal,
     Revealed,
@@ -102,7 +103,7 @@ def _findings(revealed: Revealed, result: Result | None) -> Iterator[str]:
     yield from _sign_findings(revealed, result)
     yield from _number_findings(revealed, result)
     for reveal in revealed.all(Moments):
-        yield from _moment_findings(reveal, revealed.agreement.features)
+        yield from _moment_findings(reveal, revealed)
 
 
 def _result_findings(revealed: Revealed, result: Result) -> Iterator[str]:
@@ -149,6 +150,7 @@ def _number_findings(revealed: Revealed, result: Result) -> Iterator[str]:
     expected: list[tuple[str, type[Reveal], Any]] = [
         ("its count", Counts, np.ones(p)),
         ("its variation", Variation, result.n > 1),
+        ("its magnitude", Magnitudes, result.n > 0),
         ("its moments", Moments, result.n > 0),
     ]
     for what, kind, wanted in expected:
@@ -159,11 +161,14 @@ def _number_findings(revealed: Revealed, result: Result) -> Iterator[str]:
             yield f"feature {names[j]!r}: {what} revealed {times[j]} times, not {int(wanted[j])}"
 
 
-def _moment_findings(reveal: Moments, names: tuple[str, ...]) -> Iterator[str]:
-    low, _ = lowest_opened(reveal.magnitude)
+def _moment_findings(reveal: Moments, revealed: Revealed) -> Iterator[str]:
+    names, magnitudes = revealed.agreement.features, revealed.magnitudes()[reveal.features]
+    low, _ = lowest_opened(magnitudes, revealed.agreement.result_bits)
     for j, magnitude, V, shift in zip(
-        reveal.features.tolist(), reveal.magnitude.tolist(), reveal.V, low.tolist(), strict=True
+        reveal.features.tolist(), magnitudes.tolist(), reveal.V, low.tolist(), strict=True
     ):
+        if magnitude < 0:
+            continue  # it was not revealed, which is a finding of its own
         smallest = 0 if magnitude == 0 else 1 << (MAGNITUDE_STEP * magnitude)
         if not smallest <= V << shift < 1 << (MAGNITUDE_STEP * (magnitude + 1)):
             yield f"feature {names[j]!r}: the variance is not of the magnitude that was revealed"

@@ -41,9 +41,10 @@ def compute_result(revealed: Revealed) -> Result:
     lmbda = np.where(constant, 1.0, state.value)
     beyond = at_bound(state, domain.limits())
     n = revealed.counts()
-    moments: dict[int, tuple[int, int]] = {}
+    moments, magnitude = dict[int, tuple[int, int]](), revealed.magnitudes()
     for reveal in revealed.all(Moments):
-        values = zip(*_complete(reveal), strict=True)
+        lows = lowest_opened(magnitude[reveal.features], revealed.agreement.result_bits)
+        values = zip(_complete(reveal.V, lows[0]), _complete(reveal.S_y, lows[1]), strict=True)
         moments |= dict(zip(reveal.features.tolist(), values, strict=True))
     grid = choose_encoding(domain, n, lmbda).grid
     result = Result(
@@ -87,15 +88,12 @@ def certainty_of(revealed: Revealed, result: Result) -> Certainty:
     return Certainty(resolved, narrowed)
 
 
-def _complete(reveal: Moments) -> tuple[list[int], list[int]]:
-    """V and S_y, with what was not opened at the middle of its range."""
-    V, S_y = (
-        [(value << low) + (1 << low >> 1) for value, low in zip(values, lows.tolist(), strict=True)]
-        for values, lows in zip(
-            (reveal.V, reveal.S_y), lowest_opened(reveal.magnitude), strict=True
-        )
-    )
-    return V, S_y
+def _complete(values: list[int], low: Integers) -> list[int]:
+    """V or S_y, with what was not opened at the middle of its range."""
+    return [
+        (value << shift) + (1 << shift >> 1)
+        for value, shift in zip(values, low.tolist(), strict=True)
+    ]
 
 
 def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, S_y: int) -> None:
