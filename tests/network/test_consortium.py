@@ -208,7 +208,13 @@ def test_precision_is_small_unless_agreed_otherwise(pems, tmp_path, capsys):
     assert "At most 0 interruptions; then a run ends" in shown
     assert main(["check", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["result_bits"], found["max_interruptions"]) == (44, 0)
+    assert (found["agreement"]["result_bits"], found["max_interruptions"]) == (44, 0)
+
+
+def test_agreement_knows_precision_and_helpers(consortium):
+    agreement = dataclasses.replace(consortium, result_bits=17).agreement()
+    assert (agreement.result_bits, agreement.helpers) == (17, ("cem",))
+    assert agreement.silos == tuple(party.name for party in consortium.silos)
 
 
 @pytest.mark.parametrize(

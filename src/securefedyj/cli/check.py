@@ -40,7 +40,6 @@ def run(options: argparse.Namespace) -> int:
         return _check_table(consortium, options)
     if options.json:
         print(json.dumps({"name": consortium.name, "digest": consortium.digest(),
-                          "result_bits": consortium.result_bits,
                           "max_interruptions": consortium.max_interruptions,
                           "agreement": consortium.agreement().to_json()}))  # fmt: skip
         return OK

@@ -45,14 +45,19 @@ from securefedyj.network.toml import get, refuse_unknown, write_table
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
+from securefedyj.protocol.agreement import (
+    FEWEST_BITS,
+    MOST_BITS,
+    MOST_LEVELS,
+    MOST_STEPS,
+    Agreement,
+)
 from securefedyj.strict import Malformed
 
 __all__ = ["Consortium", "ConsortiumError", "Feature", "Hub", "PartyEntry"]
 
 FORMAT = 1
 MAX_STEPS, RESULT_BITS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES, MAX_INTERRUPTIONS = 30, 24, 4, 30, 5
-_MOST_STEPS = 200
 _LONGEST_COMPLAINT = 1000  # characters
 _MOST_BYTES = 1 << 23  # of a file; 60,000 features take half of it
 
@@ -175,7 +180,6 @@ class Consortium:
             "agreement": self.agreement().to_json(),
             "parties": [[p.name, p.role, p.fingerprint] for p in self.parties],
             "units": [feature.unit for feature in self.features],
-            "result_bits": self.result_bits,
             "max_interruptions": self.max_interruptions,
         }
         return json.dumps(content, sort_keys=True).encode()
@@ -196,6 +200,8 @@ class Consortium:
             max_steps=self.max_steps,
             levels_per_exchange=self.levels_per_exchange,
             minimum_values=self.minimum_values,
+            result_bits=self.result_bits,
+            helpers=tuple(party.name for party in self.parties if party.role == "helper"),
         )
 
 
@@ -205,8 +211,8 @@ def _entries(feature: Feature) -> dict[str, Any]:
 
 
 _NUMBERS = {
-    "max_steps": (MAX_STEPS, 1, _MOST_STEPS),
-    "result_bits": (RESULT_BITS, 8, 44),
+    "max_steps": (MAX_STEPS, 1, MOST_STEPS),
+    "result_bits": (RESULT_BITS, FEWEST_BITS, MOST_BITS),
     "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, MOST_LEVELS),
     "minimum_values": (MINIMUM_VALUES, 0, 2**31),
     "max_interruptions": (MAX_INTERRUPTIONS, 0, 1000),
