@@ -18,6 +18,7 @@ from securefedyj.network.errors import JoinError
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.party.messages import VERSION
+from securefedyj.printable import printable
 
 _READ = 1 << 18
 # Frames; then the hub waits, and with it whoever sends. While we compute, peers may send what the
@@ -232,5 +233,4 @@ class Dialer:
 
 def sentence(body: bytes) -> str:
     """Words of the hub for the user's terminal: one line, and nothing that controls it."""
-    text = body.decode(errors="replace")[:1000]
-    return "".join(character if character.isprintable() else "?" for character in text)
+    return printable(body[:4000].decode(errors="replace"), 1000)
