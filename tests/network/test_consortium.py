@@ -38,7 +38,7 @@ def consortium(pems: Path) -> Consortium:
         parties=(entry(pems, "ana"), entry(pems, "bob"), entry(pems, "cem", "helper")),
         committee=("cem", "ana", "bob"),
         features=(
-            Feature("lactate", 0.0, 0.1 + 0.2, "mmol/L", 'a "note"\twith\nlines \x7f'),
+            Feature("lactate", 0.0, 0.1 + 0.2, "mmol/L", 'a "note"\twith\nlines'),
             Feature("ΔBP", -1e-7, 1e20),
         ),
     )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import check_name, fingerprint
 from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
+from securefedyj.printable import shown
 
 _ROLES = ("silo", "helper")
+_HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[0-9A-Fa-f:.]+")
+_PORT = re.compile("[0-9]{1,5}")
+_LONGEST_NOTE = 2000
 
 
 def check_number(key: str, value: Any, least: int, most: int) -> None:
@@ -20,16 +25,17 @@ def check_number(key: str, value: Any, least: int, most: int) -> None:
 def check_text(what: str, text: str) -> None:
     if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
         raise ConsortiumError(
-            f"{what} is {text!r}; it must have 1 to 200 printable characters and no space at "
+            f"{what} is {shown(text)}; it must have 1 to 200 printable characters and no space at "
             "either end."
         )
 
 
 def check_hub(hub: Hub) -> None:
-    host, colon, port = hub.address.rpartition(":")
-    if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+    host, _, port = hub.address.rpartition(":")
+    plain = bool(_HOST.fullmatch(host)) and len(host) <= 255
+    if not plain or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
         raise ConsortiumError(
-            f"the hub's address is {hub.address!r}; it must be HOST:PORT, such as "
+            f"the hub's address is {shown(hub.address)}; it must be HOST:PORT, such as "
             "hub.example.org:7443."
         )
     _fingerprint_of(hub.certificate, "the hub")
@@ -104,12 +110,25 @@ def check_committee(committee: tuple[str, ...], parties: tuple[PartyEntry, ...])
         )
 
 
+def _check_note(feature: Feature) -> None:
+    """A note may have several lines; nothing in it may control a terminal."""
+    lines = feature.note.replace("\t", " ").split("\n")
+    if len(feature.note) > _LONGEST_NOTE or not all(line.isprintable() for line in lines):
+        raise ConsortiumError(
+            f"the note of feature {feature.name!r} is {shown(feature.note)}; it must have up to "
+            f"{_LONGEST_NOTE} printable characters."
+        )
+
+
 def check_features(features: tuple[Feature, ...]) -> None:
     if not features:
         raise ConsortiumError("there is no feature; add a [[feature]] with name, lower and upper.")
     seen: set[str] = set()
     for feature in features:
         check_text("the name of a feature", feature.name)
+        if feature.unit:
+            check_text(f"the unit of feature {feature.name!r}", feature.unit)
+        _check_note(feature)
         if feature.name in seen:
             _refuse_twice("feature", [feature.name] * 2)
         seen.add(feature.name)
