@@ -7,8 +7,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values
+from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values, tell
 from securefedyj.network.consortium import Consortium
+from securefedyj.printable import printable
 
 
 def add(commands: Commands) -> None:
@@ -36,22 +37,22 @@ def run(options: argparse.Namespace) -> int:
     if options.data is not None:
         return _check_table(consortium, options)
     if options.json:
-        print(json.dumps({"name": consortium.name, "digest": consortium.digest()}
+        tell(json.dumps({"name": consortium.name, "digest": consortium.digest()}
                          | {"agreement": consortium.agreement().to_json()}))  # fmt: skip
         return OK
-    print(f"{options.file} is in order. All parties must see the same digest:")
-    print(f"  {consortium.digest()}")
-    print(f"Consortium {consortium.name!r}, hub at {consortium.hub.address}")
+    tell(f"{options.file} is in order. All parties must see the same digest:")
+    tell(f"  {consortium.digest()}")
+    tell(f"Consortium {consortium.name!r}, hub at {printable(consortium.hub.address)}")
     for party in consortium.parties:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
-        print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
-    print(f"{len(consortium.features)} features, each with at least "
+        tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
+    tell(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
-        print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
+        tell(f"  {printable(feature.name):<32} {bounds} {printable(feature.unit)}".rstrip())
     if note := consortium.note_on_steps():
-        print(note)
+        tell(note)
     return OK
 
 
@@ -64,11 +65,11 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
     findings = check_table(options.data, names, domain.lower, domain.upper, missing_values(options))
     stops = any(finding.stops for finding in findings)
     if options.json:
-        print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
+        tell(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings]}))
         return FAILED if stops else OK
     for finding in findings:
         about = "" if finding.feature is None else f"{finding.feature}: "
-        print(f"{'stops a run' if finding.stops else 'note'}: {about}{finding.text}")
+        tell(f"{'stops a run' if finding.stops else 'note'}: {about}{finding.text}")
     if not findings:
-        print(f"{options.data} fits {options.file}: nothing to report.")
+        tell(f"{options.data} fits {options.file}: nothing to report.")
     return FAILED if stops else OK
