@@ -36,13 +36,15 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.network import checks
+from securefedyj.files import TooLarge
+from securefedyj.network import checks, toml
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import fingerprint, validity
 from securefedyj.network.toml import get, refuse_unknown, write_table
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
+from securefedyj.printable import shown
 from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
 from securefedyj.strict import Malformed
 
@@ -73,11 +75,10 @@ class Consortium:
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
         try:
-            with open(path, "rb") as file:
-                return _from_toml(tomllib.load(file))
+            return _from_toml(toml.read(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConsortiumError(f"{path} is not a TOML file: {error}.") from None
-        except (Malformed, ConsortiumError) as error:
+        except (Malformed, ConsortiumError, TooLarge) as error:
             raise ConsortiumError(f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
@@ -204,7 +205,7 @@ _NUMBERS = {
 def _from_toml(data: dict[str, Any]) -> Consortium:
     if data.get("format") != FORMAT:
         raise ConsortiumError(
-            f"the format is {data.get('format')!r}, and this release reads format {FORMAT}; "
+            f"the format is {shown(data.get('format'))}, and this release reads format {FORMAT}; "
             "install the release that wrote the file."
         )
     keys = {"format", "name", "hub", "party", "committee", "feature", *_NUMBERS}
