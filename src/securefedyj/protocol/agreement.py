@@ -12,11 +12,15 @@ from typing import Any
 from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION
+from securefedyj.printable import shown
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items
 
 MOST_LEVELS = 8
 """The most levels per exchange. A level is one step of the search, and each doubles the work of an
 exchange: 2^levels - 1 points are evaluated for every feature."""
+
+MOST_STEPS = 200
+"""The most steps of a search; float64 has no use for more."""
 
 _FIELDS = {
     "features": list,
@@ -72,7 +76,8 @@ class Agreement:
         # Another version may well have other fields: its number says more than their names.
         if isinstance(data, dict) and data.get("version", VERSION) != VERSION:
             raise Malformed(
-                f"this is of protocol version {data['version']}, and this release speaks {VERSION}"
+                f"this is of protocol version {shown(data['version'])}, and this release speaks "
+                f"{VERSION}"
             )
         check_fields(data, _FIELDS, "the agreement")
         features, parties, committee = (
@@ -84,6 +89,9 @@ class Agreement:
                 f"{len(features)} features, but {len(lower)} lower and {len(upper)} upper bounds"
             )
         facts_of(data["engine"])  # refuses an unknown one
+        for name, most in (("max_steps", MOST_STEPS), ("levels_per_exchange", MOST_LEVELS)):
+            if not 1 <= data[name] <= most:
+                raise Malformed(f"{name} must be 1 to {most}, not {shown(data[name])}")
         return cls(
             features,
             Domain.from_bounds(list(zip(lower, upper, strict=True)), len(features)),

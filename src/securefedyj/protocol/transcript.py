@@ -7,7 +7,8 @@ docs/protocol.md, section 7, describes the file. The result is computed from the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from securefedyj.files import write_atomically
+from securefedyj.files import TooLarge, lines_within, write_atomically
 from securefedyj.numerics.resolution import Certainty
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.audit import Audit, audit
 from securefedyj.protocol.result import Result, certainty_of, compute_result
@@ -31,11 +33,14 @@ from securefedyj.protocol.reveals import (
     Step,
     Variation,
 )
+from securefedyj.strict import MOST_BYTES as MOST_IN_LINE
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
 
 __all__ = ["Counts", "Moments", "Reveal", "Step", "Transcript", "TranscriptError", "Variation"]
 
 FORMAT = 1
+MOST_BYTES = 1 << 26
+"""Of the file; 20,000 features and 40 steps take some 27 MB."""
 
 
 class TranscriptError(ValueError):
@@ -72,12 +77,12 @@ class Transcript(Revealed):
     @classmethod
     def read(cls, path: Path | str) -> Transcript:
         """Read what `write` wrote; raises TranscriptError for anything else."""
-        with open(path, encoding="utf-8") as file:
-            try:
-                lines = [parse(line) for line in file if line.strip()]
-            except Malformed as error:
-                raise TranscriptError(f"this is not a file of JSON lines: {error}") from None
-        return cls.from_lines(lines)
+        try:
+            return cls.from_lines(
+                parse(line) for line in lines_within(path, MOST_BYTES, MOST_IN_LINE) if line.strip()
+            )
+        except (Malformed, TooLarge) as error:
+            raise TranscriptError(f"this is not a file of JSON lines: {error}") from None
 
     def to_text(self) -> str:
         """The content of the file transcript.jsonl."""
@@ -92,16 +97,18 @@ class Transcript(Revealed):
             yield {"result": _plain(self.result)}
 
     @classmethod
-    def from_lines(cls, lines: list[dict[str, Any]]) -> Transcript:
+    def from_lines(cls, lines: Iterable[dict[str, Any]]) -> Transcript:
         """Read what `to_lines` gives; raises TranscriptError for anything else."""
-        if not lines or not isinstance(lines[0], dict) or lines[0].get("transcript") != FORMAT:
+        rest = iter(lines)
+        first = next(rest, None)
+        if not isinstance(first, dict) or first.get("transcript") != FORMAT:
             raise TranscriptError(f"this is not a transcript of format {FORMAT}")
         try:
-            header = check_fields(lines[0], {"transcript": int, "agreement": dict}, "it")
+            header = check_fields(first, {"transcript": int, "agreement": dict}, "it")
             transcript = cls(Agreement.from_json(header["agreement"]))
         except ValueError as error:
             raise TranscriptError(f"line 1 is not an agreement of this protocol: {error}") from None
-        for number, line in enumerate(lines[1:], start=2):
+        for number, line in enumerate(rest, start=2):
             try:
                 transcript._append(line)
             except (ValueError, OverflowError) as error:
@@ -136,10 +143,15 @@ def _plain(values: Any) -> dict[str, Any]:
     return out
 
 
+# The widest number of the protocol has far fewer bits.
+_MOST_MAGNITUDE = 1024
+_HEXADECIMAL = re.compile("-?0x[0-9a-f]{1,2048}")
+
+
 def _read_reveal(line: Any, n_features: int) -> Reveal:
     if not isinstance(line, dict) or line.get("reveal") not in tuple(KINDS):
         kind = line.get("reveal") if isinstance(line, dict) else line
-        raise Malformed(f"unknown reveal {kind!r}")
+        raise Malformed(f"unknown reveal {shown(kind)}")
     kind = KINDS[line["reveal"]]
     check_fields(
         line, {"reveal": str, **{name: _TYPES[name] for name in kind._fields}}, line["reveal"]
@@ -149,6 +161,12 @@ def _read_reveal(line: Any, n_features: int) -> Reveal:
         raise Malformed("a feature that was not agreed on")
     if any(isinstance(v, list) and len(v) != len(reveal.features) for v in line.values()):
         raise Malformed("lists of different lengths")
+    if len(reveal.features) > n_features:
+        raise Malformed("more features than were agreed on")
+    if isinstance(reveal, Moments) and not np.all(
+        (reveal.magnitude >= 0) & (reveal.magnitude <= _MOST_MAGNITUDE)
+    ):
+        raise Malformed("a magnitude beyond any number of the protocol")
     return reveal
 
 
@@ -169,7 +187,10 @@ def _numbers(
 
 
 def _wide_integers(values: Any, name: str) -> list[int]:
-    return [int(value, 16) for value in check_items(values, str, name)]
+    texts = check_items(values, str, name)
+    if not all(_HEXADECIMAL.fullmatch(text) for text in texts):
+        raise Malformed(f"{name}: each of the list must be a hexadecimal number such as -0x1f")
+    return [int(text, 16) for text in texts]
 
 
 _whole = partial(_numbers, int, np.int64)
