@@ -22,7 +22,7 @@ from securefedyj.printable import printable
 
 _READ = 1 << 18
 # Frames, and bytes of them; then the hub waits, and with it whoever sends. While we compute, peers
-# may send what the protocol lets them send ahead, and that must not hold up what they say to others.
+# may send what the protocol lets them send ahead: that must not hold up what they say to others.
 _INBOX = 4096
 MOST_WAITING = 1 << 26
 _LONGEST_PAUSE = 5.0  # seconds between two attempts to connect, give or take a half
@@ -41,8 +41,8 @@ class Link:
 
     What waits to be sent is what the protocol has computed and would have to hold anyway.
 
-    `on_arrival` is called with each frame as it comes, before its turn to be received. `most` is how
-    many bytes may wait to be received, and a frame more; who knows what a session sends sets it.
+    `on_arrival` is called with each frame as it comes, before its turn to be received. `most` is
+    how many bytes may wait for that, and a frame more; who knows what a session sends sets it.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
