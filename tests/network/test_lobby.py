@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -281,3 +282,11 @@ def test_who_is_stopped_is_not_said_to_have_made_room():
 )
 def test_one_owner_is_one_address(address, block):
     assert block_of(address) == block
+
+
+def test_the_limits_are_those_of_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
+    assert f"| {lobby_module.GUESTS} and {GUESTS_OF_ADDRESS} |" in text
+    assert f"| {lobby_module.TURNS} and {TURNS_OF_ADDRESS} |" in text
+    assert f"| {hub_module.GRACE:g} and {hub_module.GRACE:g} |" in text
+    assert f"| {hub_module.HELLO} |" in text

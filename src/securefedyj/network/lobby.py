@@ -38,6 +38,8 @@ class Guest:
 
     address: str
     task: asyncio.Task[object]
+    waits: bool = False
+    """For its turn."""
     turn: float | None = None
     """Since when TLS is under way."""
     sent_away: bool = field(default=False)
@@ -79,25 +81,34 @@ class Lobby:
             self._changed.set()
 
     async def turn(self, guest: Guest) -> None:
-        """Wait until the guest may begin with TLS; who takes too long over it is sent away."""
-        while full := _crowded(
-            [one for one in self._guests if one.turn is not None],
-            guest.address,
-            TURNS,
-            TURNS_OF_ADDRESS,
-        ):
-            oldest = next((one for one in full if not one.sent_away), None)
-            overdue = time.monotonic() - UNDISTURBED
-            if oldest is not None and oldest.turn is not None and oldest.turn < overdue:
-                oldest.send_away()
+        """Wait until the guest may begin with TLS; who takes too long over it is sent away.
+
+        Of those from one address the last comes first: the others have had the time to say more.
+        """
+        guest.waits = True
+        while self._next_of(guest.address) is not guest or not self._may_begin(guest.address):
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(UNDISTURBED / 4):
                     await self._changed.wait()
-        guest.turn = time.monotonic()
+        guest.waits, guest.turn = False, time.monotonic()
         # In the order of their turns, for those who look for the oldest.
         self._guests.remove(guest)
         self._guests.append(guest)
+        self._changed.set()
+
+    def _next_of(self, address: str) -> Guest:
+        return next(one for one in reversed(self._guests) if one.waits and one.address == address)
+
+    def _may_begin(self, address: str) -> bool:
+        """Whether there is a turn to be had; if not, the longest may have to end."""
+        under_way = [one for one in self._guests if one.turn is not None]
+        full = _crowded(under_way, address, TURNS, TURNS_OF_ADDRESS)
+        if full and not any(one.sent_away for one in full):
+            since = full[0].turn
+            if since is not None and since < time.monotonic() - UNDISTURBED:
+                full[0].send_away()
+        return not full
 
 
 def _crowded(guests: Iterable[Guest], address: str, most: int, most_of_one: int) -> list[Guest]:
