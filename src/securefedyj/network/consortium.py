@@ -38,13 +38,15 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.network import checks
+from securefedyj.files import TooLarge
+from securefedyj.network import checks, toml
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import fingerprint, validity
 from securefedyj.network.toml import get, refuse_unknown, write_table
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
+from securefedyj.printable import shown
 from securefedyj.protocol.agreement import (
     FEWEST_BITS,
     MOST_BITS,
@@ -58,8 +60,6 @@ __all__ = ["Consortium", "ConsortiumError", "Feature", "Hub", "PartyEntry"]
 
 FORMAT = 1
 MAX_STEPS, RESULT_BITS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES, MAX_INTERRUPTIONS = 30, 24, 4, 30, 5
-_LONGEST_COMPLAINT = 1000  # characters
-_MOST_BYTES = 1 << 23  # of a file; 60,000 features take half of it
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,12 @@ class Consortium:
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
-        with open(path, "rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ConsortiumError(f"{path} is no agreed file: it has over {_MOST_BYTES >> 20} MB.")
         try:
-            return _from_toml(tomllib.loads(content.decode()))
-        except (Malformed, ConsortiumError) as error:
-            raise ConsortiumError(f"{path}: {_short(error)}") from None
-        except RecursionError:
-            raise ConsortiumError(f"{path} is not a TOML file: it is nested too deeply.") from None
-        except (ValueError, OverflowError) as error:  # as of numbers with thousands of digits
-            raise ConsortiumError(f"{path} is not a TOML file: {_short(error)}.") from None
+            return _from_toml(toml.read(path))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConsortiumError(f"{path} is not a TOML file: {error}.") from None
+        except (Malformed, ConsortiumError, TooLarge) as error:
+            raise ConsortiumError(f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
         """Write the file; an existing one is not overwritten."""
@@ -222,16 +216,10 @@ _NUMBERS = {
 # Reading: types and keys.
 
 
-def _short(error: Exception) -> str:
-    """What is wrong, of which a hostile file may have made megabytes."""
-    text = str(error)
-    return text if len(text) <= _LONGEST_COMPLAINT else f"{text[:_LONGEST_COMPLAINT]}..."
-
-
 def _from_toml(data: dict[str, Any]) -> Consortium:
     if data.get("format") != FORMAT:
         raise ConsortiumError(
-            f"the format is {data.get('format')!r}, and this release reads format {FORMAT}; "
+            f"the format is {shown(data.get('format'))}, and this release reads format {FORMAT}; "
             "install the release that wrote the file."
         )
     keys = {"format", "name", "hub", "party", "committee", "feature", *_NUMBERS}
