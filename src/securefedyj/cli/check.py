@@ -52,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
     tell(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
-    print(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
-          f"{consortium.result_bits} bits")  # fmt: skip
-    print(f"At most {consortium.max_interruptions} interruptions; then a run ends")
+    tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
+         f"{consortium.result_bits} bits")  # fmt: skip
+    tell(f"At most {consortium.max_interruptions} interruptions; then a run ends")
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
         tell(f"  {printable(feature.name):<32} {bounds} {printable(feature.unit)}".rstrip())
@@ -86,7 +86,7 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
                          "notes": notes, "warnings": warnings}))  # fmt: skip
         return FAILED if stops else OK
     for finding in findings:
-        about = "" if finding.feature is None else f"{finding.feature}: "
+        about = "" if finding.feature is None else f"{printable(finding.feature)}: "
         kind = "stops a run" if finding.stops else "note"
         tell(wrapped(f"{kind}: {about}{finding.text}"))
     for sentence in (*notes, *(f"Warning: {warning}" for warning in warnings)):

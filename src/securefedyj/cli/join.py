@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,14 @@ from securefedyj.cli.common import (
     missing_values,
     read_certificate,
     read_identity,
+    tell,
 )
 from securefedyj.cli.display import Display
 from securefedyj.cli.record import Record, add_ledger, wrapped
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
+from securefedyj.printable import printable
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Settings
@@ -143,11 +144,11 @@ def run(options: argparse.Namespace) -> int:
         written["report"] = options.output / REPORT
     if options.json:
         paths = {name: str(path) for name, path in written.items()}
-        print(json.dumps({"party": party.name, **paths}))
+        tell(json.dumps({"party": party.name, **paths}))
     else:
-        print(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
+        tell(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
     if failed:
-        print(f"securefedyj: {failed}", file=sys.stderr)
+        tell(f"securefedyj: {failed}", error=True)
     return FAILED if failed else OK
 
 
@@ -182,7 +183,8 @@ def _own_table(
     table, few = without_few(table, options.own_minimum)
     for j in few:
         display.say(
-            f"{names[j]}: fewer than {options.own_minimum} values here; it counts as missing."
+            f"{printable(names[j])}: fewer than {options.own_minimum} values here; it counts as "
+            "missing."
         )
     return table
 

@@ -46,7 +46,7 @@ from securefedyj.network.toml import get, refuse_unknown, write_table
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.printable import shown
+from securefedyj.printable import printable, shown
 from securefedyj.protocol.agreement import (
     FEWEST_BITS,
     MOST_BITS,
@@ -121,9 +121,10 @@ class Consortium:
         if not few:
             return ""
         more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        names = f"{', '.join(map(printable, few[:5]))}{more}"
         enough = int(steps_wanted(domain).max())
         return (
-            f"Note: {self.max_steps} steps can hardly suffice for {', '.join(few[:5])}{more}, "
+            f"Note: {self.max_steps} steps can hardly suffice for {names}, "
             f"whose bounds are so small. Agree on max_steps = {enough}, or on another unit."
         )
 

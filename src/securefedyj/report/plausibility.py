@@ -22,6 +22,7 @@ import numpy as np
 from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.printable import printable
 from securefedyj.protocol.result import Result
 
 LIMIT = 0.5
@@ -61,8 +62,9 @@ def implausible(values: Array, result: Result) -> Bools:
 def warning(names: Sequence[str]) -> str:
     """What to tell the silo about such features."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    named = ", ".join(map(printable, names[:_MOST_NAMES]))
     return (
-        f"For your own rows, lambda of {', '.join(names[:_MOST_NAMES])}{more} is implausible. "
+        f"For your own rows, lambda of {named}{more} is implausible. "
         "Perhaps they differ much from those of the other silos, or a few extreme values decide. "
         "Perhaps a party has computed with something else than its rows. Ask the others before "
         "you use it. Only you are told this."
