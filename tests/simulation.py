@@ -53,7 +53,9 @@ def assemble(program: Program, consortium: Consortium, engine: str) -> list[Part
     """The parties, each about to connect its engine and run the program with it."""
 
     async def connect_and_run(name: str) -> Any:
-        connected = await ENGINES[engine](name, consortium.parties, consortium.committee)
+        connected = await ENGINES[engine](
+            name, consortium.parties, consortium.committee, consortium.silos
+        )
         return await program(connected, name)
 
     session = secrets.token_bytes(16)

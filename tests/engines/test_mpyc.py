@@ -20,6 +20,7 @@ from securefedyj import SecureFedYJ
 from securefedyj.engines import concatenate
 from securefedyj.engines.mpyc import runtime as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc, drive
+from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import delegate, in_lockstep, play_round
@@ -200,12 +201,36 @@ def test_misuse_is_refused_with_a_sentence():
     assert {"<Shamir: 3 integers of 128 bits>", "<ShamirBits: bits of shape (3,)>"} <= set(said)
 
 
+async def agreeing(engine, digests, own):
+    opened = []
+    for digest in digests:
+        _, x = await in_lockstep(engine.agree(digest), engine.share(own, size=1, limbs=1))
+        opened += wide.to_ints(await engine.open(x))
+    return opened
+
+
+def test_digests_are_compared_among_all_parties():
+    edges = [bytes(32), bytes([255]) * 32, bytes(31) + b"1", b"1" + bytes(31)]
+    own = wide.from_ints([7], 1)
+    finished = mpyc.run(agreeing, dict.fromkeys(FIVE.parties, (edges, own)), timeout=60)
+    for end in finished.values():
+        assert end.result == [35] * 4
+
+
+@pytest.mark.parametrize("who", ["ana", "cem"])
+def test_another_digest_is_named(who):
+    digests = {name: [bytes(31) + bytes([name == who])] for name in THREE.parties}
+    # Whoever is odd finds another party odd: which error comes first is left open.
+    with pytest.raises(ProtocolError, match=r"Party \w+ has another record .*: expected 0"):
+        mpyc.run(agreeing, {name: (own, None) for name, own in digests.items()}, timeout=60)
+
+
 @pytest.mark.parametrize("parties", [("ana",), ("ana", "bob")])
 def test_two_parties_are_refused_because_they_have_no_honest_majority(parties):
     with pytest.raises(ValueError, match="needs three parties or more, got"):
         mpyc.run(many_comparisons, dict.fromkeys(parties, (1,)))
     with pytest.raises(ValueError, match="threshold is 0"):
-        Mpyc(SimpleNamespace(parties=parties))
+        Mpyc(SimpleNamespace(parties=parties), [])
 
 
 class Peculiar(Exception):

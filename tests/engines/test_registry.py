@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
+from securefedyj.engines import Engine
 from securefedyj.engines.registry import ENGINES, facts_of
+from securefedyj.numerics import wide
+from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import run_party
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.page import render
 from tests.federated_data import agreement
+from tests.simulation import FIVE, THREE, Recorder
+from tests.simulation import simulate as simulate_program
 
 every_engine = pytest.mark.parametrize("facts", ENGINES.values(), ids=list(ENGINES))
 PARTIES = ("ana", "bob", "cem", "dua")
@@ -58,6 +63,40 @@ def test_too_few_parties_for_secrets_are_refused(facts):
             facts.committee_of(PARTIES[:2])
     else:
         assert facts.committee_of(PARTIES[:2]) == PARTIES[:2]
+
+
+def test_who_sees_what_together_depends_on_masks():
+    say = facts_of("replicated").collusion
+    apart = "ana and bob together could have seen the sums of every silo by itself"
+    assert "the sums of the third" in say(PARTIES[:3], 3)
+    assert "the sums of the third" in say(PARTIES[:3], 3, 2)
+    for silos in (None, 3, 4):
+        assert "one sum over all silos but their own" in say(PARTIES[:3], 4, silos)
+        assert apart not in say(PARTIES[:3], 4, silos)
+    assert apart in say(PARTIES[:3], 4, 2)
+
+
+@pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
+@pytest.mark.parametrize("limbs", [1, 4, 10])
+@pytest.mark.parametrize("size", [0, 1, 7, 9, 100])
+@every_engine
+def test_no_message_is_larger_than_announced(facts, size, limbs, consortium):
+    if facts.largest_message is None:
+        assert facts.connect is None
+        return
+    recorder = Recorder()
+
+    async def program(engine: Engine, name: str) -> None:
+        own = wide.from_ints([5] * size, limbs)
+        share = engine.share(own, size=size, limbs=limbs)
+        _, x = await in_lockstep(engine.agree(bytes(32)), share)
+        await engine.open(await engine.multiply(x, x))
+        await engine.open_bits(await engine.negative(x))
+        await engine.open_bits(await engine.bits(x))
+
+    simulate_program(program, consortium, facts.name, observe=recorder)
+    largest = max(len(message.payload) for message in recorder.messages)
+    assert largest <= facts.largest_message(size, limbs) <= 4 * largest
 
 
 def unknown() -> Agreement:

@@ -11,13 +11,16 @@ In a product the masked term is no simple function of the view, so there the mas
 themselves stand in for the payloads as well, and all payloads must have one. Inputs are constant,
 so that a leak is a pattern.
 
-Excluded are only greetings, which are public, and openings: an opened value and the components
-that a member holds determine the one it receives, so there is nothing to hide.
+Excluded are only greetings, which are public, and openings to members: an opened value and the
+components that a member holds determine the one it receives, so there is nothing to hide. What
+parties outside see of an opening has a test of its own.
 
 The tests draw real randomness. The threshold is exceeded by chance once in 10^12.
 """
 
 from collections import defaultdict
+from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -28,11 +31,14 @@ from securefedyj.engines.additive import bit_planes
 from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.engines.replicated.shares import Member, Outsider
+from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import in_lockstep, play_round
-from tests.simulation import FIVE, THREE, Recorder, simulate
+from tests.simulation import FIVE, THREE, Consortium, Recorder, simulate
 
+# Five parties of whom two have data: then there are no masks among silos.
+BARE = replace(FIVE, silos=("ana", "bob"))
 THRESHOLD = chi2.isf(1e-12, df=255)
 LIMBS, SIZE = 4, 500
 INPUTS = {"zeros": 0, "huge": (1 << 255) - 1}
@@ -71,9 +77,13 @@ def findings(labelled: list[tuple[str, bytes]], known: list[bytes]) -> set[tuple
     return found
 
 
-def leaks(consortium, value, monkeypatch):
-    """Run all operations on inputs all equal to `value`; return what in any view is not noise."""
+def leaks(consortium, value, monkeypatch, *, broken=False):
+    """Run all operations on inputs all equal to `value`; return what in any view is not noise.
+
+    A broken engine may find, when it comes to openings, that holders of a component differ.
+    """
     recorder = Recorder()
+    knowledge = {}
     drawn, masks = defaultdict(list), defaultdict(list)
 
     def draw(self, shape, dtype, original=Keystream.draw):
@@ -94,28 +104,28 @@ def leaks(consortium, value, monkeypatch):
         difference = xx - xy
         signs = await engine.negative(difference)
         bits = await engine.bits(x)
-        await engine.open_bits(signs)
-        await engine.open_bits(bits[:2])
-        held = [*x.components, *difference.components]
-        return engine._role, [
+        held = [
             function(c).tobytes()
-            for h in held
+            for h in (*x.components, *difference.components)
             for c in (h, wide.negate(h))
             for function in (bit_planes, nibbles.thresholds)
         ]
+        knowledge[name] = keystreams(engine), held
+        await engine.open_bits(signs)
+        await engine.open_bits(bits[:2])
 
     with monkeypatch.context() as patch:
         patch.setattr(Keystream, "draw", draw)
         patch.setattr(Member, "_zero", zero)
-        results = simulate(program, consortium, observe=recorder)
+        with suppress(*[ProtocolError] * broken):
+            simulate(program, consortium, observe=recorder)
     found = set()
-    for receiver, (role, held) in zip(consortium.parties, results, strict=True):
+    for receiver, (streams, held) in knowledge.items():
         received = [
             (str(message.kind), message.payload)
             for message in recorder.messages
             if message.recipient == receiver and not message.kind & (Kind.HELLO | Kind.OPENING)
         ]
-        streams = [*getattr(role, "_keystreams", {}).values(), *role._inputs]
         drawable = [numbers for stream in streams for numbers in drawn[stream]]
         found |= findings(received, drawable + held) | findings(masks[receiver], drawable)
         to_mask = sum(
@@ -127,10 +137,18 @@ def leaks(consortium, value, monkeypatch):
         )
         if to_mask != sum(len(alpha) for _, alpha in masks[receiver]):
             found.add(("alpha", "missing"))
+    assert knowledge.keys() == set(consortium.parties)
     return found
 
 
-@pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
+def keystreams(engine):
+    """All that a party can draw from."""
+    role, masks = engine._role, engine._masks
+    members = getattr(role, "_keystreams", {}).values()
+    return [*members, *role._inputs, *masks._added, *masks._subtracted]
+
+
+@pytest.mark.parametrize("consortium", [THREE, FIVE, BARE], ids=["three", "five", "bare"])
 @pytest.mark.parametrize("value", INPUTS.values(), ids=INPUTS)
 def test_the_view_of_every_party_is_noise(consortium, value, monkeypatch):
     assert leaks(consortium, value, monkeypatch) == set()
@@ -229,7 +247,7 @@ BROKEN = {
     "keystream reused": (
         THREE, Keystream, "draw", keystream_that_begins_anew, ("INPUT", "mask used twice"),
     ),
-    "outsider unmasked": (FIVE, Outsider, "share", unmasked_input, ("INPUT", "not uniform")),
+    "outsider unmasked": (BARE, Outsider, "share", unmasked_input, ("INPUT", "not uniform")),
 }  # fmt: skip
 
 
@@ -237,7 +255,7 @@ BROKEN = {
 def test_a_broken_engine_is_caught(fault, monkeypatch):
     consortium, owner, name, replacement, leak = BROKEN[fault]
     monkeypatch.setattr(owner, name, replacement)
-    assert leak in leaks(consortium, 0, monkeypatch)
+    assert leak in leaks(consortium, 0, monkeypatch, broken=True)
 
 
 def test_two_runs_on_the_same_data_have_no_payload_in_common():
@@ -255,24 +273,89 @@ def test_two_runs_on_the_same_data_have_no_payload_in_common():
     assert not runs[0] & runs[1]
 
 
-def test_parties_outside_see_an_opened_value_and_nothing_of_its_components():
-    """Each of the two parts that they receive is noise, also beside any component."""
+MANY = 12000  # so that even one plane of bits can be told from noise
+PLANE = MANY // 8
+# A party outside by itself: whatever others would add to what it sees, they do not.
+ONE_OUTSIDE = Consortium(("ana", "bob", "cem", "dua"), ("ana", "bob", "cem"), ("ana", "dua"))
+
+
+def leaks_in_openings(monkeypatch):
+    """What a party outside can tell of opened values besides the values, all of them zero."""
     recorder = Recorder()
+    drawn = []
 
     async def program(engine, name):
-        x = await engine.share(None, size=SIZE, limbs=LIMBS)
-        return await engine.open(x), list(x.components)
-
-    results = simulate(program, FIVE, observe=recorder)
-    components = [component.tobytes() for _, held in results for component in held]
-    assert not results[0][0].any()
-    for outsider in ("bob", "eva"):
-        parts = [
-            message.payload
-            for message in recorder.messages
-            if message.recipient == outsider and message.kind == Kind.OPENING
+        x = await engine.share(None, size=MANY, limbs=1)
+        y = await engine.share(None, size=MANY, limbs=1)
+        streams[name] = keystreams(engine)
+        opened = [
+            await engine.open(x),
+            await engine.open_bits(await engine.negative(y)),
+            await engine.open_bits(await engine.bits(y)),
         ]
-        assert len(parts) == 2
-        for part in parts:
-            assert looks_uniform(part)
-            assert all(unrelated(part, component) for component in components)
+        assert not any(values.any() for values in opened)
+
+    def draw(self, shape, dtype, original=Keystream.draw):
+        numbers = original(self, shape, dtype)
+        drawn.append((self, numbers.tobytes()))
+        return numbers
+
+    streams = {}
+    with monkeypatch.context() as patch:
+        patch.setattr(Keystream, "draw", draw)
+        simulate(program, ONE_OUTSIDE, observe=recorder)
+    integers, signs, bits = (_components(recorder, turn) for turn in sorted(_openings(recorder)))
+    labelled = [
+        (label, component)
+        for label, components in [
+            ("integers", integers),
+            ("signs", signs),
+            ("bits", [component[PLANE:] for component in bits]),
+            ("lowest bits", [component[:PLANE] for component in bits]),
+        ]
+        for component in components[:2]  # the third follows from these and the value
+    ]
+    return findings(labelled, [own for key, own in drawn if key in streams["dua"]])
+
+
+def _openings(recorder):
+    return {message.round for message in recorder.messages if message.kind == Kind.OPENING}
+
+
+def _components(recorder, turn):
+    """The components of one opening, which come twice each."""
+    payloads = {
+        message.sender: message.payload
+        for message in recorder.messages
+        if (message.recipient, message.round) == ("dua", turn)
+    }
+    assert payloads.keys() == set(ONE_OUTSIDE.committee)
+    halves = [payloads[member] for member in ONE_OUTSIDE.committee]
+    size = len(halves[0]) // 2
+    for i in range(3):
+        assert halves[i][size:] == halves[(i + 1) % 3][:size]
+    return [half[:size] for half in halves]
+
+
+def test_parties_outside_see_an_opened_value_and_nothing_else_in_its_components(monkeypatch):
+    assert leaks_in_openings(monkeypatch) == set()
+
+
+async def lowest_bits_unmasked(self, known, shape, original=Member._deal):
+    """Bits of A shared as (0, A, 0) in place of (r, A xor r, 0): it shows the lowest bit of x_2."""
+    keystreams, self._keystreams = self._keystreams, dict.fromkeys(self._keystreams, NoMask())
+    result = await original(self, known, shape)
+    self._keystreams = keystreams
+    return result
+
+
+@pytest.mark.parametrize(
+    ("name", "replacement", "leak"),
+    [
+        ("_zero", no_alpha, ("integers", "mask known")),
+        ("_deal", lowest_bits_unmasked, ("lowest bits", "not uniform")),
+    ],
+)
+def test_openings_of_a_broken_engine_are_caught(name, replacement, leak, monkeypatch):
+    monkeypatch.setattr(Member, name, replacement)
+    assert leak in leaks_in_openings(monkeypatch)

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from itertools import permutations
 from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -11,6 +12,8 @@ PUBLISHED = json.loads((VECTORS / "replicated.json").read_text())
 LIMBS = PUBLISHED["limbs"]
 MODULUS = 1 << (64 * LIMBS)
 NAMES = ("member0", "member1", "member2")
+PARTIES = (*NAMES, "outsider")
+DIGEST = bytes.fromhex(PUBLISHED["digest"])
 X, Y = ({n: [int(v) for v in vs] for n, vs in PUBLISHED["inputs"][w].items()} for w in "xy")
 SIZE = len(X["member0"])
 
@@ -37,6 +40,14 @@ def decoded(data):
     return [
         sum(words[limb * SIZE + v] << (64 * limb) for limb in range(LIMBS)) for v in range(SIZE)
     ]
+
+
+def encoded(vector):
+    return b"".join(
+        (value >> (64 * limb) & (2**64 - 1)).to_bytes(8, "little")
+        for limb in range(LIMBS)
+        for value in vector
+    )
 
 
 def combine(function, *vectors):
@@ -66,21 +77,33 @@ class Reference:
         # Both holders of a key draw the same, so one stream stands for both.
         self.streams = [Stream(PUBLISHED["keys"][f"k{i}"]) for i in range(3)]
         self.outsider = [Stream(PUBLISHED["outsider_keys"][n]) for n in NAMES[:2]]
+        self.masks = {tuple(p.split()): Stream(k) for p, k in PUBLISHED["mask_keys"].items()}
 
     def alphas(self):
         drawn = [stream.integers() for stream in self.streams]
         return [combine(lambda a, b: a - b, drawn[i], drawn[(i + 1) % 3]) for i in range(3)]
 
-    def share(self, turn, inputs):
+    def masked(self, inputs):
+        """The inputs as they are shared: of each pair, the first adds and the second subtracts."""
+        inputs = dict(inputs)
+        for (first, second), stream in self.masks.items():
+            mask = stream.integers()
+            inputs[first] = combine(lambda v, m: v + m, inputs[first], mask)
+            inputs[second] = combine(lambda v, m: v - m, inputs[second], mask)
+        return inputs
+
+    def share(self, turn, inputs, digest=b""):
+        inputs = self.masked(inputs)
         x = [combine(lambda v, a: v + a, inputs[NAMES[i]], alpha)
              for i, alpha in enumerate(self.alphas())]  # fmt: skip
         r = [stream.integers() for stream in self.outsider]
         rest = combine(lambda v, a, b: v - a - b, inputs["outsider"], *r)
         x[:2] = [combine(lambda a, b: a + b, x[i], r[i]) for i in range(2)]
-        for i in range(3):
-            assert decoded(sent(self.program, turn, NAMES[i], NAMES[i - 1])) == x[i]
-        for holder in NAMES[1:]:
-            assert decoded(sent(self.program, turn, "outsider", holder)) == rest
+        vectors = {(NAMES[i], NAMES[i - 1]): x[i] for i in range(3)}
+        vectors |= {("outsider", holder): rest for holder in NAMES[1:]}
+        for pair in permutations(PARTIES, 2):
+            if digest or pair in vectors:
+                assert sent(self.program, turn, *pair) == digest + encoded(vectors.get(pair, []))
         x[2] = combine(lambda a, b: a + b, x[2], rest)
         return x
 
@@ -135,14 +158,16 @@ class Reference:
             turn += 1
         return turn, [g[0] for g in generate]
 
-    def open(self, turn, x):
-        mask = self.streams[1].integers()
+    def open(self, turn, x, decoded=decoded, size=8 * LIMBS * SIZE):
+        """Everybody gets what it lacks, from each of its holders."""
         for i in range(3):
-            assert decoded(sent(self.program, turn, NAMES[i], NAMES[(i + 1) % 3])) == x[i]
-        first, second = (decoded(sent(self.program, turn, n, "outsider")) for n in NAMES[:2])
-        assert first == combine(lambda a, b, r: a + b + r, x[0], x[1], mask)
-        assert second == combine(lambda a, r: a - r, x[2], mask)
-        return combine(lambda a, b: a + b, first, second)
+            following = (i + 1) % 3
+            assert decoded(sent(self.program, turn, NAMES[i], NAMES[following])) == x[i]
+            assert decoded(sent(self.program, turn, NAMES[i], NAMES[i - 1])) == x[following]
+            both = sent(self.program, turn, NAMES[i], "outsider")
+            assert decoded(both[:size]) == x[i]
+            assert decoded(both[size:]) == x[following]
+        return combine(lambda a, b, c: a + b + c, *x)
 
 
 def conjunction(x, y):
@@ -166,7 +191,7 @@ def total(inputs):
 
 def test_shares_are_those_of_the_second_implementation():
     reference = Reference("share")
-    assert reference.open(2, reference.share(1, X)) == opened("share")
+    assert reference.open(2, reference.share(1, X, DIGEST)) == opened("share")
     assert opened("share") == combine(int, total(X))
 
 
@@ -218,8 +243,7 @@ def test_signs_are_those_of_the_second_implementation():
     turn, carry = reference.carry_out(4, [z[:count] for z in carries], [z[count:] for z in carries])
     top = [mask[-1], masked[-1], planes_of([lambda v: b[v] >> (64 * LIMBS - 1)])[0]]
     shares = [t ^ c for t, c in zip(top, carry, strict=True)]
-    for i in range(3):
-        assert sent("sign", turn, NAMES[i], NAMES[(i + 1) % 3]) == bytes([shares[i]])
+    reference.open(turn, [[share] for share in shares], list, size=1)
     combined = shares[0] ^ shares[1] ^ shares[2]
     assert [combined >> v & 1 for v in range(SIZE)] == PUBLISHED["sign"]["opened"]
     signs = [int(v % MODULUS >= MODULUS // 2) for v in total(X)]

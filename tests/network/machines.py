@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections import defaultdict, deque
@@ -11,7 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from securefedyj.network import events, records
+from securefedyj.network.errors import EndOfRun
 from securefedyj.network.events import Event, Moment, Output
+from securefedyj.network.memory import Memory
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.run import Terms
 from securefedyj.network.sessions import Sessions
@@ -21,14 +24,13 @@ from securefedyj.party.machine import Party
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.party.rounds import play_round
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import TooFewValues
-from securefedyj.protocol.transcript import Counts, Reveal, Step, Transcript
+from securefedyj.protocol.simulation import simulate
+from securefedyj.protocol.transcript import Transcript
 
 NAMES = ("ana", "bob", "cem")
 DIGEST = "d" * 64
 PARAMETERS = b"agreed"
-EXCHANGES = 4
-AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 1.0), 1), NAMES, NAMES, "clear", 3, 1)
+AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 9.0), 1), NAMES, NAMES, "clear", 3, 2)
 
 T = TypeVar("T")
 
@@ -42,22 +44,42 @@ def close_programs() -> None:
             party.stop(RuntimeError("the test is over"))
 
 
-def reveals(length: int, n: int = 10) -> list[Reveal]:
-    """What a run reveals in its first exchanges, one reveal in each."""
-    feature, one, sign = np.arange(1), np.ones(1), np.ones(1, dtype=np.int8)
-    steps: list[Reveal] = [Step(step, feature, one, sign) for step in range(length)]
-    return [Counts(feature, np.array([n])), *steps][:length]
+@functools.lru_cache
+def whole(others: bool = False) -> Transcript:
+    """What a run over some rows reveals, or over others: counts, variation, three steps, moments."""
+    rows = np.arange(1.0, 8.0)[:, None] ** (0.5 if others else 1.0)
+    return simulate(AGREEMENT, [rows[:3], rows[3:5], rows[5:]])[0]
 
 
-def transcript(length: int = 0, *, n: int = 10, complete: bool = False) -> Transcript:
-    known = Transcript(AGREEMENT, reveals(length, n))
-    return known.concluded() if complete else known
+OPENINGS = len(whole().reveals)
+BEGINNINGS = (0, 1, 4, 5)
+"""The openings with which an exchange begins."""
+
+
+def memory(length: int = 0, *, others: bool = False, confirmed: bool = False) -> Memory:
+    """Of a run that has made so many openings, and is about to make the next."""
+    known = Memory(AGREEMENT)
+    for number in range(length):
+        before = Transcript(AGREEMENT, whole(others).reveals[:number])
+        if number in BEGINNINGS:
+            known.exchange(before)
+        known.opening(before)
+        known.take([whole(others).reveals[number]])
+    if length in BEGINNINGS:
+        known.exchange(known.transcript)
+    if confirmed:
+        known.confirm(result_digest())
+    return known
+
+
+def result_digest() -> str:
+    return hashlib.sha256(whole().to_text().encode()).hexdigest()
 
 
 class Machine:
     """The sessions of one party, and what they have asked for."""
 
-    def __init__(self, name: str, known: Transcript, **options: Any) -> None:
+    def __init__(self, name: str, known: Memory, **options: Any) -> None:
         self.name = name
         self.now = 1000.0
         self.clock = 5000.0
@@ -67,19 +89,26 @@ class Machine:
         self.asked: events.Compute | None = None
         self.kept: list[events.Keep] = []
         self.reconnects = 0
+        self.rows = whole()  # what its openings tell
+        self.log: list[tuple[int, str]] = []  # what it has taken part in opening
         self.outcome: Any = None
         self.error: Exception | None = None
-        self.revealed: list[Transcript] = []
+        self.revealed = 0
         numbers = itertools.count()
         defaults: dict[str, Any] = {
             "timeout": 10.0,
             "wait": 100.0,
             "most_faults": 2,
+            "most_interruptions": 5,
+            "earlier": 0,
+            "most_waiting": 1000,
             "digest": DIGEST,
             "fresh": lambda: hashlib.sha256(f"{name} {next(numbers)}".encode()).hexdigest(),
         }
         peers = tuple(peer for peer in NAMES if peer != name)
-        terms = Terms(peers=peers, hub="hub:1", new_party=self.new_party, **{**defaults, **options})
+        terms = Terms(
+            name=name, peers=peers, hub="hub:1", new_party=self.new_party, **{**defaults, **options}
+        )
         self.sessions = Sessions(terms, known, self.moment())
 
     @property
@@ -122,29 +151,42 @@ class Machine:
         assert self.asked is not None
         asked, self.asked = self.asked, None
         messages = asked.step(*asked.arguments)
-        for one in self.revealed:
-            self.happen(events.Revealed(one))
-        self.revealed.clear()
+        for _ in range(self.revealed):
+            self.happen(events.Revealed())
+        self.revealed = 0
         self.happen(events.Computed(messages))
 
-    def keep(self, now: Transcript) -> None:
-        if len(now.reveals) > len(self.known.reveals):
-            self.known = Transcript(AGREEMENT, list(now.reveals))
-            self.revealed.append(self.known)
+    @property
+    def openings(self) -> int:
+        """So many has it seen."""
+        return len(self.known.transcript.reveals)
 
     def new_party(self, session: bytes, length: int) -> Party[Transcript]:
-        start = Transcript(AGREEMENT, self.known.reveals[:length])
+        start = Transcript(AGREEMENT, self.known.transcript.reveals[:length])
         party = Party(self.name, NAMES, self.program(start), session=session, parameters=PARAMETERS)
         _programs.append(party)
         return party
 
     async def program(self, now: Transcript) -> Transcript:
-        peers = [peer for peer in NAMES if peer != self.name]
-        while (done := len(now.reveals)) < EXCHANGES:
-            await play_round(Kind.OPENING, dict.fromkeys(peers, b"x"), dict.fromkeys(peers, 1))
-            now.reveals.append(reveals(done + 1)[-1])
-            self.keep(now)
-        return now.concluded()
+        """As the real one: inputs to all, and an opening that each goes on with from one."""
+        peers, first = [peer for peer in NAMES if peer != self.name], len(now.reveals)
+        while (done := len(now.reveals)) < OPENINGS:
+            if done in (first, *BEGINNINGS):
+                self.known.exchange(now)
+                await play_round(Kind.INPUT, dict.fromkeys(peers, b"x"), dict.fromkeys(peers, 1))
+            self.known.opening(now)
+            self.log.append((done, now.digest().hex()))
+            await play_round(
+                Kind.OPENING,
+                dict.fromkeys(peers, b"x"),
+                dict.fromkeys(peers, 1),
+                enough=1,
+                late=lambda peer, payload: None,
+            )
+            now.reveals.append(self.rows.reveals[done])
+            self.known.revealed(now)
+            self.revealed += 1
+        return now
 
     def last(self, kind: type[T]) -> T:
         """The last record of a kind that was sent."""
@@ -157,20 +199,24 @@ class Solo(Machine):
     `ending` says what the program does when both have greeted: it goes on, returns or fails.
     """
 
-    def __init__(self, *, have_result: bool = False, ending: str = "go on", **options: Any) -> None:
-        length = EXCHANGES if have_result else 0
+    def __init__(
+        self, *, length: int = 0, kept: bool = False, ending: str = "go on", **options: Any
+    ) -> None:
         self.ending = ending
-        self.helping = have_result
+        self.helping = kept or length == OPENINGS
         options = {"timeout": 1e6, **options}  # nobody is silent for too long, unless asked for
-        super().__init__("ana", transcript(length, complete=have_result), **options)
+        super().__init__("ana", memory(OPENINGS if kept else length, confirmed=kept), **options)
 
     async def program(self, now: Transcript) -> Transcript:
         if self.ending == "return":
-            return now.concluded()
+            for reveal in whole().reveals[len(now.reveals) :]:
+                now.reveals.append(reveal)
+                self.known.revealed(now)
+            return now
         if self.ending == "fail":
             raise RuntimeError("cannot add 31337")
-        if self.ending == "too few":
-            raise TooFewValues("too few")
+        if self.ending == "end for good":
+            raise EndOfRun("It is over.")
         return await super().program(now)
 
     def hear(self, peer: str, record: AnyRecord) -> None:
@@ -182,7 +228,20 @@ class Solo(Machine):
         self.hear(peer, records.Greeting(VERSION, DIGEST, self.clock))
 
     def ready(self, peer: str, turn: int = 0) -> records.Ready:
-        return records.Ready(hashlib.sha256(f"{peer} {turn}".encode()).hexdigest(), 0)
+        return records.Ready(hashlib.sha256(f"{peer} {turn}".encode()).hexdigest())
+
+    def begin(self, length: int, **changed: Any) -> records.Begin:
+        """What a peer says that has so many openings, of the session that ana has begun."""
+        known = {
+            "session": self.last(records.Begin).session,
+            "reveals": length,
+            "digest": whole().digest(length).hex(),
+            "finished": length == OPENINGS,
+        }
+        return records.Begin(**{**known, **changed})
+
+    def done(self) -> records.Done:
+        return records.Done(result_digest())
 
     def message(self, sender: str, kind: Kind = Kind.HELLO) -> Message:
         """A message of the session that ana has begun."""
@@ -195,10 +254,13 @@ class Solo(Machine):
         steps = {
             State.GATHERING: self._to_gathering,
             State.READY: self._to_ready,
+            State.SETTLING: self._to_settling,
             State.BEGUN: self._to_begun,
+            State.TAKING: self._to_taking,
             State.COMPUTING: self._to_computing,
             State.LISTENING: self._to_listening,
             State.DONE: self._to_done,
+            State.KEPT: self._to_kept,
             State.OVER: self._to_over,
             State.FAILED: self._to_failed,
         }
@@ -210,7 +272,7 @@ class Solo(Machine):
         self.happen(events.HubReached())
         self.arrive("bob")
         if self.helping:
-            self.hear("bob", records.Done())
+            self.hear("bob", self.done())
 
     def _to_ready(self) -> None:
         self._to_gathering()
@@ -218,10 +280,22 @@ class Solo(Machine):
         if self.helping:
             self.hear("cem", self.ready("cem"))
 
+    def _to_settling(self) -> None:
+        self._to_listening()
+        late = self.message("cem")
+        self.hear("bob", self.ready("bob", 1))
+        self.hear("cem", records.Delivery(late))
+        self.hear("cem", self.ready("cem", 1))
+
     def _to_begun(self) -> None:
         self._to_ready()
         for peer in ("bob", "cem"):
             self.hear(peer, self.ready(peer))
+
+    def _to_taking(self) -> None:
+        self._to_begun()
+        for peer in ("bob", "cem"):
+            self.hear(peer, self.begin(1))
 
     def _to_computing(self) -> None:
         """In the computation that ends the program, or brings it to its first exchange."""
@@ -242,29 +316,36 @@ class Solo(Machine):
             return
         self.ending = "return"
         self._to_computing()
-        self.compute()
+        self.compute()  # the program
+        self.compute()  # the result
 
-    def _to_over(self) -> None:
+    def _to_kept(self) -> None:
         self._to_done()
         for peer in ("bob", "cem"):
             if self.state is State.DONE and not (self.helping and peer == "bob"):
                 if self.helping:
                     self.arrive(peer)
-                self.hear(peer, records.Done())
+                self.hear(peer, self.done())
+
+    def _to_over(self) -> None:
+        self._to_kept()
+        for peer in ("bob", "cem"):
+            self.hear(peer, records.Kept())
 
     def _to_failed(self) -> None:
         self._to_gathering()
         self.hear("bob", records.OtherVersion(99))
 
 
+_DEAF = (State.COMPUTING, State.SETTLING, State.OVER, State.FAILED)
+
+
 class Trio:
     """Three machines, and a hub that carries their records when it is told to."""
 
-    def __init__(self, known: dict[str, Transcript] | None = None, **options: Any) -> None:
+    def __init__(self, known: dict[str, Memory] | None = None, **options: Any) -> None:
         known, self._options = known or {}, options
-        self.machines = {
-            name: Machine(name, known.get(name, transcript()), **options) for name in NAMES
-        }
+        self.machines = {name: Machine(name, known.get(name, memory()), **options) for name in NAMES}
         self.present: list[str] = []
         self.way: dict[tuple[str, str], deque[AnyRecord]] = defaultdict(deque)
         self.slow: set[str] = set()  # those compute only when told to
@@ -317,8 +398,11 @@ class Trio:
         """A party ends without a word; a new one takes its place, with what was kept."""
         old = self.machines[name]
         self.cut(name)
+        if old.known.running and not old.known.finished:  # as the journal does
+            old.known.interrupt(name, old.openings)
         self.machines[name] = Machine(name, old.known, **self._options)
         self.machines[name].now, self.machines[name].clock = old.now, old.clock
+        self.machines[name].log = old.log
 
     def carry(self, until: Callable[[], bool] = lambda: False) -> None:
         """Deliver records, one of each pair in turn, until none is left or so much is done."""
@@ -328,7 +412,7 @@ class Trio:
                 if until():
                     return
                 machine = self.machines[recipient]
-                if machine.state in (State.COMPUTING, State.OVER, State.FAILED):
+                if machine.state in _DEAF:
                     continue
                 if not self.way[sender, recipient]:
                     continue
@@ -345,13 +429,13 @@ class Trio:
             machine.now += seconds
             machine.clock += seconds
         for name in names or NAMES:
-            if self.machines[name].state not in (State.COMPUTING, State.OVER, State.FAILED):
+            if self.machines[name].state not in _DEAF:
                 heard = self.machines[name].now if name in self.present else None
                 self.happen(name, events.TimePassed(heard))
 
-    def until_exchange(self, name: str, done: int) -> None:
-        self.carry(until=lambda: len(self.machines[name].known.reveals) >= done)
-        assert len(self.machines[name].known.reveals) >= done
+    def until_opening(self, name: str, done: int) -> None:
+        self.carry(until=lambda: self.machines[name].openings >= done)
+        assert self.machines[name].openings >= done
 
     def states(self) -> list[State]:
         return [machine.state for machine in self.machines.values()]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 
 import pytest
 
 from securefedyj.network import events, records, run
-from securefedyj.network.errors import IllegalTransition, JoinError
+from securefedyj.network.errors import EndOfRun, IllegalTransition, JoinError
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.states import (
     LEGAL_EVENTS,
@@ -22,18 +23,23 @@ from securefedyj.network.states import (
 )
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.transcript import Counts, Step, Transcript, to_line
 from tests.network.machines import (
+    AGREEMENT,
+    BEGINNINGS,
     DIGEST,
-    EXCHANGES,
     NAMES,
+    OPENINGS,
     Machine,
     Solo,
     Trio,
     close_programs,
-    transcript,
+    memory,
+    whole,
 )
 
 ENDS = (State.OVER, State.FAILED)
+COMPUTING = (State.COMPUTING, State.SETTLING)
 
 
 @pytest.fixture(autouse=True)
@@ -113,19 +119,48 @@ def ask_again(solo: Solo) -> None:
     solo.hear("cem", solo.ready("cem"))
 
 
+def be_late(solo: Solo) -> None:
+    """All are ready, and something came to the last session after its end."""
+    solo.hear("cem", solo.ready("cem", 1))
+
+
+def be_ahead(solo: Solo) -> None:
+    for peer in ("bob", "cem"):
+        solo.hear(peer, solo.begin(1))
+
+
+def hand_on(solo: Solo) -> None:
+    session = solo.last(records.Begin).session
+    lines = [to_line(whole().reveals[0])]
+    solo.hear("bob", records.Handover(session, 0, lines))
+
+
+def all_kept(solo: Solo) -> None:
+    for peer in ("bob", "cem"):
+        solo.hear(peer, records.Kept())
+
+
 CAUSES: dict[Signal, Callable[[Solo], object]] = {
     Signal.ALL_HERE: lambda solo: solo.arrive("cem"),
+    Signal.ON_ITS_WAY: be_late,
+    Signal.SETTLED: Solo.compute,
     Signal.ALL_READY: be_ready,
     Signal.ALL_BEGUN: begin,
+    Signal.BEHIND: be_ahead,
+    Signal.HANDED: hand_on,
     Signal.MESSAGE_CAME: lambda solo: solo.hear("cem", records.Delivery(solo.message("cem"))),
     Signal.COMPUTED: Solo.compute,
     Signal.RETURNED: Solo.compute,
-    Signal.STOPPED: Solo.compute,
+    Signal.STOPPED: lambda solo: solo.hear(
+        "cem", records.Delivery(solo.message("cem", Kind.STOP))
+    ),
     Signal.BEGAN_ANEW: lambda solo: solo.hear("bob", solo.ready("bob", 1)),
     Signal.PEER_LOST: lambda solo: solo.happen(events.PeerLeft("bob")),
     Signal.HUB_LOST: lambda solo: solo.happen(events.HubLost("The hub is gone.")),
+    Signal.HAVE_RESULT: begin,
     Signal.ASKED_AGAIN: ask_again,
-    Signal.ALL_DONE: lambda solo: solo.hear("cem", records.Done()),
+    Signal.ALL_DONE: lambda solo: solo.hear("cem", solo.done()),
+    Signal.ALL_KEPT: all_kept,
     Signal.UNCONFIRMED: later,
     Signal.GAVE_UP: later,
     Signal.ERROR: disagree,
@@ -135,16 +170,25 @@ LINES = [(state, signal) for state, row in TRANSITIONS.items() for signal in row
 
 def prepared(state: State, signal: Signal) -> Solo:
     """A machine in the state, of which the signal is next."""
-    helping = signal in (Signal.ALL_DONE, Signal.UNCONFIRMED, Signal.ASKED_AGAIN)
-    if state is not State.COMPUTING:
-        return Solo(have_result=helping).bring(state)
-    endings = {Signal.RETURNED: "return", Signal.ERROR: "fail"}
-    solo = Solo(ending=endings.get(signal, "go on"))
-    if signal is Signal.STOPPED:
-        solo.bring(State.LISTENING)
-        solo.hear("cem", records.Delivery(solo.message("cem", Kind.STOP)))
-        return solo
-    return solo.bring(state)
+    if signal in (Signal.ALL_KEPT, Signal.UNCONFIRMED) or state is State.KEPT:
+        solo = Solo(kept=True).bring(State.KEPT if state is State.GATHERING else state)
+    elif signal in (Signal.ALL_DONE, Signal.HAVE_RESULT) or state is State.DONE:
+        solo = Solo(length=OPENINGS).bring(state)
+    elif (state, signal) == (State.READY, Signal.ON_ITS_WAY):
+        solo = Solo().bring(State.LISTENING)
+        late = solo.message("cem")
+        solo.hear("bob", solo.ready("bob", 1))
+        solo.hear("cem", records.Delivery(late))
+    elif state is State.SETTLING:
+        solo = Solo(ending="end for good" if signal is Signal.ERROR else "go on").bring(state)
+    elif state is State.COMPUTING:
+        endings = {Signal.RETURNED: "return", Signal.ERROR: "fail"}
+        solo = Solo(ending=endings.get(signal, "go on")).bring(state)
+        if signal is Signal.RETURNED:
+            solo.compute()  # the program; the result is still to be computed
+    else:
+        solo = Solo().bring(state)
+    return solo
 
 
 @pytest.fixture
@@ -163,18 +207,18 @@ def moves(monkeypatch):
 @pytest.mark.parametrize(("state", "signal"), LINES, ids=lambda value: value.name)
 def test_every_line_of_the_table_comes_about(moves, state, signal):
     """And the machine goes where the line says, before anything else follows from that."""
-    if signal is Signal.HAVE_RESULT:  # follows from an interruption
-        solo = Solo(have_result=True).bring(State.LISTENING)
+    if (state, signal) == (State.GATHERING, Signal.HAVE_RESULT):  # follows from an interruption
+        solo = Solo(length=OPENINGS).bring(State.READY)
         moves.clear()
         solo.happen(events.PeerLeft("bob"))
-        assert moves == [(State.LISTENING, Signal.PEER_LOST), (state, signal)]
-        assert solo.state is State.DONE
+        assert moves == [(State.READY, Signal.PEER_LOST), (state, signal)]
+        assert solo.is_in(State.DONE)
         return
     solo = prepared(state, signal)
     moves.clear()
-    if state is State.DONE and signal is Signal.ALL_DONE:
+    if state in (State.DONE, State.KEPT) and signal in (Signal.ALL_DONE, Signal.ALL_KEPT):
         solo.arrive("cem")
-    (solo.compute if state is State.COMPUTING else lambda: CAUSES[signal](solo))()
+    (solo.compute if state in COMPUTING else lambda: CAUSES[signal](solo))()
     assert moves[0] == (state, signal)
     after = moves[1][0] if len(moves) > 1 else solo.state
     assert after is TRANSITIONS[state][signal]
@@ -200,31 +244,34 @@ EVENTS: dict[str, Callable[[Solo], events.Event]] = {
     "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
     "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock)),
     "ready": lambda solo: said(solo.ready("bob", 1)),
-    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64)),
+    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64, False)),
     "old message": lambda solo: said(records.Delivery(OLD)),
-    "done": lambda solo: said(records.Done()),
+    "handover": lambda solo: said(records.Handover("0" * 32, 0, [])),
+    "done": lambda solo: said(solo.done()),
+    "kept": lambda solo: said(records.Kept()),
     "alive": lambda solo: said(records.Alive()),
     "leave": lambda solo: said(records.Leave()),
-    "revealed": lambda solo: events.Revealed(transcript(1)),
+    "revealed": lambda solo: events.Revealed(),
     "computed": lambda solo: events.Computed([]),
     "time": lambda solo: events.TimePassed(solo.now),
     "sign of life due": lambda solo: events.SignOfLifeDue(),
     "stopping": lambda solo: events.Stopping(),
 }
 
-G, R, B, L, D, F = (
-    State.GATHERING, State.READY, State.BEGUN, State.LISTENING, State.DONE, State.FAILED,
+G, R, B, T, L, D, K, F = (
+    State.GATHERING, State.READY, State.BEGUN, State.TAKING, State.LISTENING, State.DONE,
+    State.KEPT, State.FAILED,
 )  # fmt: skip
-FROM = (G, R, B, L, D)
+FROM = (G, R, B, T, L, D, K)
 # Where an event leads from these states, in their order: bob and cem are there, but for the first.
 LEADS_TO = {
-    "hub lost": (G, G, G, G, D),
-    "peer back": (G, G, G, G, D),
-    "peer left": (G, G, G, G, D),
-    "channel broke": (G, G, G, G, D),
-    "other file": (F, F, F, F, F),
-    "ready": (G, R, B, R, R),
-    "leave": (G, G, G, G, D),
+    "hub lost": (G, G, G, G, G, D, K),
+    "peer back": (G, G, G, G, G, D, K),
+    "peer left": (G, G, G, G, G, D, K),
+    "channel broke": (G, G, G, G, G, D, K),
+    "other file": (F, F, F, F, F, F, F),
+    "ready": (G, R, B, R, R, R, R),
+    "leave": (G, G, G, G, G, D, K),
 }
 AT_ANY_TIME = ("peer departing", "sign of life due", "stopping")
 OF_A_COMPUTATION = ("revealed", "computed")
@@ -243,13 +290,17 @@ def test_an_event_leads_on_or_is_refused(state, what):
     if state in FROM:
         legal = what not in OF_A_COMPUTATION
     else:
-        legal = what in AT_ANY_TIME or (state is State.COMPUTING and what in OF_A_COMPUTATION)
+        legal = what in AT_ANY_TIME or (state in COMPUTING and what in OF_A_COMPUTATION)
     assert legal == (type(event) in LEGAL_EVENTS[state])
     if not legal:
         sentence = f"^{type(event).__name__} cannot happen in state {state.name}; "
         with pytest.raises(IllegalTransition, match=sentence):
             solo.happen(event)
         assert solo.state is state
+        return
+    if (state, what) == (State.SETTLING, "computed"):
+        solo.compute()
+        assert solo.is_in(State.BEGUN)
         return
     solo.happen(event)
     if what == "computed":
@@ -417,11 +468,19 @@ def test_nobody_is_silent_while_we_compute():
 # Whole lives, of three machines.
 
 
-def assert_all_have_the_result(trio: Trio) -> None:
+def assert_all_have_the_result(trio: Trio, repeats: int = 0) -> None:
     assert trio.states() == [State.OVER] * 3
     for machine in trio.machines.values():
-        assert len(machine.outcome.reveals) == EXCHANGES
-        assert machine.outcome.result is not None
+        assert machine.outcome.to_text() == whole().to_text()
+        assert len(machine.kept) <= 1
+    assert_nothing_was_opened_twice(trio, repeats)
+
+
+def assert_nothing_was_opened_twice(trio: Trio, repeats: int = 0) -> None:
+    for machine in trio.machines.values():
+        openings = [number for number, _ in machine.log]
+        assert len(openings) <= len(set(openings)) + repeats
+        assert len(machine.known.repeats) <= repeats
 
 
 def test_three_parties_come_to_the_same_end():
@@ -435,8 +494,8 @@ def test_three_parties_come_to_the_same_end():
     for machine in trio.machines.values():
         assert machine.said == ["All 3 parties are there."]
         (kept,) = machine.kept
-        assert kept.tally.rounds == 1 + EXCHANGES
-        assert kept.tally.bytes_received == sum(kept.tally.bytes_sent.values())
+        assert kept.tally.rounds == 1 + OPENINGS + len(BEGINNINGS)
+        assert machine.known.confirmed
 
 
 def test_a_session_forms_step_by_step():
@@ -463,25 +522,104 @@ def test_messages_that_come_before_our_own_start_are_held():
     assert solo.asked.arguments == (solo.message("bob"),)
 
 
-def test_a_party_that_is_lost_in_the_middle_is_waited_for():
+def test_more_than_a_session_can_need_is_not_held():
+    solo = Solo(most_waiting=150).bring(State.BEGUN)
+    solo.hear("bob", records.Delivery(solo.message("bob")))
+    assert solo.reconnects == 0
+    solo.hear("bob", records.Delivery(solo.message("bob")))
+    assert solo.said[-1] == "Party bob sent more than 150 bytes ahead of us. Trying again."
+    assert solo.reconnects == 1
+
+
+@pytest.mark.parametrize("opening", range(OPENINGS + 1))
+@pytest.mark.parametrize("victim", NAMES)
+def test_a_party_that_is_lost_at_any_opening_is_waited_for(victim, opening):
     trio = Trio()
     trio.join(*NAMES)
-    trio.until_exchange("ana", 2)
-    trio.crash("cem")
-    assert trio["ana"].state is trio["bob"].state is State.GATHERING
-    assert trio["ana"].said[-1] == "Party cem left in exchange 3."
-    trio.join("cem")
+    trio.until_opening("ana", opening)
+    trio.crash(victim)
+    trio.join(victim)
+    trio.carry()
+    for machine in trio.machines.values():
+        assert machine.outcome.to_text() == whole().to_text()
+    assert_nothing_was_opened_twice(trio, repeats=1)
+
+
+def test_an_interruption_is_counted_and_told():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_opening("ana", 3)
+    for count in (1, 2):
+        trio.crash("cem")
+        assert trio["ana"].state is trio["bob"].state is State.GATHERING
+        assert trio["ana"].said[-1].startswith("Party cem left in exchange ")
+        trio.join("cem")
+        trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
+        both = "by" if count == 1 else "both by"
+        assert trio["ana"].said[-2] == f"{count} of at most 5 interruptions, {both} cem."
+        assert trio["ana"].said[-1].startswith("All 3 parties are there; going on after exchange ")
     trio.carry()
     assert_all_have_the_result(trio)
-    assert trio["ana"].said[-1].startswith("All 3 parties are there; going on after exchange ")
-    (kept,) = trio["ana"].kept
-    assert kept.tally.rounds > 1 + EXCHANGES  # both sessions
+    assert [one.by for one in trio["bob"].known.interruptions] == ["cem"] * 2
+    assert [one.by for one in trio["cem"].known.interruptions] == ["cem"] * 2
+
+
+def test_too_many_interruptions_end_the_run_for_good():
+    trio = Trio(most_interruptions=1)
+    trio.join(*NAMES)
+    for _ in range(2):
+        trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
+        trio.happen("cem", events.HubLost("Cut."))
+        trio.cut("cem")
+        trio.join("cem")
+    trio.carry()
+    for name in ("ana", "bob"):
+        assert trio[name].state is State.FAILED
+        assert "This run was interrupted too often: 2 of at most 1 interruption" in str(
+            trio[name].error
+        )
+        assert trio[name].known.failed == str(trio[name].error)
+
+
+def test_earlier_runs_that_did_not_finish_count():
+    with pytest.raises(EndOfRun, match="3 of at most 2 interruptions, all by earlier runs that"):
+        Solo(most_interruptions=2, earlier=3)
+
+
+def test_a_party_that_stops_stops_everybody():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_opening("ana", 1)
+    trio.way["cem", "bob"].clear()
+    trio.happen("bob", events.PeerLeft("cem"))  # which only bob has noticed
+    trio.carry(until=lambda: trio["ana"].state in (State.GATHERING, State.READY))
+    assert trio["ana"].state in (State.GATHERING, State.READY)
+    assert [one.by for one in trio["ana"].known.interruptions] == ["cem, as bob says"]
+
+
+@pytest.mark.parametrize(
+    ("word", "blamed"),
+    [
+        ("", "bob"),
+        ("bob", "bob"),
+        ("cem", "cem, as bob says"),
+        ("the hub", "the hub, as bob says"),
+        ("ana", "ana, as bob says"),
+        ("\x1b[2J", "bob"),
+        ("dora", "bob"),
+    ],
+)
+def test_who_has_stopped_us_may_name_another(word, blamed):
+    solo = Solo().bring(State.LISTENING)
+    stop = dataclasses.replace(solo.message("bob", Kind.STOP), payload=word.encode())
+    solo.hear("bob", records.Delivery(stop))
+    assert [one.by for one in solo.known.interruptions] == [blamed]
 
 
 def test_a_party_that_takes_leave_is_named():
     trio = Trio()
     trio.join(*NAMES)
-    trio.until_exchange("ana", 1)
+    trio.until_opening("ana", 1)
     trio.happen("bob", events.Stopping())
     trio.carry()
     assert any(
@@ -491,14 +629,14 @@ def test_a_party_that_takes_leave_is_named():
     assert not any("left" in line for line in trio["ana"].said)
     trio.join("bob")
     trio.carry()
-    assert_all_have_the_result(trio)
+    assert_all_have_the_result(trio, repeats=1)
 
 
 def test_a_ready_in_the_middle_is_the_end_of_a_session_for_all():
     """As of a party whose line was cut and mended before the others have seen it."""
     trio = Trio()
     trio.join(*NAMES)
-    trio.until_exchange("ana", 2)
+    trio.until_opening("ana", 2)
     trio.happen("cem", events.HubLost("The connection to the hub was lost: cut."))
     assert trio["cem"].said[-1] == "The connection to the hub was lost: cut. Trying again."
     trio.cut("cem")
@@ -514,67 +652,241 @@ def test_a_ready_in_the_middle_is_the_end_of_a_session_for_all():
     assert stopped[-2:] == [Kind.STOP] * 2
 
 
-def test_a_party_that_stops_stops_everybody():
-    trio = Trio()
-    trio.join(*NAMES)
-    trio.until_exchange("ana", 1)
-    trio.happen("bob", events.PeerLeft("cem"))  # which only bob has noticed
-    trio.carry(
-        until=lambda: trio["ana"].state is State.GATHERING or trio["ana"].state is State.READY
-    )
-    assert trio["ana"].state in (State.GATHERING, State.READY)
+# What a session goes on from.
 
 
-def test_parties_that_know_different_things_do_not_begin():
-    trio = Trio({"bob": transcript(2, n=11), "ana": transcript(2), "cem": transcript(3)})
-    trio.join(*NAMES)
-    trio.carry()
-    assert State.COMPUTING not in trio.states()
-    assert any(
-        "Party bob has another record of what was revealed so far (up to reveal 2)"
-        in str(machine.error)
-        for machine in trio.machines.values()
-    )
-    assert not any(machine.kept for machine in trio.machines.values())
-
-
-def test_a_session_goes_on_from_the_shortest_transcript():
-    trio = Trio({"ana": transcript(3), "bob": transcript(2), "cem": transcript(3)})
+@pytest.mark.parametrize("lengths", [(4, 3, 4), (1, 3, 3), (2, 4, 4), (6, 6, 5), (7, 7, 6)])
+def test_a_session_goes_on_from_the_longest_transcript_that_two_have(lengths):
+    trio = Trio({name: memory(length) for name, length in zip(NAMES, lengths, strict=True)})
     trio.join(*NAMES)
     trio.carry()
     assert_all_have_the_result(trio)
-    assert trio["ana"].said == ["All 3 parties are there; going on after exchange 2."]
+    opened = {number for machine in trio.machines.values() for number, _ in machine.log}
+    assert opened == set(range(max(lengths), OPENINGS))
 
 
-def test_who_is_late_is_helped_by_those_who_have_the_result():
-    complete = transcript(EXCHANGES, complete=True)
-    trio = Trio({"ana": complete, "bob": complete, "cem": transcript(1)})
+def test_an_opening_that_only_one_has_is_made_again_once():
+    known = {"ana": memory(2), "bob": memory(2), "cem": memory(3)}
+    for name in ("ana", "bob"):
+        known[name].opening(known[name].transcript)
+    trio = Trio(known)
+    trio.join(*NAMES)
+    trio.carry()
+    for machine in trio.machines.values():
+        assert machine.outcome.to_text() == whole().to_text()
+        assert machine.known.repeats == [2]
+    known = {"ana": memory(2), "bob": memory(2), "cem": memory(3)}
+    for name in ("ana", "bob"):
+        for _ in range(2):
+            known[name].opening(known[name].transcript)
+    trio = Trio(known)
+    trio.join(*NAMES)
+    trio.carry()
+    assert "Opening 3 was sent before an interruption" in str(trio["ana"].error)
+    assert trio["ana"].known.failed
+    assert not any(machine.kept for machine in trio.machines.values())
+
+
+def test_what_is_opened_again_must_be_the_same():
+    trio = Trio({"ana": memory(2), "bob": memory(2), "cem": memory(3)})
+    for machine in trio.machines.values():
+        machine.rows = Transcript(AGREEMENT, [*whole().reveals[:2], _other_sign(whole(), 2)])
+    trio.join(*NAMES)
+    trio.carry()
+    assert "Opening 3 was made again and is another" in str(trio["cem"].error)
+    assert trio["cem"].known.failed
+
+
+def _other_sign(run: Transcript, number: int) -> Step:
+    step = run.reveals[number]
+    assert isinstance(step, Step)
+    return step._replace(delta=-step.delta)
+
+
+def test_parties_that_know_different_things_do_not_begin():
+    trio = Trio({"bob": memory(2, others=True), "ana": memory(2), "cem": memory(3)})
+    trio["bob"].known.transcript.reveals[0] = Counts(
+        whole().reveals[0].features, whole().counts() + 1
+    )
+    trio.join(*NAMES)
+    trio.carry()
+    assert State.COMPUTING not in trio.states()
+    assert "Party bob has another record of what was revealed than we" in str(trio["ana"].error)
+    assert trio["ana"].known.failed
+    assert not any(machine.kept for machine in trio.machines.values())
+
+
+CLAIMS: dict[str, tuple[int, Callable[[Solo], records.Begin], str, bool]] = {
+    "shorter than it can be": (5, lambda solo: solo.begin(1), "it has lost its record", False),
+    "forged": (5, lambda solo: solo.begin(5, digest="a" * 64), "another record of what was", True),
+    "shorter and forged": (5, lambda solo: solo.begin(4, digest="b" * 64), "another record", True),
+    "longer than it can be": (2, lambda solo: solo.begin(5), "there can be 4 at most", False),
+    "absurdly long": (2, lambda solo: solo.begin(2, reveals=10**30), "can be 4 at most", False),
+    "finished too soon": (5, lambda solo: solo.begin(5, finished=True), "another record", True),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_claim_that_cannot_be_is_refused(claim):
+    """Bob makes it; cem has what ana has."""
+    length, forged, sentence, for_good = CLAIMS[claim]
+    solo = Solo(length=length).bring(State.BEGUN)
+    solo.hear("cem", solo.begin(length))
+    solo.hear("bob", forged(solo))
+    assert solo.state is State.FAILED
+    assert sentence in str(solo.error)
+    assert bool(solo.known.failed) == for_good
+    assert solo.asked is None
+
+
+def test_two_who_have_more_but_not_the_same_end_the_run():
+    solo = Solo(length=2).bring(State.BEGUN)
+    solo.hear("cem", solo.begin(3))
+    solo.hear("bob", solo.begin(3, digest="c" * 64))
+    assert "Two parties have a different record" in str(solo.error)
+    solo = Solo(length=3).bring(State.BEGUN)
+    solo.hear("cem", solo.begin(4))
+    solo.hear("bob", solo.begin(4))
+    assert solo.is_in(State.TAKING)
+    solo.hear("bob", records.Handover(solo.last(records.Begin).session, 3, [{"reveal": "lie"}]))
+    assert "Party bob handed on what is not a transcript." in str(solo.error)
+    solo = Solo(length=3).bring(State.BEGUN)
+    solo.hear("cem", solo.begin(4))
+    solo.hear("bob", solo.begin(4))
+    lie = to_line(_other_sign(whole(), 3))
+    solo.hear("bob", records.Handover(solo.last(records.Begin).session, 3, [lie]))
+    assert "Party bob handed on another transcript" in str(solo.error)
+    assert solo.openings == 3
+
+
+def test_what_was_on_its_way_is_taken_before_a_new_session():
+    """Cem's part of an opening arrives after bob was lost, and before cem is ready again."""
+    trio = Trio()
+    trio.join(*NAMES)
+    ana = trio["ana"]
+    trio.carry(until=lambda: len(ana.log) == 4)  # about to open the fourth
+    assert ana.openings == 3
+    for pair in trio.way:
+        if pair[0] == "bob":
+            trio.way[pair].clear()
+    trio.crash("bob")
+    trio.join("bob")
+    trio.carry()
+    assert_all_have_the_result(trio)
+
+
+# The end.
+
+
+def test_a_result_is_written_only_when_all_have_the_same():
+    solo = Solo().bring(State.DONE)
+    assert solo.last(records.Done) == solo.done()
+    solo.hear("bob", solo.done())
+    assert solo.kept == []
+    solo.hear("cem", records.Done("f" * 64))
+    assert solo.state is State.FAILED
+    assert "Party cem has another result than we" in str(solo.error)
+    assert solo.kept == []
+    assert solo.known.failed
+    assert not solo.known.confirmed
+
+
+def test_who_has_another_result_is_found_out_also_by_who_is_late():
+    solo = Solo(ending="return").bring(State.LISTENING)
+    solo.hear("bob", records.Done("f" * 64))
+    solo.hear("cem", records.Delivery(solo.message("cem")))
+    solo.compute()
+    solo.compute()
+    assert solo.state is State.FAILED
+    assert solo.kept == []
+
+
+def test_who_is_late_is_handed_the_result():
+    trio = Trio({"ana": memory(OPENINGS), "bob": memory(OPENINGS), "cem": memory(5)})
     trio.join("ana", "bob")
     trio.carry()
     assert trio.states() == [State.DONE, State.DONE, State.GATHERING]
+    assert not trio["ana"].kept
     trio.pass_time(0.6, "ana")
     assert trio["ana"].said == ["The result is here. Waiting for cem, up to 100 seconds."]
     trio.join("cem")
     trio.carry()
     assert_all_have_the_result(trio)
+    assert not any(machine.log for machine in trio.machines.values())
 
 
-def test_who_helps_and_is_interrupted_still_has_the_result():
-    complete = transcript(EXCHANGES, complete=True)
-    trio = Trio({"ana": complete, "bob": complete, "cem": transcript(1)})
+def test_who_has_lost_all_is_handed_a_result_that_all_others_have():
+    trio = Trio({name: memory(OPENINGS, confirmed=True) for name in ("ana", "bob")})
     trio.join(*NAMES)
-    trio.until_exchange("cem", 2)
-    trio.cut("cem")
-    assert trio["ana"].state is trio["bob"].state is State.DONE
+    trio.carry()
+    assert_all_have_the_result(trio)
+    assert not any(machine.log for machine in trio.machines.values())
+    assert [len(machine.kept) for machine in trio.machines.values()] == [0, 0, 1]
+
+
+def test_who_has_lost_all_in_the_middle_cannot_go_on():
+    trio = Trio({"ana": memory(4), "bob": memory(4)})
+    trio.join(*NAMES)
+    trio.carry()
+    assert not any(machine.log for machine in trio.machines.values())
+    assert "Party cem has 0 openings of this run" in str(trio["ana"].error)
+    assert "Party ana says that it has 4 openings" in str(trio["cem"].error)
+
+
+def test_a_result_is_not_handed_on_the_word_of_some():
+    solo = Solo().bring(State.BEGUN)
+    solo.hear("bob", solo.begin(OPENINGS))
+    solo.hear("cem", solo.begin(OPENINGS - 1))
+    assert solo.state is State.FAILED
+    assert "there can be 1 at most" in str(solo.error)
+
+
+def test_a_confirmed_result_is_never_opened_again():
+    """Whatever the others say that they have."""
+    solo = Solo(kept=True).bring(State.BEGUN)
+    for peer in ("bob", "cem"):
+        solo.hear(peer, solo.begin(OPENINGS - 1))
+    assert solo.state is State.FAILED
+    assert "nothing is opened again" in str(solo.error)
+    assert solo.log == []
+    assert solo.kept == []
+
+
+def test_who_has_confirmed_and_falls_silent_is_not_waited_for():
+    solo = Solo(timeout=10.0).bring(State.KEPT)
+    assert len(solo.kept) == 1
+    assert solo.last(records.Kept) == records.Kept()
+    solo.hear("bob", records.Kept())
+    solo.now += 9
+    solo.happen(events.TimePassed(solo.now))
+    assert solo.is_in(State.KEPT)
+    solo.now += 2
+    solo.happen(events.TimePassed(solo.now))
+    assert solo.is_in(State.OVER)
+    assert solo.said[-1] == "The result is here; cem did not say to have written it, too."
+
+
+def test_who_does_not_confirm_leaves_all_without_a_result():
+    trio = Trio({"ana": memory(OPENINGS), "bob": memory(OPENINGS)})
+    trio.join("ana", "bob")
+    trio.carry()
     trio.pass_time(101, "ana", "bob")
     trio.pass_time(101, "ana", "bob")
     for name in ("ana", "bob"):
-        assert trio[name].state is State.OVER
-        assert trio[name].said[-1] == "The result is here; cem did not confirm to have it, too."
+        assert trio[name].state is State.FAILED
+        assert "cem did not confirm the result within 100 seconds" in str(trio[name].error)
+        assert not trio[name].known.failed
+        assert trio[name].kept == []
 
 
 def test_too_few_values_end_the_run_for_everybody_without_a_stop(monkeypatch):
-    async def program(machine: Machine, now: object) -> None:
+    monkeypatch.setattr(
+        "securefedyj.network.memory.check_enough", lambda course: _raise(TooFewValues("few"))
+    )
+
+    async def program(machine: Machine, now: Transcript) -> Transcript:
+        now.reveals.append(whole().reveals[0])
+        machine.known.revealed(now)
         raise TooFewValues("too few")
 
     monkeypatch.setattr(Machine, "program", program)
@@ -587,11 +899,15 @@ def test_too_few_values_end_the_run_for_everybody_without_a_stop(monkeypatch):
         assert machine.kept == []
 
 
+def _raise(error: Exception) -> None:
+    raise error
+
+
 def test_progress_gives_new_patience():
     trio = Trio(timeout=1e6)
     trio.join(*NAMES)
     trio.pass_time(99)
-    trio.until_exchange("ana", 2)
+    trio.until_opening("ana", 3)
     trio.crash("cem")
     trio.pass_time(1, "ana", "bob")  # waiting begins
     trio.pass_time(99, "ana", "bob")

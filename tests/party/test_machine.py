@@ -79,8 +79,9 @@ def test_a_faulty_message_never_gives_a_wrong_result(kind, fault):
         text = str(error) + "".join(error.__notes__)
         assert not any(str(value) in text for value in SECRETS)
     else:
-        # A second copy that comes when the party is done cannot do any harm.
-        assert fault == "duplicated"
+        # A second copy that comes when the party is done cannot do any harm, and an opening
+        # that does not come is there from its other holder.
+        assert fault == "duplicated" or (kind, fault) == (Kind.OPENING, "dropped")
         assert results == [[value**2 for value in SECRETS]] * 3
 
 

@@ -154,7 +154,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _refuse_result_without_state(output: Path) -> None:
     """A run would find a result that is not its own when it comes to its end."""
-    from securefedyj.network.checkpoint import FILE as STATE
+    from securefedyj.network.journal import FILE as STATE
     from securefedyj.report.results import PARAMETERS
 
     if (output / PARAMETERS).exists() and not (output / STATE).exists():

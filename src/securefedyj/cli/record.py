@@ -54,7 +54,7 @@ class Record:
     def __init__(
         self, consortium: Consortium, party: str, table: Array, output: Path, path: Path | None
     ) -> None:
-        from securefedyj.network.checkpoint import FILE as STATE
+        from securefedyj.network.journal import FILE as STATE
 
         self._ledger = Ledger(path or default_path())
         self._ledger.prepare()

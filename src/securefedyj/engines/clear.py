@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.engines import digests
 from securefedyj.engines.additive import (
     Additive,
     AdditiveBits,
@@ -29,6 +30,10 @@ class Clear(Engine):
 
     def __init__(self, name: str, parties: Sequence[str]) -> None:
         self._peers = [party for party in parties if party != name]
+
+    async def agree(self, digest: bytes) -> None:
+        """Compare a digest with all other parties. One round."""
+        await digests.exchange(self._peers, digest)
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Tell everybody, and add up what everybody told. One round."""

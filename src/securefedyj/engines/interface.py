@@ -155,8 +155,13 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 class Engine(ABC):
     """One party's end of a secure computation."""
 
-    async def agree(self, digest: bytes) -> None:  # noqa: B027 (until the engines have their own)
-        """Raise unless all parties have the same digest."""
+    @abstractmethod
+    async def agree(self, digest: bytes) -> None:
+        """Compare 32 public bytes with all parties; `ProtocolError` if anybody has others.
+
+        As the first branch of `in_lockstep` it costs no round beside `share`, and nothing that was
+        shared is used before the digests have been compared.
+        """
 
     @abstractmethod
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:

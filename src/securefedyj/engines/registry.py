@@ -10,15 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from securefedyj.engines.additive import packed_size
+from securefedyj.engines.digests import DIGEST_BYTES
 from securefedyj.engines.interface import Engine
 
 if TYPE_CHECKING:
     from securefedyj.engines.mpyc.runtime import Finished
 
-Connect: TypeAlias = Callable[[str, Sequence[str], Sequence[str]], Coroutine[Any, Any, Engine]]
-"""Connects the party of a name; the others are all parties, and the committee, in order."""
+
+class Connect(Protocol):
+    """Connects the party of a name."""
+
+    def __call__(
+        self,
+        name: str,
+        parties: Sequence[str],
+        committee: Sequence[str],
+        silos: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, Engine]:
+        """The parties and the committee are in the agreed order; silos are those with data.
+
+        None of these means that all parties may have data.
+        """
+
+
+class Collusion(Protocol):
+    """Says who must not collude."""
+
+    def __call__(self, committee: Sequence[str], parties: int, silos: int | None = None) -> str:
+        """By the names of the committee and the number of all parties, and of those with data."""
+
 
 Launch: TypeAlias = Callable[
     [Callable[..., Coroutine[Any, Any, Any]], Mapping[str, tuple[Any, ...]]],
@@ -44,12 +67,16 @@ class Facts:
     """What left the silos."""
     what_stayed: str
     """What nobody learned from the protocol."""
-    collusion: Callable[[Sequence[str], int], str]
-    """Who must not collude, by the names of the committee and the number of all parties."""
+    collusion: Collusion
+    """Who must not collude."""
     connect: Connect | None = None
     """None for an engine that brings its own connections, between processes of its own."""
     launch: Launch | None = None
     """How such an engine runs a program; None for all others."""
+    largest_message: Callable[[int, int], int] | None = None
+    """Payload bytes of the largest message when `size` integers of `limbs` limbs are shared,
+    multiplied, compared, taken apart or opened at once; None if the engine sends none of ours.
+    Operations that run in lockstep share their messages: theirs add up."""
 
     def committee_of(self, parties: Sequence[str]) -> tuple[str, ...]:
         """Who computes, of all parties in their order."""
@@ -64,15 +91,23 @@ class Facts:
 
 
 async def _connect_replicated(
-    name: str, parties: Sequence[str], committee: Sequence[str]
+    name: str,
+    parties: Sequence[str],
+    committee: Sequence[str],
+    silos: Sequence[str] | None = None,
 ) -> Engine:
     from securefedyj.engines.replicated import connect
 
     first, second, third = committee
-    return await connect(name, parties, (first, second, third))
+    return await connect(name, parties, (first, second, third), silos)
 
 
-async def _connect_clear(name: str, parties: Sequence[str], committee: Sequence[str]) -> Engine:
+async def _connect_clear(
+    name: str,
+    parties: Sequence[str],
+    committee: Sequence[str],
+    silos: Sequence[str] | None = None,
+) -> Engine:
     from securefedyj.engines.clear import Clear
 
     return Clear(name, parties)
@@ -86,22 +121,41 @@ def _launch_mpyc(
     return runtime.run(program, inputs)
 
 
-def _two_members(committee: Sequence[str], parties: int) -> str:
+def _largest_of_replicated(size: int, limbs: int) -> int:
+    """The table of `negative`: 240 planes of bits for each limb, and one more.
+
+    Per integer that is 30 bytes a limb; an opening to a party outside, the next largest, has 16.
+    A digest travels with inputs, of 8 bytes a limb; where there are next to none, with two keys.
+    """
+    return max((240 * limbs + 1) * packed_size(size), 8 * limbs * size + DIGEST_BYTES, 64)
+
+
+def _largest_of_clear(size: int, limbs: int) -> int:
+    """The inputs, and a digest with them."""
+    return 8 * limbs * size + DIGEST_BYTES
+
+
+def _two_members(committee: Sequence[str], parties: int, silos: int | None = None) -> str:
     first, second, third = committee
     words = f"Any two of {first}, {second} and {third}. "
     if parties == 3:
         return words + "Two of them together could have seen the sums of the third."
+    if silos is None or silos >= 3:
+        return words + (
+            "Two of them together could have seen one sum over all silos but their own, and "
+            "nothing finer."
+        )
     return words + (
         f"{first} and {second} together could have seen the sums of every silo by itself; the "
         "other two pairs only one sum over all parties outside of the pair."
     )
 
 
-def _a_majority(committee: Sequence[str], parties: int) -> str:
+def _a_majority(committee: Sequence[str], parties: int, silos: int | None = None) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
 
 
-def _nobody(committee: Sequence[str], parties: int) -> str:
+def _nobody(committee: Sequence[str], parties: int, silos: int | None = None) -> str:
     return "There was nothing to protect by keeping parties apart."
 
 
@@ -131,6 +185,7 @@ ENGINES: Mapping[str, Facts] = {
             what_stayed=_SUMS_STAYED,
             collusion=_two_members,
             connect=_connect_replicated,
+            largest_message=_largest_of_replicated,
         ),
         Facts(
             name="mpyc",
@@ -161,6 +216,7 @@ ENGINES: Mapping[str, Facts] = {
             what_stayed=("The rows themselves. The sums and counts of each silo were open to all."),
             collusion=_nobody,
             connect=_connect_clear,
+            largest_message=_largest_of_clear,
         ),
     )
 }

@@ -16,7 +16,6 @@ from securefedyj.protocol.transcript import Transcript
 Outcome = Transcript | TooFewValues
 """What all parties of a run end with."""
 
-
 class Moment(NamedTuple):
     """A time by two clocks."""
 
@@ -94,9 +93,7 @@ class RecordArrived:
 
 @dataclass(frozen=True)
 class Revealed:
-    """The computation has come to the end of an exchange; what it revealed has been kept."""
-
-    transcript: Transcript
+    """The computation has opened something, which has been kept."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +167,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Keep:
-    """The result is here: keep it, before anybody is told."""
+    """All parties have the same result: write it."""
 
     transcript: Transcript
     tally: Tally

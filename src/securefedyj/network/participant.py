@@ -2,7 +2,7 @@
 
 `sessions` decides what is to be done; here it is done. The hub's frames become events, and so do
 the end of a computation and the passing of time; records go out by the channels, computations to
-a thread, what was revealed to the checkpoint.
+a thread, what was revealed to the journal.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from securefedyj.network import events
+from securefedyj.network.bounds import largest_message
 from securefedyj.network.channels import Channels
-from securefedyj.network.checkpoint import Checkpoint
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
 from securefedyj.network.events import Event, Moment, Outcome, Output
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import Identity
+from securefedyj.network.journal import Journal
 from securefedyj.network.link import Dialer, Link, LinkLost, Unwelcome, sentence
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.progress import Meter, Progress, exchanges_done, prefix
@@ -48,9 +49,10 @@ _FLUSH = 2.0  # seconds for our last words
 class Settings:
     """One party's side of a run.
 
-    `say` gets one sentence for the user at a time, `progress` the state after each exchange,
-    `done` the result as soon as it is there, which is before the others have confirmed it; the
-    cost is None if the result was there from the start.
+    `say` gets one sentence for the user at a time, `progress` the state after each opening,
+    `started` is called once, when the first session begins, and `done` with the result as soon as
+    all parties have confirmed it; the cost is None if the result was there from the start. `rows`
+    gives the digest of the silo's rows under a key: after a restart they must be the same.
     """
 
     consortium: Consortium
@@ -59,6 +61,10 @@ class Settings:
     output: Path
     timeout: float = TIMEOUT
     wait: float = WAIT
+    rows: Callable[[bytes], str] | None = None
+    earlier: int = 0
+    """Earlier runs over the same columns that did not finish; they count as interruptions."""
+    started: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda sentence: None
     progress: Callable[[Progress], None] = lambda progress: None
     done: Callable[[Transcript, Cost | None], None] = lambda transcript, cost: None
@@ -99,32 +105,47 @@ class _Participant:
         consortium.check_clock(settings.clock())
         self._settings, self._silo = settings, silo
         self._agreement = consortium.agreement()
-        self._checkpoint = Checkpoint(settings.output, self._agreement)
+        self._journal = Journal(
+            settings.output, self._agreement, consortium.digest(), name, settings.rows
+        )
         self._channels = Channels(consortium, name, settings.identity)
         self._dialer = Dialer(consortium, name, settings.identity, settings.timeout, MOST_UNWELCOME)
         terms = Terms(
+            name,
             tuple(party.name for party in consortium.parties if party.name != name),
             consortium.hub.address,
             consortium.digest(),
             settings.timeout,
             settings.wait,
             MOST_FAULTS,
+            consortium.max_interruptions,
+            settings.earlier,
+            largest_message(self._agreement) * 2,
             self._new_party,
         )
-        self._peers = terms.peers
-        self._sessions = Sessions(terms, self._checkpoint.transcript, self._now())
+        self._peers, self._most_waiting = terms.peers, terms.most_waiting
+        self._started = False
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._sessions = Sessions(terms, self._journal, self._now())
+        except BaseException:
+            self._journal.close()
+            raise
         self._worker = Worker()
         self._link: Link | None = None
         self._outcome: Outcome | None = None
 
     async def run(self) -> Outcome:
         """Take part until there is nothing more to do."""
-        if self._checkpoint.complete:
+        if self._journal.confirmed:
+            outcome = self._journal.outcome()
+            if isinstance(outcome, TooFewValues):
+                return outcome
             self._settings.say(
                 f"The result of an earlier run is in {self._settings.output} and stays as it is; "
                 "for a new run, choose another --output."
             )
-            self._settings.done(self._checkpoint.transcript, None)
+            self._settings.done(outcome, None)
         await self._happen(events.TimePassed())
         while self._outcome is None:
             try:
@@ -145,6 +166,7 @@ class _Participant:
         self._happen_aside(events.Stopping())
         if self._link is not None:
             await self._link.close(_FLUSH)
+        self._journal.close()
 
     async def keep_alive(self) -> None:
         """Let the hub and the peers know that we are there, also in long computations."""
@@ -234,7 +256,6 @@ class _Participant:
             case events.Say(words):
                 self._settings.say(words)
             case events.Keep(transcript, tally):
-                self._checkpoint.save(transcript)
                 local = 0.0 if self._silo is None else self._silo.seconds
                 self._settings.done(transcript, tally.cost(self._settings.name, local))
             case events.Reconnect():
@@ -249,40 +270,50 @@ class _Participant:
     # The program.
 
     def _new_party(self, session: bytes, reveals: int) -> Party[Transcript]:
-        """The program of a session: what it reveals is kept, and reported, after each exchange."""
-        loop = asyncio.get_running_loop()
-        transcript = prefix(self._checkpoint.transcript, reveals)
-        meter = Meter(time.monotonic(), exchanges_done(transcript))
-
-        class Keep:  # is called in the thread that computes
-            def exchange(self, transcript: Transcript) -> None:
-                pass
-
-            def opening(self, transcript: Transcript) -> None:
-                pass
-
-            def revealed(self, transcript: Transcript) -> None:
-                keep(transcript)
-
-        def keep(transcript: Transcript) -> None:
-            if self._checkpoint.save(transcript):
-                with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
-                    loop.call_soon_threadsafe(self._revealed, self._checkpoint.transcript)
-            self._settings.progress(meter.read(transcript, party, time.monotonic()))
-
-        async def program() -> Transcript:
-            name, agreement = self._settings.name, self._agreement
-            return (await run_party(name, agreement, self._silo, transcript, Keep())).concluded()
-
-        party = Party(
-            self._settings.name,
-            self._agreement.parties,
-            program(),
+        """The program of a session, which goes on from so many reveals."""
+        if not self._started:
+            self._started = True
+            self._settings.started()
+        transcript = prefix(self._journal.transcript, reveals)
+        log = _Log(self._journal, self._opened, Meter(time.monotonic(), exchanges_done(transcript)))
+        name, agreement = self._settings.name, self._agreement
+        log.party = Party(
+            name,
+            agreement.parties,
+            run_party(name, agreement, self._silo, transcript, log),
             session=session,
             parameters=self._settings.consortium.canonical(),
+            most_waiting=self._most_waiting,
         )
-        return party
+        return log.party
 
-    def _revealed(self, transcript: Transcript) -> None:
+    def _opened(self, progress: Progress) -> None:
+        """Something was opened and kept; in the thread that computes."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
+            self._loop.call_soon_threadsafe(self._revealed)
+        self._settings.progress(progress)
+
+    def _revealed(self) -> None:
         self._dialer.progress()
-        self._happen_aside(events.Revealed(transcript))
+        self._happen_aside(events.Revealed())
+
+
+@dataclass
+class _Log:
+    """What a program tells of its openings: kept in the journal first, then shown."""
+
+    journal: Journal
+    opened: Callable[[Progress], None]
+    meter: Meter
+    party: Party[Transcript] | None = None
+
+    def exchange(self, transcript: Transcript) -> None:
+        self.journal.exchange(transcript)
+
+    def opening(self, transcript: Transcript) -> None:
+        self.journal.opening(transcript)
+
+    def revealed(self, transcript: Transcript) -> None:
+        self.journal.revealed(transcript)
+        assert self.party is not None
+        self.opened(self.meter.read(transcript, self.party, time.monotonic()))

@@ -36,6 +36,7 @@ class Patience:
         self._timeout, self._wait = timeout, wait
         self._waiting_since: float | None = now
         self._idle_since = now
+        self._kept_at: float | None = None
         self._told = ""  # whom the user knows that we wait for
 
     def progress(self) -> None:
@@ -50,6 +51,10 @@ class Patience:
         """We have computed until now, and read nothing meanwhile."""
         self._idle_since = now
 
+    def keep(self, now: float) -> None:
+        """The result is written; from now on we wait only for others to write theirs."""
+        self._kept_at = now
+
     # Silence.
 
     def hub_is_silent(self, heard: float, now: float) -> str | None:
@@ -57,12 +62,15 @@ class Patience:
             return None
         return f"Nothing was heard from the hub for {self._timeout:g} seconds."
 
-    def peer_is_silent(self, where: str, now: float) -> str | None:
-        """Name a peer that was silent for too long; who is done need not be heard."""
+    def peer_is_silent(self, where: str, now: float) -> tuple[str, str] | None:
+        """A sentence on a peer that was silent for too long, and its name.
+
+        Who has the result need not be heard.
+        """
         for peer in self._audible():
             if self._silence(peer.heard, now) > self._timeout:
                 what = f"Nothing was heard from party {peer.name} for"
-                return f"{what} {self._timeout:g} seconds{where}."
+                return f"{what} {self._timeout:g} seconds{where}.", peer.name
         return None
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
@@ -76,7 +84,7 @@ class Patience:
 
     def _audible(self) -> Iterator[Peer]:
         for peer in self._peers:
-            if peer.state is not PeerState.ABSENT and not peer.has_result:
+            if peer.state is not PeerState.ABSENT and not peer.kept:
                 yield peer
 
     def _silence(self, heard: float, now: float) -> float:
@@ -86,21 +94,22 @@ class Patience:
     # Waiting.
 
     def exhausted(self, now: float) -> bool:
-        """Whether we have waited for too long."""
+        """Whether we have waited for too long; with the result just written, that is sooner."""
+        if self._kept_at is not None:
+            return now - self._kept_at > self._timeout
         return self._waited(now) > self._wait
 
     def news(self, now: float, *, have_result: bool) -> str | None:
         """Whom we wait for, if the user does not know; who has the result waits for fewer."""
         missing = _names(
-            peer
-            for peer in self._peers
-            if not peer.connected and not (have_result and peer.has_result)
+            peer for peer in self._peers if not peer.connected and not (have_result and peer.kept)
         )
         if not missing or missing == self._told or self._waited(now) <= TELL_AFTER:
             return None
         self._told = missing
         here = "The result is here. " if have_result else ""
-        return f"{here}Waiting for {missing}, up to {self._wait:g} seconds."
+        longest = self._wait if self._kept_at is None else self._timeout
+        return f"{here}Waiting for {missing}, up to {longest:g} seconds."
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have lost their patience a moment before us."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.records import AnyRecord, Begin, Greeting, Leave, OtherVersion, Ready
+from securefedyj.network.records import (
+    AnyRecord,
+    Begin,
+    Greeting,
+    Handover,
+    Leave,
+    OtherVersion,
+    Ready,
+)
 from securefedyj.network.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
 
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
@@ -15,21 +23,24 @@ class Peer:
 
     Attributes
     ----------
-    has_result
-        Whether it has ever said DONE.
+    done
+        The digest of its result, if it has ever said DONE.
+    kept
+        Whether it has ever said KEPT.
     announced
         Whether the user knows that it is going.
     warned
         Whether the user knows that nothing is heard from it.
     heard, absent_since
         When it was last heard, and when it went.
-    ready, begin
+    ready, begin, handover
         What it said last for a session that has not started yet.
     """
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
-        self.has_result = False
+        self.done = ""
+        self.kept = False
         self.absent_since = self.heard = now
         self._forget()
 
@@ -38,6 +49,7 @@ class Peer:
         self.announced = self.warned = False
         self.ready: Ready | None = None
         self.begin: Begin | None = None
+        self.handover: Handover | None = None
 
     @property
     def connected(self) -> bool:
@@ -80,7 +92,7 @@ class Peer:
 
     def start(self) -> None:
         """Its READY and BEGIN have led to a session; the next one needs new ones."""
-        self.ready = self.begin = None
+        self.ready = self.begin = self.handover = None
 
     def _move(self, signal: PeerSignal) -> None:
         self.state = successor(PEER_TRANSITIONS, self.state, signal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,11 +59,6 @@ def features_unfinished(transcript: Transcript) -> int:
 def prefix(transcript: Transcript, length: int) -> Transcript:
     """The first reveals, to go on from: what is added does not change the transcript itself."""
     return Transcript(transcript.agreement, transcript.reveals[:length])
-
-
-def digest(transcript: Transcript, length: int) -> str:
-    """SHA-256 over the agreement and the first reveals, the same at all parties."""
-    return hashlib.sha256(prefix(transcript, length).to_text().encode()).hexdigest()
 
 
 @dataclass(frozen=True)

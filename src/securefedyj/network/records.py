@@ -1,10 +1,12 @@
 """What two parties say to each other on their channel: records, written and strictly read.
 
     GREETING  first of all: version of the protocol, digest of the agreed file, clock
-    READY     ready for a new session: fresh random bytes, number of reveals so far
-    BEGIN     all are ready: the session that follows, and the digest of what all have revealed
+    READY     ready for a new session: fresh random bytes
+    BEGIN     all are ready: the session that follows, and what the sender has of the transcript
+    HANDOVER  what the receiver lacks of the transcript
     MESSAGE   one message of the session
-    DONE      the result is here
+    DONE      the whole transcript is here, with this digest
+    KEPT      all have said the same DONE, and the result is written
     ALIVE     nothing new
     LEAVE     about to go
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -42,6 +44,8 @@ class Kind(IntEnum):
     DONE = 5
     ALIVE = 6
     LEAVE = 7
+    HANDOVER = 8
+    KEPT = 9
 
 
 @dataclass(frozen=True)
@@ -65,16 +69,26 @@ class Ready:
     """The sender is ready for a new session."""
 
     random: str
-    reveals: int
 
 
 @dataclass(frozen=True)
 class Begin:
-    """The sender has heard READY from everybody, and goes on from that many reveals."""
+    """The sender has heard READY from everybody, and has so many reveals with this digest."""
 
     session: str
     reveals: int
     digest: str
+    finished: bool
+    """Whether nothing is left to open."""
+
+
+@dataclass(frozen=True)
+class Handover:
+    """For a session: the lines of the transcript from a number on, which two parties have."""
+
+    session: str
+    first: int
+    lines: list[Any]
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,14 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Done:
-    """The sender has the result."""
+    """The sender has the whole transcript, and the result that follows from it."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The sender has heard the same DONE from all, and has written the result."""
 
 
 @dataclass(frozen=True)
@@ -99,39 +120,43 @@ class Leave:
     """The sender is about to go."""
 
 
-AnyRecord = Greeting | OtherVersion | Ready | Begin | Delivery | Done | Alive | Leave
+AnyRecord = (
+    Greeting | OtherVersion | Ready | Begin | Handover | Delivery | Done | Kept | Alive | Leave
+)
 
 _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
     Kind.GREETING: {"version": int, "digest": str, "clock": strict.NUMBER},
-    Kind.READY: {"random": str, "reveals": int},
-    Kind.BEGIN: {"session": str, "reveals": int, "digest": str},
+    Kind.READY: {"random": str},
+    Kind.BEGIN: {"session": str, "reveals": int, "digest": str, "finished": bool},
+    Kind.HANDOVER: {"session": str, "first": int, "lines": list},
+    Kind.DONE: {"digest": str},
 }
-_EMPTY: dict[Kind, Done | Alive | Leave] = {
-    Kind.DONE: Done(),
+_EMPTY: dict[Kind, Kept | Alive | Leave] = {
+    Kind.KEPT: Kept(),
     Kind.ALIVE: Alive(),
     Kind.LEAVE: Leave(),
 }
 
 
+_KINDS: dict[type[AnyRecord], Kind] = {
+    Greeting: Kind.GREETING,
+    OtherVersion: Kind.GREETING,
+    Ready: Kind.READY,
+    Begin: Kind.BEGIN,
+    Handover: Kind.HANDOVER,
+    Done: Kind.DONE,
+    Kept: Kind.KEPT,
+    Alive: Kind.ALIVE,
+    Leave: Kind.LEAVE,
+}
+
+
 def write(record: AnyRecord) -> tls.Record:
     """The record as it travels."""
-    match record:
-        case Greeting():
-            return _with_json(Kind.GREETING, asdict(record))
-        case OtherVersion():
-            return _with_json(Kind.GREETING, asdict(record))
-        case Ready():
-            return _with_json(Kind.READY, asdict(record))
-        case Begin():
-            return _with_json(Kind.BEGIN, asdict(record))
-        case Delivery(message):
-            return tls.Record(Kind.MESSAGE, message.to_bytes())
-        case Done():
-            return tls.Record(Kind.DONE, b"")
-        case Alive():
-            return tls.Record(Kind.ALIVE, b"")
-        case Leave():
-            return tls.Record(Kind.LEAVE, b"")
+    if isinstance(record, Delivery):
+        return tls.Record(Kind.MESSAGE, record.message.to_bytes())
+    kind = _KINDS[type(record)]
+    return tls.Record(kind, b"" if kind in _EMPTY else json.dumps(vars(record)).encode())
 
 
 def read(peer: str, record: tls.Record) -> AnyRecord:
@@ -146,10 +171,6 @@ def read(peer: str, record: tls.Record) -> AnyRecord:
         ) from None
 
 
-def _with_json(kind: Kind, content: dict[str, Any]) -> tls.Record:
-    return tls.Record(kind, json.dumps(content).encode())
-
-
 def _read_body(kind: Kind, body: bytes) -> AnyRecord:
     if kind in _EMPTY:
         if body:
@@ -161,11 +182,15 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
     fields = strict.check_fields(content, _FIELDS[kind], kind.name)
     if kind == Kind.GREETING:
         return Greeting(fields["version"], fields["digest"], _finite(fields["clock"]))
-    reveals = _count(fields["reveals"])
     if kind == Kind.READY:
-        return Ready(_hexadecimal(fields["random"], RANDOM_BYTES), reveals)
+        return Ready(_hexadecimal(fields["random"], RANDOM_BYTES))
+    if kind == Kind.DONE:
+        return Done(_hexadecimal(fields["digest"], DIGEST_BYTES))
     session = _hexadecimal(fields["session"], SESSION_BYTES)
-    return Begin(session, reveals, _hexadecimal(fields["digest"], DIGEST_BYTES))
+    if kind == Kind.HANDOVER:
+        return Handover(session, _count(fields["first"]), fields["lines"])
+    digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
+    return Begin(session, _count(fields["reveals"]), digest, fields["finished"])
 
 
 def _other_version(content: Any) -> int | None:

@@ -6,13 +6,26 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from securefedyj.errors import PartyStopped, ProtocolError
-from securefedyj.network.errors import JoinError
-from securefedyj.network.events import Finished, Keep, Moment, Outcome, Output, Say, Send
+from securefedyj.errors import ProtocolError
+from securefedyj.network.claims import Claim, claim_of, starting_point
+from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.events import Compute, Finished, Keep, Moment, Output, Say, Send
+from securefedyj.network.handover import hand_on, take_over
+from securefedyj.network.interruptions import Interruptions
+from securefedyj.network.memory import Memory
+from securefedyj.network.outcome import Conclusion
 from securefedyj.network.patience import Patience
 from securefedyj.network.peers import Peer
 from securefedyj.network.progress import Tally, exchanges_done, prefix
-from securefedyj.network.records import RANDOM_BYTES, AnyRecord, Delivery, Done, Ready
+from securefedyj.network.records import (
+    RANDOM_BYTES,
+    AnyRecord,
+    Begin,
+    Delivery,
+    Done,
+    Kept,
+    Ready,
+)
 from securefedyj.network.session import Session
 from securefedyj.network.states import TRANSITIONS, Signal, State, successor
 from securefedyj.party.machine import Party
@@ -28,6 +41,7 @@ class Terms:
     `new_party` makes the program of a session, given its id, that goes on from so many reveals.
     """
 
+    name: str
     peers: tuple[str, ...]
     hub: str
     """Its address, for sentences."""
@@ -36,6 +50,11 @@ class Terms:
     timeout: float
     wait: float
     most_faults: int
+    most_interruptions: int
+    earlier: int
+    """Earlier runs over the same columns that did not finish; they count as interruptions."""
+    most_waiting: int
+    """Bytes of one peer that may wait until they are read."""
     new_party: Callable[[bytes, int], Party[Transcript]]
     fresh: Callable[[], str] = lambda: secrets.token_hex(RANDOM_BYTES)
 
@@ -45,8 +64,12 @@ class Run:
 
     Attributes
     ----------
-    state, outcome
-        Where the run is, and how it ended, as soon as that is known.
+    state
+        Where the run is.
+    memory
+        What was revealed, and what went wrong.
+    conclusion
+        How it ended, as soon as that is known.
     peers
         Everybody else.
     patience
@@ -57,16 +80,20 @@ class Run:
         What is to be done because of it.
     """
 
-    def __init__(self, terms: Terms, transcript: Transcript, now: Moment) -> None:
+    def __init__(self, terms: Terms, memory: Memory, now: Moment) -> None:
         self.now = now
         self.output: list[Output] = []
-        self.outcome: Outcome | None = None if transcript.result is None else transcript
-        self.state = State.GATHERING if self.outcome is None else State.DONE
+        self.state = State.GATHERING
+        self.memory = memory
         self.peers = {name: Peer(name, now.steady) for name in terms.peers}
+        self.conclusion = Conclusion(memory, self.peers.values())
         self.patience = Patience(self.peers.values(), terms.timeout, terms.wait, now.steady)
-        self._terms, self._transcript = terms, transcript
+        self._terms = terms
+        self._interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
         self._own: Ready | None = None
         self._session: Session | None = None
+        self._start: Claim | None = None
+        self._former: Session | None = None  # which may still get what was on its way
         self._tally = Tally()
 
     # What is to be done.
@@ -101,131 +128,206 @@ class Run:
             self._step()
 
     def _step(self) -> None:
-        peers = self.peers.values()
+        peers, ending = self.peers.values(), self.conclusion
         match self.state:
-            case State.GATHERING if self.outcome is not None:
+            case State.GATHERING if ending.outcome is not None:
                 self.move(Signal.HAVE_RESULT)
             case State.GATHERING if all(peer.here for peer in peers):
+                if tale := self._interruptions.count(self.exchanges_done + 1):
+                    self.say(tale)
                 self._say_ready(Signal.ALL_HERE)
-            case State.READY | State.BEGUN | State.LISTENING | State.DONE if self._all_done():
-                self.finish(Signal.ALL_DONE)
-            case State.DONE if all(peer.here for peer in peers) and any(p.ready for p in peers):
+            case State.READY | State.BEGUN | State.DONE if ending.all_done:
+                self._keep()
+            case State.DONE if self.memory.confirmed:  # before a restart
+                self.move(Signal.ALL_DONE)
+            case State.READY | State.BEGUN | State.KEPT if ending.all_kept:
+                self.finish(Signal.ALL_KEPT)
+            case State.DONE | State.KEPT if self._asked_again():
                 self._say_ready(Signal.ASKED_AGAIN)
             case State.READY if all(peer.ready for peer in peers):
                 self._say_begin()
             case State.BEGUN if self._all_begun():
-                self._start()
+                self._begin()
+            case State.TAKING if any(peer.handover for peer in peers):
+                self._take_over()
             case State.LISTENING if self._session is not None and self._session.has_unread:
                 self.move(Signal.MESSAGE_CAME)
                 self.output.append(self._session.read_next(self.now.steady))
 
+    def _asked_again(self) -> bool:
+        peers = self.peers.values()
+        return all(peer.here for peer in peers) and any(peer.ready for peer in peers)
+
     def _say_ready(self, signal: Signal) -> None:
         self.move(signal)
-        self._own = Ready(self._terms.fresh(), len(self._transcript.reveals))
+        self._own = Ready(self._terms.fresh())
         self.tell_all(self._own)
 
     def _say_begin(self) -> None:
+        """Say what we have; first all that was on its way to us must have been taken."""
+        if self._former is not None and self._former.has_unread:
+            self.move(Signal.ON_ITS_WAY)
+            self.output.append(Compute(self._former.settle))
+            return
+        self._close_former()
         self.move(Signal.ALL_READY)
         readies = (self._own, *(peer.ready for peer in self.peers.values()))
-        self._session = Session([ready for ready in readies if ready], self._transcript)
-        self.tell_all(self._session.begin)
+        terms = self._terms
+        self._session = Session(
+            [ready for ready in readies if ready], terms.name, terms.peers, terms.most_waiting
+        )
+        self.tell_all(Begin(self._session.id.hex(), *claim_of(self.memory)))
 
     def _all_begun(self) -> bool:
         """Whether everybody has begun the session that we have."""
         begun = {peer.begin.session if peer.begin else "" for peer in self.peers.values()}
-        return self._session is not None and begun == {self._session.begin.session}
+        return self._session is not None and begun == {self._session.id.hex()}
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
+        """Find out where the session goes on from, and hand it to those who lack the end of it."""
         session = self._session
         assert session is not None
-        reveals = session.begin.reveals
+        claims = {
+            peer.name: Claim(peer.begin.reveals, peer.begin.digest, peer.begin.finished)
+            for peer in self.peers.values()
+            if peer.begin is not None
+        }
+        self._start = start = starting_point(self.memory, claims)
+        session.started = True
         for peer in self.peers.values():
-            if peer.begin != session.begin:
-                raise JoinError(
-                    f"Party {peer.name} has another record of what was revealed so far (up to "
-                    f"reveal {reveals}); all parties must begin anew, with a new --output."
-                )
             peer.start()
-        self.move(Signal.ALL_BEGUN)
+            lines = hand_on(self.memory, session.id.hex(), start, claims[peer.name].reveals)
+            if lines is not None:
+                self.send(peer, lines)
+        if len(self.memory.transcript.reveals) < start.reveals:
+            self.move(Signal.BEHIND)
+        elif self.conclusion.outcome is not None:
+            self._session = None
+            self.move(Signal.HAVE_RESULT)
+        else:
+            self._go_on(Signal.ALL_BEGUN)
+
+    def _take_over(self) -> None:
+        assert self._session is not None
+        assert self._start is not None
+        for peer in self.peers.values():
+            handover, peer.handover = peer.handover, None
+            if handover is not None and handover.session == self._session.id.hex():
+                take_over(self.memory, handover, self._start, peer.name)
+                self._go_on(Signal.HANDED)
+                return
+
+    def _go_on(self, signal: Signal) -> None:
+        """Start the program; or conclude, if nothing is left to open."""
+        session, start = self._session, self._start
+        assert session is not None
+        assert start is not None
         self.patience.start()
-        before = exchanges_done(prefix(self._transcript, reveals))
-        after = f"; going on after exchange {before}." if reveals else "."
+        self.move(signal)
+        if self.memory.finished and start.reveals == len(self.memory.transcript.reveals):
+            self.say("Nothing is left to open; the result is compared with the others'.")
+            self.output.append(Compute(self._conclude))
+            return
+        before = exchanges_done(prefix(self.memory.transcript, start.reveals))
+        after = f"; going on after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
-        party = self._terms.new_party(session.id, reveals)
+        self.memory.begin(start.reveals)
+        party = self._terms.new_party(session.id, start.reveals)
         self.output.append(session.start(party, self.now.steady))
 
+    def _conclude(self) -> list[Message]:
+        self.conclusion.reach()
+        return []
+
     def deliver(self, message: Message) -> None:
-        """Give a message to the session; outside of one, it belongs to an earlier one."""
-        if self._session is not None:
-            self._session.deliver(message)
+        """Give a message to its session, which may be over; others belong to earlier ones."""
+        for session in (self._session, self._former):
+            if session is not None:
+                session.deliver(message)
+
+    def is_present(self, message: Message) -> bool:
+        """Whether a message belongs to the present session."""
+        return self._session is not None and self._session.id == message.session
 
     def computed(self, messages: list[Message]) -> None:
         """The program has computed as far as it could."""
+        self.patience.rest(self.now.steady)
+        if self.state is State.SETTLING:
+            assert self._former is not None
+            self._former.check()
+            self.move(Signal.SETTLED)
+            return
         session = self._session
         assert session is not None
-        assert session.party is not None
-        self.patience.rest(self.now.steady)
-        self._send_messages(session.computed(messages, self.now.steady))
-        if session.party.done:
-            self._end(session.party)
-        else:
-            self.move(Signal.COMPUTED)
-
-    def revealed(self, transcript: Transcript) -> None:
-        """An exchange is over."""
-        self._transcript = transcript
-        self.patience.progress()
-
-    def _end(self, party: Party[Transcript]) -> None:
-        """The program has ended: with the outcome, with another's, or with an error of its own."""
-        self._close_session()
-        error = party.error
-        if isinstance(error, PartyStopped):
-            self.move(Signal.STOPPED)  # who has left, and is awaited, becomes clear by itself
+        if session.party is not None:
+            self._send_messages(session.computed(messages, self.now.steady))
+            if not session.party.done:
+                self.move(Signal.COMPUTED)
+                return
+            error = session.party.error
+            session.close(self._tally, self.now.steady)
+            _check_end(error)
+            self.output.append(Compute(self._conclude))
             return
-        if error is None:
-            self.outcome = self._transcript = party.result
-            self.output.append(Keep(party.result, self._tally))
-        elif isinstance(error, TooFewValues):
-            self.outcome = error
-        elif isinstance(error, ProtocolError | JoinError | OSError):
-            raise JoinError(str(error)) from error
-        else:
-            # What an error of another library says may hold values: its name must do.
-            raise JoinError(f"The computation failed here ({type(error).__name__}).") from error
+        self._session = None
+        self.conclusion.check()
         self.move(Signal.RETURNED)
-        self.tell_all(Done())
+        self.tell_all(Done(self.conclusion.digest))
 
-    def interrupt(self, signal: Signal, reason: str) -> None:
-        """End the session for everybody, if there is one."""
-        session = self._close_session()
-        if session is not None:
-            self._send_messages(session.stop(reason))
+    # The end of a session before its time.
+
+    def interrupt(self, signal: Signal, by: str) -> None:
+        """End the session for everybody, if there is one; somebody has caused that."""
+        session, self._session = self._session, None
+        if session is not None and session.started:
+            self._send_messages(session.farewell(by))
+            self._close_former()
+            self._former = session
+            self.memory.draining = True
+            self._interruptions.blame(by)
         self.move(signal)
 
-    def _close_session(self) -> Session | None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.count(self._tally, self.now.steady)
-        return session
+    def _close_former(self) -> None:
+        if self._former is not None:
+            self._former.close(self._tally, self.now.steady)
+            self._former = None
 
     # The end.
 
-    def _all_done(self) -> bool:
-        peers = self.peers.values()
-        return self.outcome is not None and all(peer.has_result for peer in peers)
+    def _keep(self) -> None:
+        self.move(Signal.ALL_DONE)
+        self._session = None
+        for peer in self.peers.values():
+            peer.start()
+        self.memory.confirm(self.conclusion.digest)
+        if isinstance(self.conclusion.outcome, Transcript):
+            self.output.append(Keep(self.conclusion.outcome, self._tally))
+        self.patience.keep(self.now.steady)
+        self.tell_all(Kept())
 
     def finish(self, signal: Signal) -> None:
-        assert self.outcome is not None
+        assert self.conclusion.outcome is not None
         self.move(signal)
-        self.output.append(Finished(self.outcome))
+        self.output.append(Finished(self.conclusion.outcome))
 
     @property
     def exchanges_done(self) -> int:
-        return exchanges_done(self._transcript)
+        return exchanges_done(self.memory.transcript)
 
     @property
     def where(self) -> str:
         """In which exchange, as soon as there was one, also while a run begins anew."""
         done, running = self.exchanges_done, self.state in (State.COMPUTING, State.LISTENING)
         return f" in exchange {done + 1}" if done or running else ""
+
+
+def _check_end(error: Exception | None) -> None:
+    """Raise what has ended a program, if it has not come to its own end."""
+    if error is None or isinstance(error, TooFewValues):
+        return
+    if isinstance(error, EndOfRun):
+        raise error
+    if isinstance(error, ProtocolError | JoinError | OSError):
+        raise JoinError(str(error)) from error
+    # What an error of another library says may hold values: its name must do.
+    raise JoinError(f"The computation failed here ({type(error).__name__}).") from error

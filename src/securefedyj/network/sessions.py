@@ -4,25 +4,28 @@ Events and the time go in (`Sessions.handle`); records to send, sentences to say
 make come out (`events`). The states and what leads from one to another are tables (`states`).
 
 The life of a session. When the channels to all peers stand, each party says READY, with fresh
-random bytes and the number of its reveals. Who has heard READY from everybody says BEGIN: the id
-of the session is a hash of the random bytes of all, and it goes on from the shortest transcript
-that any party has, of which BEGIN has the digest. Who has heard the same BEGIN from everybody
-starts its program (docs/protocol.md, sections 3 and 6); messages that come before are held. A
-session ends for everybody when it ends for one: whoever cannot go on stops its program, which
-tells the others, and says READY again as soon as all are there. A READY in the middle of a session
-is therefore its end.
+random bytes. Who has heard READY from everybody has also heard all that they said before, and says
+BEGIN: the id of the session, a hash of the random bytes of all, and how much of the transcript it
+has. Who has heard BEGIN from everybody knows where the session goes on from (`claims`); who lacks
+the end of that is handed it (`handover`). Then the programs start (docs/protocol.md, sections 3 and
+6); messages that come before are held. A session ends for everybody when it ends for one: whoever
+cannot go on tells the others to stop, and says READY again as soon as all are there. A READY in the
+middle of a session is therefore its end.
 
-When the program returns, the result is kept, and everybody is told DONE. A party leaves when all
-peers are done; if one comes back that is not, and says READY, the others help it to the result by
-another session. What an interruption reveals, and what not, is in docs/security.md, section 6.
+When nothing is left to open, everybody is told DONE with the digest of the result. Who has heard the
+same from all writes the result, and says KEPT; who has heard that from all leaves. To a party that
+comes back without the result, READY and BEGIN lead as to any other: what it lacks is handed to it,
+and nothing is opened again. What an interruption reveals, and what not, is in docs/security.md,
+section 6.
 """
 
 from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import events
-from securefedyj.network.errors import JoinError
+from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.events import Event, Moment, Output
+from securefedyj.network.memory import HUB, Memory
 from securefedyj.network.peers import Peer, check_greeting
 from securefedyj.network.records import (
     Alive,
@@ -31,14 +34,15 @@ from securefedyj.network.records import (
     Delivery,
     Done,
     Greeting,
+    Handover,
+    Kept,
     Leave,
     OtherVersion,
     Ready,
 )
 from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
-from securefedyj.party.messages import VERSION, Message
-from securefedyj.protocol.transcript import Transcript
+from securefedyj.party.messages import VERSION, Kind, Message
 
 
 class _OutOfPatience(JoinError):
@@ -52,15 +56,15 @@ class Sessions:
     ----------
     terms
         What does not change.
-    transcript
-        What was revealed before, with the result if there is one.
+    memory
+        What was revealed before, and all that the run must not forget.
     now
         The time.
     """
 
-    def __init__(self, terms: Terms, transcript: Transcript, now: Moment) -> None:
+    def __init__(self, terms: Terms, memory: Memory, now: Moment) -> None:
         self._terms = terms
-        self._run = Run(terms, transcript, now)
+        self._run = Run(terms, memory, now)
         self._connected = self._reached = False  # the hub: now, and when it was last tried
         self._faults = 0  # broken channels without progress between them
 
@@ -80,6 +84,8 @@ class Sessions:
             self._take(event)
             run.advance()
         except JoinError as error:
+            if isinstance(error, EndOfRun):
+                run.memory.fail(str(error))
             run.move(Signal.GAVE_UP if isinstance(error, _OutOfPatience) else Signal.ERROR)
             run.output.append(events.Failed(error))
         return run.output
@@ -90,7 +96,7 @@ class Sessions:
             case events.HubReached():
                 self._connected = self._reached = True
             case events.HubLost(reason):
-                self._begin_anew(reason)
+                self._begin_anew(reason, HUB)
             case events.PeerArrived(name):
                 self._arrive(peers[name])
             case events.PeerDeparting(name):
@@ -105,8 +111,8 @@ class Sessions:
                 peers[name].hear(run.now.steady)
             case events.RecordArrived(name, record):
                 self._listen(peers[name], record)
-            case events.Revealed(transcript):
-                run.revealed(transcript)
+            case events.Revealed():
+                run.patience.progress()
                 self._faults = 0
             case events.Computed(messages):
                 run.computed(messages)
@@ -127,20 +133,22 @@ class Sessions:
     def _greet(self, peer: Peer) -> None:
         peer.connect()
         self._run.send(peer, Greeting(VERSION, self._terms.digest, self._run.now.wall))
-        if self._run.outcome is not None:
-            self._run.send(peer, Done())
+        if self._run.conclusion.outcome is not None:
+            self._run.send(peer, Done(self._run.conclusion.digest))
+        if self._run.memory.confirmed:
+            self._run.send(peer, Kept())
 
     def _announce(self, peer: Peer) -> None:
         """Say at once who has left while we compute, which may take minutes."""
-        if self._run.state is State.COMPUTING and not peer.has_result:
+        if self._run.state is State.COMPUTING and not peer.kept:
             self._run.say(f"Party {peer.name} left{self._run.where}.")
             peer.announced = True
 
     def _lose(self, peer: Peer, what: str) -> None:
-        if not peer.has_result and not peer.announced:
+        if not peer.kept and not peer.announced:
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
         peer.lose(self._run.now.steady)
-        self._run.interrupt(Signal.PEER_LOST, f"Party {peer.name} {what}.")
+        self._run.interrupt(Signal.PEER_LOST, peer.name)
 
     def _fault(self, peer: Peer, sentence: str) -> None:
         """A channel is broken: begin anew with fresh ones, but not for ever."""
@@ -150,17 +158,17 @@ class Sessions:
             raise JoinError(
                 f"{sentence} That happened {self._faults} times; ask the operator of the hub."
             )
-        self._reconnect(sentence)
+        self._reconnect(sentence, peer.name)
 
-    def _reconnect(self, reason: str) -> None:
-        self._begin_anew(reason)
+    def _reconnect(self, reason: str, by: str) -> None:
+        self._begin_anew(reason, by)
         self._run.output.append(events.Reconnect())
 
-    def _begin_anew(self, reason: str) -> None:
+    def _begin_anew(self, reason: str, by: str) -> None:
         """All channels are lost, or about to be given up."""
         self._reached, self._connected = self._connected, False
         self._run.say(f"{reason} Trying again.")
-        self._run.interrupt(Signal.HUB_LOST, reason)
+        self._run.interrupt(Signal.HUB_LOST, by)
         for peer in self._run.peers.values():
             if peer.state is not PeerState.ABSENT:
                 peer.lose(self._run.now.steady)
@@ -189,8 +197,12 @@ class Sessions:
                 peer.begin = record
             case Delivery(message):
                 self._take_message(peer, message)
-            case Done():
-                peer.has_result = True
+            case Handover():
+                peer.handover = record
+            case Done(digest):
+                peer.done = digest
+            case Kept():
+                peer.kept = True
             case Leave():
                 self._take_leave(peer)
             case Alive():
@@ -199,47 +211,66 @@ class Sessions:
     def _take_ready(self, peer: Peer, ready: Ready) -> None:
         """Note it. Of a session that has begun, it is the end."""
         peer.ready = ready
-        if self._run.state in (State.BEGUN, State.LISTENING):
-            self._run.interrupt(Signal.BEGAN_ANEW, f"Party {peer.name} began anew.")
+        if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
+            self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
 
     def _take_message(self, peer: Peer, message: Message) -> None:
         if message.sender != peer.name:
             raise ProtocolError(f"Party {peer.name} sent a message in the name of another.")
-        self._run.deliver(message)
+        if message.kind != Kind.STOP:
+            self._run.deliver(message)
+        elif self._run.is_present(message):
+            self._run.interrupt(Signal.STOPPED, self._culprit(peer.name, message.payload))
+
+    def _culprit(self, peer: str, payload: bytes) -> str:
+        """Who has ended a session, as a peer says that has stopped it."""
+        for name in (HUB, self._terms.name, *self._terms.peers):
+            if payload == name.encode() and name != peer:
+                return f"{name}, as {peer} says"
+        return peer
 
     def _take_leave(self, peer: Peer) -> None:
-        if peer.has_result:
+        if peer.kept:
             return
         if not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
-        self._run.interrupt(Signal.PEER_LOST, f"Party {peer.name} was stopped.")
+        self._run.interrupt(Signal.PEER_LOST, peer.name)
 
     # Time.
 
     def _pass_time(self, hub_heard: float | None) -> None:
         run, now, patience = self._run, self._run.now.steady, self._run.patience
-        silent = None if hub_heard is None else patience.hub_is_silent(hub_heard, now)
-        silent = silent or patience.peer_is_silent(run.where, now)
-        if silent is not None:
-            self._reconnect(silent)
+        if run.memory.confirmed and patience.exhausted(now):
+            self._give_up()
+        elif hub_heard is not None and (silent := patience.hub_is_silent(hub_heard, now)):
+            self._reconnect(silent, HUB)
+        elif silence := patience.peer_is_silent(run.where, now):
+            self._reconnect(*silence)
         elif run.state is State.LISTENING:
             for warning in patience.warnings(run.where, now):
                 run.say(warning)
         elif patience.exhausted(now):
             self._give_up()
         elif self._connected:
-            news = patience.news(now, have_result=run.outcome is not None)
+            news = patience.news(now, have_result=run.conclusion.outcome is not None)
             if news is not None:
                 run.say(news)
 
     def _give_up(self) -> None:
         run = self._run
-        if run.outcome is not None:
-            late = sorted(peer.name for peer in run.peers.values() if not peer.has_result)
-            run.say(f"The result is here; {', '.join(late)} did not confirm to have it, too.")
+        if run.memory.confirmed:
+            late = sorted(peer.name for peer in run.peers.values() if not peer.kept)
+            run.say(f"The result is here; {', '.join(late)} did not say to have written it, too.")
             run.finish(Signal.UNCONFIRMED)
             return
+        if run.conclusion.outcome is not None:
+            late = sorted(peer.name for peer in run.peers.values() if not peer.done)
+            raise _OutOfPatience(
+                f"All was opened, and {', '.join(late)} did not confirm the result within "
+                f"{self._terms.wait:g} seconds: it is not written. Let all parties give the same "
+                "command again, then it is compared, and nothing is opened again."
+            )
         what = run.patience.blame(run.now.steady)
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"

@@ -2,8 +2,8 @@
 
 `sessions` derives signals from events, and moves along these tables; what they do not have raises
 `IllegalTransition`. A session lives from READY to its end. From wherever it is interrupted, the way
-leads back to GATHERING; who has the result already goes from there to DONE, and helps again if a
-peer asks for it.
+leads back to GATHERING; who has the whole transcript already goes from there to DONE, and hands it
+on if a peer asks for it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ class State(Enum):
     """There is no session, and no result: not all peers are there."""
     READY = auto()
     """All peers are there, and were told that we are ready."""
+    SETTLING = auto()
+    """All have said READY; the program of the last session takes what was still on its way."""
     BEGUN = auto()
-    """All have said READY, and were told which session follows."""
+    """All have said READY, and were told which session follows, and what we have."""
+    TAKING = auto()
+    """All have begun the session; we lack the end of the transcript that it starts from."""
     COMPUTING = auto()
     """The session runs, and our program computes."""
     LISTENING = auto()
     """The session runs, and our program waits for messages."""
     DONE = auto()
-    """The result is here; some peer has not said that it has it, too."""
+    """Nothing is left to open; some peer has not said that it has the same result."""
+    KEPT = auto()
+    """All have the same result, and ours is written; some peer has not said so of its own."""
     OVER = auto()
     """We leave with the result."""
     FAILED = auto()
@@ -41,70 +47,96 @@ class Signal(Enum):
     """What moves the sessions from one state to another."""
 
     ALL_HERE = auto()
+    ON_ITS_WAY = auto()  # to the last session came more, after it had ended
+    SETTLED = auto()
     ALL_READY = auto()
     ALL_BEGUN = auto()
+    BEHIND = auto()  # all have begun, and two have more of the transcript than we
+    HANDED = auto()  # what we lacked of it
     MESSAGE_CAME = auto()
     COMPUTED = auto()  # as far as the messages go
     RETURNED = auto()  # the program, with the outcome
-    STOPPED = auto()  # the program, since another party's has
+    STOPPED = auto()  # by a peer, which has ended the session
     BEGAN_ANEW = auto()  # a peer said READY again, which is the end of the session
     PEER_LOST = auto()
     HUB_LOST = auto()
     HAVE_RESULT = auto()  # from an earlier session
     ASKED_AGAIN = auto()  # by a peer without a result
-    ALL_DONE = auto()
-    UNCONFIRMED = auto()  # some peer's result, for longer than we wait
-    GAVE_UP = auto()  # waiting for a session
+    ALL_DONE = auto()  # with the same result
+    ALL_KEPT = auto()
+    UNCONFIRMED = auto()  # that some peer has kept the result, for longer than we wait
+    GAVE_UP = auto()  # waiting for a session, or for the others' results
     ERROR = auto()
 
+
+_LOSSES = {Signal.PEER_LOST: State.GATHERING, Signal.HUB_LOST: State.GATHERING}
+_FAILURES = {Signal.GAVE_UP: State.FAILED, Signal.ERROR: State.FAILED}
+# Who has the result and helps a peer may hear that this one has it as well.
+_ENDINGS = {
+    Signal.ALL_DONE: State.KEPT,
+    Signal.ALL_KEPT: State.OVER,
+    Signal.UNCONFIRMED: State.OVER,
+}
 
 TRANSITIONS: dict[State, dict[Signal, State]] = {
     State.GATHERING: {
         Signal.HAVE_RESULT: State.DONE,
         Signal.ALL_HERE: State.READY,
-        Signal.PEER_LOST: State.GATHERING,
-        Signal.HUB_LOST: State.GATHERING,
-        Signal.GAVE_UP: State.FAILED,
-        Signal.ERROR: State.FAILED,
+        **_LOSSES,
+        **_FAILURES,
     },
     State.READY: {
+        Signal.ON_ITS_WAY: State.SETTLING,
         Signal.ALL_READY: State.BEGUN,
-        Signal.PEER_LOST: State.GATHERING,
-        Signal.HUB_LOST: State.GATHERING,
-        Signal.ALL_DONE: State.OVER,
-        Signal.UNCONFIRMED: State.OVER,
-        Signal.GAVE_UP: State.FAILED,
+        **_LOSSES,
+        **_ENDINGS,
+        **_FAILURES,
+    },
+    State.SETTLING: {
+        Signal.SETTLED: State.READY,
         Signal.ERROR: State.FAILED,
     },
     State.BEGUN: {
         Signal.ALL_BEGUN: State.COMPUTING,
+        Signal.BEHIND: State.TAKING,
+        Signal.HAVE_RESULT: State.DONE,
         Signal.BEGAN_ANEW: State.READY,
-        Signal.PEER_LOST: State.GATHERING,
-        Signal.HUB_LOST: State.GATHERING,
-        Signal.ALL_DONE: State.OVER,
-        Signal.UNCONFIRMED: State.OVER,
-        Signal.GAVE_UP: State.FAILED,
-        Signal.ERROR: State.FAILED,
+        Signal.STOPPED: State.GATHERING,
+        **_LOSSES,
+        **_ENDINGS,
+        **_FAILURES,
+    },
+    State.TAKING: {
+        Signal.HANDED: State.COMPUTING,
+        Signal.BEGAN_ANEW: State.GATHERING,
+        Signal.STOPPED: State.GATHERING,
+        **_LOSSES,
+        **_FAILURES,
     },
     State.COMPUTING: {
         Signal.COMPUTED: State.LISTENING,
         Signal.RETURNED: State.DONE,
-        Signal.STOPPED: State.GATHERING,
         Signal.ERROR: State.FAILED,
     },
     State.LISTENING: {
         Signal.MESSAGE_CAME: State.COMPUTING,
         Signal.BEGAN_ANEW: State.GATHERING,
-        Signal.PEER_LOST: State.GATHERING,
-        Signal.HUB_LOST: State.GATHERING,
-        Signal.ALL_DONE: State.OVER,
+        Signal.STOPPED: State.GATHERING,
+        **_LOSSES,
         Signal.ERROR: State.FAILED,
     },
     State.DONE: {
         Signal.ASKED_AGAIN: State.READY,
         Signal.PEER_LOST: State.DONE,
         Signal.HUB_LOST: State.DONE,
-        Signal.ALL_DONE: State.OVER,
+        Signal.ALL_DONE: State.KEPT,
+        **_FAILURES,
+    },
+    State.KEPT: {
+        Signal.ASKED_AGAIN: State.READY,
+        Signal.PEER_LOST: State.KEPT,
+        Signal.HUB_LOST: State.KEPT,
+        Signal.ALL_KEPT: State.OVER,
         Signal.UNCONFIRMED: State.OVER,
         Signal.ERROR: State.FAILED,
     },
@@ -133,10 +165,13 @@ _FROM_OUTSIDE = frozenset(
 LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
     State.GATHERING: _AT_ANY_TIME | _FROM_OUTSIDE,
     State.READY: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.SETTLING: _AT_ANY_TIME | {events.Revealed, events.Computed},
     State.BEGUN: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.TAKING: _AT_ANY_TIME | _FROM_OUTSIDE,
     State.COMPUTING: _AT_ANY_TIME | {events.Revealed, events.Computed},
     State.LISTENING: _AT_ANY_TIME | _FROM_OUTSIDE,
     State.DONE: _AT_ANY_TIME | _FROM_OUTSIDE,
+    State.KEPT: _AT_ANY_TIME | _FROM_OUTSIDE,
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }

@@ -2,7 +2,7 @@
 
     state      what happens                        becomes
     new        start()                             running: greets all peers (round 0)
-    running    all messages of the round are in    running: next round; or done: the result
+    running    the messages of the round are in    running: next round; or done: the result
     running    the program raises                  done: the error; peers get STOP
     running    a message breaks the rules          done: ProtocolError; peers get STOP
     running    STOP arrives                        done: PartyStopped
@@ -10,7 +10,9 @@
     done       anything arrives                    done: it is ignored
 
 A round that asks nothing of a party is over for it at once, so a party may run ahead of others.
-What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes.
+What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes. Some rounds need only
+some of the messages that they expect, whichever come first: what comes later is checked against
+what was taken, within the same number of rounds, and then thrown away.
 """
 
 import hashlib
@@ -23,9 +25,15 @@ from securefedyj.party.rounds import Incoming, Round, play_round
 
 R = TypeVar("R")
 
-# How far a party that waits for nobody may run ahead: many exchanges of about 20 rounds. Programs
-# open something in each exchange, and everybody waits for that.
-MAX_AHEAD = 256
+# By how many rounds a peer's message may be early or late. Every exchange begins with a round in
+# which each party waits for all others (`Engine.agree`), as the run does with its greeting. Say
+# that these are rounds b, b', ... Whoever sends in round b' has had our message of round b, so we
+# are in b or beyond: a message is early by b' - b at most. And whoever is beyond b' has had all
+# messages of round b', and before them, for they come in order, all that were sent earlier: none
+# is late by more than b' - b. That is the length of an exchange. The longest one has 1 round
+# for the inputs, 2 for products, 2 + ceil(log2(16 l)) for signs of l limbs, and 1 + 8 openings:
+# 24 with l = 64, more than any sum needs; and a final opening has fewer.
+MAX_AHEAD = 24
 
 
 class Party(Generic[R]):
@@ -44,6 +52,9 @@ class Party(Generic[R]):
     parameters
         Everything public that the parties must agree on, in a canonical form. The greeting
         carries its digest.
+    most_waiting
+        How many bytes the payloads of one peer may have together while they wait for their round,
+        the present one or a later one; None for any number.
 
     Attributes
     ----------
@@ -61,6 +72,7 @@ class Party(Generic[R]):
         *,
         session: bytes,
         parameters: bytes,
+        most_waiting: int | None = None,
     ) -> None:
         if len(set(parties)) != len(parties) or name not in parties:
             raise ValueError(f"Party {name} must be one of {list(parties)}, each named once.")
@@ -76,7 +88,9 @@ class Party(Generic[R]):
         self._session = session
         self._coroutine = self._greet_and_run(hashlib.sha256(parameters).digest())
         self._current: Round | None = None
+        self._most_waiting = most_waiting
         self._inbox: dict[tuple[int, str], Message] = {}
+        self._late: dict[tuple[int, str], Round] = {}  # rounds that are over, the earliest first
         self._returned: list[R] = []  # empty until the program returns
 
     @property
@@ -95,7 +109,7 @@ class Party(Generic[R]):
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """The peers whose message of the present round is missing."""
+        """The peers whose message of the present round is missing; some of them may suffice."""
         if self.done or self._current is None:
             return ()
         return tuple(p for p in self._current.expected if (self.rounds, p) not in self._inbox)
@@ -123,6 +137,7 @@ class Party(Generic[R]):
         self.error = error
         self._current = None
         self._inbox.clear()
+        self._late.clear()
         self._coroutine.close()
         self._program.close()
         if isinstance(error, PartyStopped):
@@ -143,16 +158,23 @@ class Party(Generic[R]):
         return outgoing
 
     def _advance(self, outgoing: list[Message]) -> None:
-        """Play all rounds whose messages are complete."""
-        while self._current is not None:
+        """Play all rounds for which enough messages are there."""
+        while (current := self._current) is not None:
             incoming = {}
-            for peer in self._current.expected:
-                if (message := self._inbox.get((self.rounds, peer))) is None:
-                    return
-                incoming[peer] = message.payload
+            missing = []
+            for peer in current.expected:
+                if (message := self._inbox.get((self.rounds, peer))) is not None:
+                    incoming[peer] = message.payload
+                else:
+                    missing.append(peer)
+            if len(incoming) < current.needed:
+                return
             for peer in incoming:
                 del self._inbox[self.rounds, peer]
+            for peer in missing:
+                self._late[self.rounds, peer] = current
             self.rounds += 1
+            self._check_overdue()
             self._step(incoming, outgoing)
 
     def _step(self, incoming: Incoming | None, outgoing: list[Message]) -> None:
@@ -178,9 +200,15 @@ class Party(Generic[R]):
         self._check_origin(message)
         if message.kind == Kind.STOP:
             raise PartyStopped(f"Party {message.sender} stopped; the reason is known there.")
+        if (over := self._late.pop((message.round, message.sender), None)) is not None:
+            self._check_content(message, over)
+            if over.late is not None:
+                over.late(message.sender, message.payload)
+            return
         self._check_turn(message)
         if message.round == self.rounds and self._current is not None:
             self._check_content(message, self._current)
+        self._check_room(message)
         self._inbox[message.round, message.sender] = message
 
     def _check_origin(self, message: Message) -> None:
@@ -208,6 +236,26 @@ class Party(Generic[R]):
             )
         if (message.round, message.sender) in self._inbox:
             raise ProtocolError(f"{_described(message)} came twice; expected it once.")
+
+    def _check_room(self, message: Message) -> None:
+        waiting = len(message.payload) + sum(
+            len(other.payload)
+            for (_, sender), other in self._inbox.items()
+            if sender == message.sender
+        )
+        if self._most_waiting is not None and waiting > self._most_waiting:
+            raise ProtocolError(
+                f"{_described(message)} is too much: {waiting} bytes of {message.sender} would "
+                f"wait for their round, and {self._most_waiting} are the most that can be."
+            )
+
+    def _check_overdue(self) -> None:
+        turn, peer = next(iter(self._late), (self.rounds, ""))
+        if turn < self.rounds - MAX_AHEAD:
+            raise ProtocolError(
+                f"The message {self._late[turn, peer].kind} of round {turn} from {peer} never "
+                f"came: expected it by round {turn + MAX_AHEAD} at the latest."
+            )
 
     def _check_content(self, message: Message, current: Round) -> None:
         size = current.expected.get(message.sender)

@@ -22,7 +22,7 @@ from enum import IntFlag
 
 from securefedyj.errors import ProtocolError
 
-VERSION = 2
+VERSION = 3
 SESSION_BYTES = 16
 
 _HEADER = struct.Struct("!4sHHI16sHHQ")
@@ -43,6 +43,7 @@ class Kind(IntFlag):
     SUMMAND = 32
     CARRY = 64
     OPENING = 128
+    DIGEST = 256
 
     def __str__(self) -> str:
         """The names of the steps, as they stand in error messages."""

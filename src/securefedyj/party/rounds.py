@@ -17,6 +17,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 from securefedyj.party.messages import Kind
 
 Incoming: TypeAlias = Mapping[str, bytes]
+Late: TypeAlias = Callable[[str, bytes], None]
+"""Checks the payload of a peer that came after the round was over; raises if it is wrong."""
 
 R = TypeVar("R")
 R1 = TypeVar("R1")
@@ -35,14 +37,31 @@ class Round:
     kind: Kind
     outgoing: Mapping[str, bytes] = field(repr=False)
     expected: Mapping[str, int]
+    enough: int | None = None
+    """How many of the expected payloads suffice to go on, whichever come first; None for all."""
+    late: Late | None = field(default=None, repr=False)
+    """Given what comes later. Where all are needed, nothing does."""
+
+    @property
+    def needed(self) -> int:
+        """How many payloads the round waits for."""
+        return len(self.expected) if self.enough is None else self.enough
 
 
 @types.coroutine
 def play_round(
-    kind: Kind, outgoing: Mapping[str, bytes], expected: Mapping[str, int]
+    kind: Kind,
+    outgoing: Mapping[str, bytes],
+    expected: Mapping[str, int],
+    *,
+    enough: int | None = None,
+    late: Late | None = None,
 ) -> Generator[Round, Incoming, Incoming]:
-    """Send to the peers named in `outgoing`; return what those named in `expected` sent."""
-    return (yield Round(kind, outgoing, expected))
+    """Send to the peers named in `outgoing`; return what those named in `expected` sent.
+
+    With `enough`, what is returned may lack some peers; theirs is given to `late` when it comes.
+    """
+    return (yield Round(kind, outgoing, expected, enough, late))
 
 
 Start: TypeAlias = Callable[[], Awaitable[Any]]
@@ -90,6 +109,7 @@ async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     as many rounds as the longest. They advance in the order given, at every party alike: that is
     what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
     of them ask for in their n-th step is started in their order, and they go on when it is done.
+    An error in one branch ends all, before a later one has seen its answer or anything is sent.
     """
     if len(coroutines) == 1:
         return (await coroutines[0],)
@@ -141,7 +161,25 @@ async def _merged_round(requests: Mapping[int, Round]) -> dict[int, Any]:
         for peer, size in request.expected.items():
             expected[peer] = expected.get(peer, 0) + size
     joined = {peer: b"".join(payloads) for peer, payloads in outgoing.items()}
-    return _split(requests, await play_round(kind, joined, expected))
+
+    def late(peer: str, payload: bytes) -> None:
+        pieces = _split(requests, {peer: payload})
+        for branch, request in requests.items():
+            if request.late is not None:
+                request.late(peer, pieces[branch][peer])
+
+    enough = _common_quorum(requests)
+    return _split(requests, await play_round(kind, joined, expected, enough=enough, late=late))
+
+
+def _common_quorum(requests: Mapping[int, Round]) -> int | None:
+    """How many suffice: as many as for each branch alone, if that is the same of the same peers.
+
+    Otherwise all are needed. So a round of openings alone is over when one opening would be.
+    """
+    quorums = {(request.enough, frozenset(request.expected)) for request in requests.values()}
+    (enough, _), *others = quorums
+    return None if others else enough
 
 
 def _split(requests: Mapping[int, Round], incoming: Incoming) -> dict[int, Any]:
@@ -154,6 +192,8 @@ def _split(requests: Mapping[int, Round], incoming: Incoming) -> dict[int, Any]:
         return incoming[peer][start : start + size]
 
     return {
-        branch: {peer: take(peer, size) for peer, size in request.expected.items()}
+        branch: {
+            peer: take(peer, size) for peer, size in request.expected.items() if peer in incoming
+        }
         for branch, request in requests.items()
     }

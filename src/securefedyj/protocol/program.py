@@ -45,7 +45,15 @@ from securefedyj.protocol.reveals import (
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.strict import Malformed
 
-__all__ = ["SILENT", "Log", "TooFewValues", "features_at_once", "run_party", "secure_fed_yj"]
+__all__ = [
+    "SILENT",
+    "Log",
+    "TooFewValues",
+    "check_enough",
+    "features_at_once",
+    "run_party",
+    "secure_fed_yj",
+]
 
 Opened = NDArray[np.uint8]
 
@@ -101,12 +109,25 @@ async def run_party(
         )
     if silo is not None and name in agreement.helpers:
         raise ValueError(f"{name!r} has data, but was agreed on as a helper without data")
-    engine = await connect(name, agreement.parties, agreement.committee)
+    silos = [party for party in agreement.parties if party not in agreement.helpers]
+    engine = await connect(name, agreement.parties, agreement.committee, silos)
     return await secure_fed_yj(engine, silo, agreement, transcript, log)
 
 
 class TooFewValues(ValueError):
     """Fewer values in all than the parties have agreed on as the least."""
+
+
+def check_enough(course: Course) -> None:
+    """Refuse to go on after the counts where a feature has fewer values than agreed on."""
+    agreement = course.agreement
+    if course.due is None and len(few := course.too_few()):
+        named = (f"{agreement.features[j]!r} ({course.n[j]})" for j in few[:5].tolist())
+        raise TooFewValues(
+            f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
+            f"silos: {', '.join(named)}. Nothing but these numbers was revealed. Leave the "
+            "features out, or agree on another minimum."
+        )
 
 
 class _Run(NamedTuple):
@@ -120,15 +141,8 @@ class _Run(NamedTuple):
 
     def due(self) -> Due | None:
         """The opening that comes next; None at the end. Too few values are an error."""
-        course, agreement = self.course, self.transcript.agreement
-        if course.due is None and len(few := course.too_few()):
-            named = (f"{agreement.features[j]!r} ({course.n[j]})" for j in few[:5].tolist())
-            raise TooFewValues(
-                f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
-                f"silos: {', '.join(named)}. Nothing but these numbers was revealed. Leave the "
-                "features out, or agree on another minimum."
-            )
-        return course.due
+        check_enough(self.course)
+        return self.course.due
 
     async def begin(self, *branches: Coroutine[Any, Any, Any]) -> list[Any]:
         """Begin an exchange: run its branches, if all have the same transcript."""

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.engines import digests
 from securefedyj.engines.interface import (
     Engine,
     Index,
@@ -153,11 +154,26 @@ class Mpyc(Engine):
     ----------
     mpc
         MPyC's runtime, connected to the peers.
+    names
+        Those of all parties, in the order that MPyC numbers them.
     """
 
-    def __init__(self, mpc: Any) -> None:
+    def __init__(self, mpc: Any, names: Sequence[str]) -> None:
         refuse_pairs(len(mpc.parties))
         self._mpc = mpc
+        self._names = names
+
+    async def agree(self, digest: bytes) -> None:
+        """Compare a digest with all other parties: as numbers, shared and opened at once.
+
+        As single numbers, not as an array, MPyC sends them without pickling.
+        """
+        digests.of_right_size(digest)
+        # 320 bits hold 256 without a sign.
+        secret = self._mpc.SecInt(320)(int.from_bytes(digest, "big"))
+        opened = await delegate(lambda: self._mpc.output(self._mpc.input(secret)))
+        said = (int(value).to_bytes(64, "big")[-digests.DIGEST_BYTES :] for value in opened)
+        digests.compare(digest, dict(zip(self._names, said, strict=True)))
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values."""

@@ -63,12 +63,14 @@ def run(
     timeout
         Seconds after which `TimeoutError` is raised.
     """
-    wrapped = {name: (program, *own) for name, own in inputs.items()}
+    wrapped = {name: (tuple(inputs), program, *own) for name, own in inputs.items()}
     return run_bare(_with_engine, wrapped, options=OPTIONS, timeout=timeout)
 
 
-async def _with_engine(mpc: Any, program: Callable[..., Coroutine[Any, Any, R]], *own: Any) -> R:
-    return await drive(program(Mpyc(mpc), *own))
+async def _with_engine(
+    mpc: Any, names: Sequence[str], program: Callable[..., Coroutine[Any, Any, R]], *own: Any
+) -> R:
+    return await drive(program(Mpyc(mpc, names), *own))
 
 
 def run_bare(

@@ -3,11 +3,13 @@
 docs/protocol.md, section 8.
 """
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.engines import digests
 from securefedyj.engines.additive import (
     Additive,
     AdditiveBits,
@@ -18,6 +20,7 @@ from securefedyj.engines.additive import (
 from securefedyj.engines.interface import Engine, Shared, SharedBits, checked, same_shape
 from securefedyj.engines.replicated import compare
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
+from securefedyj.engines.replicated.masks import Masks, agree_on_masks, worthwhile
 from securefedyj.engines.replicated.shares import (
     BITS,
     INTEGERS,
@@ -28,24 +31,39 @@ from securefedyj.engines.replicated.shares import (
 )
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import play_round
+from securefedyj.party.rounds import in_lockstep, play_round
 
 
 class Replicated(Engine):
     """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
-    Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `share` 1,
-    `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open` and
-    `open_bits` 1.
+    Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `agree` 1,
+    `share` 1, `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open`
+    and `open_bits` 1.
+
+    Parameters
+    ----------
+    role
+        What this party does as a member, or outside of the committee.
+    masks
+        What it adds to its inputs.
+    peers
+        All other parties.
     """
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, masks: Masks, peers: Sequence[str]) -> None:
         self._role = role
+        self._masks = masks
+        self._peers = peers
+
+    async def agree(self, digest: bytes) -> None:
+        """Compare a digest with all other parties."""
+        await digests.exchange(self._peers, digest)
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values."""
-        components = await self._role.share(checked(values, size=size, limbs=limbs))
-        return Additive(components, self._role.held)
+        masked = self._masks.hide(checked(values, size=size, limbs=limbs))
+        return Additive(await self._role.share(masked), self._role.held)
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
         """Multiply value by value, add up, and share the sum anew."""
@@ -88,7 +106,12 @@ class Replicated(Engine):
         return AdditiveBits(product, a.held, size=a.shape[-1])
 
 
-async def connect(name: str, parties: Sequence[str], committee: Committee) -> Replicated:
+async def connect(
+    name: str,
+    parties: Sequence[str],
+    committee: Committee,
+    silos: Sequence[str] | None = None,
+) -> Replicated:
     """Agree on keys with the other parties, in one round; return this party's engine.
 
     Parameters
@@ -99,13 +122,25 @@ async def connect(name: str, parties: Sequence[str], committee: Committee) -> Re
         All parties, in the agreed order.
     committee
         The three that compute, in the agreed order. The others share inputs and see openings.
+    silos
+        Those that have data, whose inputs are masked among each other; None for all parties.
     """
     if len(set(committee)) != 3 or not set(committee) <= set(parties):
         raise ValueError(f"The committee must be three of {list(parties)}, got {list(committee)}.")
+    if silos is not None and not set(silos) <= set(parties):
+        raise ValueError(f"The silos must be some of {list(parties)}, got {list(silos)}.")
     outsiders = [party for party in parties if party not in committee]
-    if name in committee:
-        return Replicated(await _join(committee.index(name), committee, outsiders))
-    return Replicated(await _attach(committee))
+    masked = [party for party in parties if silos is None or party in silos]
+    role: Coroutine[Any, Any, Role] = (
+        _join(committee.index(name), committee, outsiders)
+        if name in committee
+        else _attach(committee)
+    )
+    peers = [party for party in parties if party != name]
+    if not worthwhile(parties, masked):
+        return Replicated(await role, Masks(), peers)
+    known_role, masks = await in_lockstep(role, agree_on_masks(name, masked))
+    return Replicated(known_role, masks, peers)
 
 
 async def _join(index: int, committee: Committee, outsiders: Sequence[str]) -> Member:

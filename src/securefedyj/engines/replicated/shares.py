@@ -8,7 +8,8 @@ know x and no single one does. Likewise there are three keys, and member i holds
 The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
 the committee hold no components: they send inputs and receive openings.
 
-Everything sent is masked by keystream that the receiver cannot draw, and that is used once.
+Everything sent, but for openings, is masked by keystream that the receiver cannot draw, and that is
+used once.
 All of it is drawn before the round's messages are sent, so that two holders of a key draw in the
 same order, whatever else shares the round.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines.additive import Held, PackedBits, bit_planes, packed_size
-from securefedyj.engines.replicated import nibbles
+from securefedyj.engines.replicated import nibbles, openings
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
@@ -212,21 +213,19 @@ class Member:
         return await self._reshare(BITS, Kind.CARRY, carries), highest
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
-        """Reveal x: x_i goes to member i + 1, which misses just that.
+        """Reveal x: to every party the components that it lacks; see `openings`.
 
-        Parties outside get x_0 + x_1 + r from member 0 and x_2 - r from member 1, with r from k_1:
-        two numbers that tell x and nothing of its shares.
+        Member i + 1 lacks x_i, member i - 1 lacks x_{i+1}, parties outside lack both. This member
+        lacks x_{i+2}, which both others have.
         """
-        own, other = x
-        both = ring.add(own, other)
-        payload = ring.to_bytes(own)
-        outgoing = {self._next: payload}
-        if self._outsiders and 1 in self.held:
-            mask = self._keystreams[1].draw(own.shape, ring.dtype)
-            part = ring.add(both, mask) if self._own == 0 else ring.subtract(other, mask)
-            outgoing.update(dict.fromkeys(self._outsiders, ring.to_bytes(part)))
-        incoming = await play_round(Kind.OPENING, outgoing, {self._previous: len(payload)})
-        return ring.add(both, ring.from_bytes(incoming[self._previous], own.shape))
+        own, other = (ring.to_bytes(component) for component in x)
+        outgoing = {self._next: own, self._previous: other}
+        outgoing.update(dict.fromkeys(self._outsiders, own + other))
+        lacking = (self._own + 2) % 3
+        senders = {self._previous: (lacking,), self._next: (lacking,)}
+        opened = await openings.collect(outgoing, senders, size=len(own), enough=1)
+        both = ring.add(x[0], x[1])
+        return ring.add(both, ring.from_bytes(opened[lacking], both.shape))
 
     async def _deal(
         self, known: Callable[[], PackedBits], shape: tuple[int, ...]
@@ -321,10 +320,10 @@ class Outsider:
         return carries, carries[:, 0, 0]
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
-        """Add up the two parts that members 0 and 1 send."""
+        """Add up the components, of which every member sends the two that it holds."""
         shape = x.shape[1:]
         size = ring.dtype.itemsize * math.prod(shape)
-        senders = self._committee[:2]
-        incoming = await play_round(Kind.OPENING, {}, dict.fromkeys(senders, size))
-        first, second = (ring.from_bytes(incoming[sender], shape) for sender in senders)
-        return ring.add(first, second)
+        senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self._committee)}
+        opened = await openings.collect({}, senders, size=size, enough=2)
+        first, second, third = (ring.from_bytes(opened[i], shape) for i in range(3))
+        return ring.add(ring.add(first, second), third)

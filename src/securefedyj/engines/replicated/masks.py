@@ -1,0 +1,64 @@
+"""Masks among all pairs of silos, which cancel over all of them (docs/protocol.md, section 8).
+
+Any two members hold all components. Without masks, members 0 and 1 would see the input of every
+silo by itself; with them, any two members see the sum over all silos but their own, and no more.
+Silo p shares v + sum over q > p of F(k_pq) - sum over q < p of F(k_pq) in place of v, where only p
+and q know k_pq: whoever lacks one of these keys sees noise.
+
+With three parties there is nothing to hide, because two members leave one other silo at most. The
+same goes for one or two silos. Then there are no masks.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import play_round
+
+_DTYPE = np.dtype("<u8")
+
+
+class Masks:
+    """One party's masks; of a party without data, none.
+
+    Parameters
+    ----------
+    added
+        The keystreams that this silo has in common with those after it.
+    subtracted
+        Those that it has in common with silos before it.
+    """
+
+    def __init__(
+        self, added: Sequence[Keystream] = (), subtracted: Sequence[Keystream] = ()
+    ) -> None:
+        self._added = added
+        self._subtracted = subtracted
+
+    def hide(self, values: Limbs) -> Limbs:
+        """Return a vector with fresh masks."""
+        for keystream in self._added:
+            values = wide.add(values, keystream.draw(values.shape, _DTYPE))
+        for keystream in self._subtracted:
+            values = wide.subtract(values, keystream.draw(values.shape, _DTYPE))
+        return values
+
+
+def worthwhile(parties: Sequence[str], silos: Sequence[str]) -> bool:
+    """Whether masks hide anything from two members: see above."""
+    return len(parties) > 3 and len(silos) >= 3
+
+
+async def agree_on_masks(name: str, silos: Sequence[str]) -> Masks:
+    """Send a fresh key to every silo after this one. One round; a party without data passes it."""
+    place = silos.index(name) if name in silos else 0
+    before, after = (silos[:place], silos[place + 1 :]) if name in silos else ((), ())
+    keys = {silo: fresh_key() for silo in after}
+    incoming = await play_round(Kind.KEY, keys, dict.fromkeys(before, KEY_BYTES))
+    return Masks(
+        [Keystream(keys[silo]) for silo in after], [Keystream(incoming[silo]) for silo in before]
+    )

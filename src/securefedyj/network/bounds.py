@@ -1,0 +1,38 @@
+"""How large what a peer sends can be, by the agreement: nobody holds more for anybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from securefedyj.engines.registry import facts_of
+from securefedyj.numerics.encoding import choose_encoding
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.course import MOST_VALUES, features_at_once
+from securefedyj.protocol.reveals import MAGNITUDE_STEP
+
+_HEADERS = 1 << 16
+"""Bytes for the header of a message, names included, and for records without a message."""
+
+
+def largest_message(agreement: Agreement) -> int:
+    """Bytes of a message that no honest party exceeds, whatever the data."""
+    limits = agreement.domain.limits()
+    limbs, v_bits = 1, 1
+    for lmbda in (limits.lower, limits.upper, np.zeros_like(limits.lower)):
+        n = np.full(len(lmbda), MOST_VALUES)
+        encoding = choose_encoding(agreement.domain, n, lmbda)
+        limbs = max(limbs, int(encoding.limbs.max()))
+        v_bits = max(v_bits, int(encoding.v_bits.max()))
+    features = min(len(agreement.features), features_at_once(agreement))
+    points = (1 << agreement.levels_per_exchange) - 1
+    # In the search, four sums at each point and one besides; in the end, thresholds of V and bits.
+    each = max(4 * points + 1, v_bits // MAGNITUDE_STEP + 2)
+    largest = facts_of(agreement.engine).largest_message
+    return _HEADERS + (0 if largest is None else largest(each * features, limbs))
+
+
+def largest_record(agreement: Agreement) -> int:
+    """Bytes of a record: a message, or all of a transcript, which a late party is handed."""
+    # As text: a feature, a sign and a lambda for each step, and numbers of up to 2^12 bits.
+    transcript = len(agreement.features) * (agreement.max_steps * 48 + 4096)
+    return _HEADERS + max(largest_message(agreement), transcript)

@@ -1,0 +1,106 @@
+"""Where a session goes on from: the longest transcript that two parties have.
+
+docs/security.md, section 6, "Going on after an interruption". Every party says what it has
+(`records.Begin`), and every party comes to the same conclusion from what all have said, or to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
+
+from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.memory import NEW_RUN, Memory
+
+
+class Claim(NamedTuple):
+    """What a party says that it has."""
+
+    reveals: int
+    digest: str
+    """Of all its reveals."""
+    finished: bool
+    """Whether nothing is left to open."""
+
+
+def claim_of(memory: Memory) -> Claim:
+    reveals = len(memory.transcript.reveals)
+    return Claim(reveals, memory.transcript.digest().hex(), memory.finished)
+
+
+def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
+    """What the session starts from: two parties have it, and ours does not contradict it.
+
+    Raises EndOfRun where two parties have different things, and JoinError where one says that it
+    has what it cannot have.
+    """
+    own = claim_of(memory)
+    for peer, claim in claims.items():
+        others = [other for name, other in claims.items() if name != peer]
+        if claim.reveals <= own.reveals:
+            _check_shorter(peer, claim, own, memory, late=_is_result([own, *others]))
+        else:
+            _check_longer(peer, claim, memory.most, late=_is_result(list(claims.values())))
+    everybody = sorted([own, *claims.values()], reverse=True)
+    longest, second = everybody[0], everybody[1]
+    if longest.reveals == second.reveals:
+        _check_same([claim for claim in everybody if claim.reveals == longest.reveals])
+        return longest
+    # Only one party has the end of it, which is not taken on its word alone.
+    _check_same([claim for claim in everybody if claim.reveals == second.reveals])
+    if longest.reveals > second.reveals + 1:
+        raise JoinError(
+            f"One party has {longest.reveals} openings of this run, and all others have "
+            f"{second.reveals} or fewer: they have lost their record of it. If their --output "
+            f"folders cannot be found, this run cannot go on. {NEW_RUN}"
+        )
+    if memory.confirmed:
+        raise JoinError(
+            "The result that all parties have confirmed is here, and no other party says to have "
+            "it: it stays as it is, and nothing is opened again."
+        )
+    return second
+
+
+def _is_result(claims: list[Claim]) -> bool:
+    """Whether all of these have the same result, which may be handed to one who is late."""
+    return all(claim.finished for claim in claims) and len(set(claims)) == 1
+
+
+def _check_shorter(peer: str, claim: Claim, own: Claim, memory: Memory, *, late: bool) -> None:
+    if claim.reveals < 0:
+        raise JoinError(f"Party {peer} says that it has {claim.reveals} openings.")
+    if claim.digest != memory.transcript.digest(claim.reveals).hex():
+        _differ(peer)
+    if claim.finished != own.finished and claim.reveals == own.reveals:
+        _differ(peer)
+    if claim.reveals < memory.least and not late:
+        raise JoinError(
+            f"Party {peer} has {claim.reveals} openings of this run, and has taken part in "
+            f"{memory.least} at least: it has lost its record. It must come back with its --output "
+            f"folder of before; if that is lost, this run cannot go on. {NEW_RUN}"
+        )
+
+
+def _check_longer(peer: str, claim: Claim, most: int, *, late: bool) -> None:
+    if claim.reveals > most and not late:
+        raise JoinError(
+            f"Party {peer} says that it has {claim.reveals} openings of this run, and without us "
+            f"there can be {most} at most. If we have lost our record, come back with the --output "
+            f"folder of before; if that is lost, this run cannot go on. {NEW_RUN}"
+        )
+
+
+def _check_same(claims: list[Claim]) -> None:
+    if len(set(claims)) > 1:
+        raise EndOfRun(
+            "Two parties have a different record of what was revealed. This run ends here. "
+            + NEW_RUN
+        )
+
+
+def _differ(peer: str) -> NoReturn:
+    raise EndOfRun(
+        f"Party {peer} has another record of what was revealed than we. This run ends here. "
+        + NEW_RUN
+    )

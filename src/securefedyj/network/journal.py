@@ -1,0 +1,186 @@
+"""The journal: what a party remembers of a run, line by line on disk (docs/security.md, section 6).
+
+A line is there before the message that it is about is sent. A line that was cut short by a crash
+is the last one, and nothing was sent after it: it is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.memory import NEW_RUN, Memory
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.transcript import read_reveal
+from securefedyj.strict import Malformed, check_fields, parse
+
+try:
+    import fcntl
+except ImportError:  # where there is none, two processes in one folder are not found out
+    fcntl = None  # type: ignore[assignment]
+
+FILE = "state.jsonl"
+FORMAT = 2
+_KEY_BYTES = 32
+
+_NUMBERS = ("exchange", "opening", "repeat", "session")
+_TEXTS = ("confirmed", "failed")
+
+
+class JournalError(JoinError):
+    """A journal that a run cannot go on from."""
+
+
+class Journal(Memory):
+    """The memory of a run in a folder; a new one if there is none yet.
+
+    Parameters
+    ----------
+    folder
+        The output folder of the party.
+    agreement, digest
+        What the parties have agreed upon, and the digest of the agreed file.
+    name
+        The party. A session that was running when the last process ended was ended by us.
+    rows
+        Gives the digest of the rows under a key, or None for a party without data.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        agreement: Agreement,
+        digest: str,
+        name: str,
+        rows: Callable[[bytes], str] | None = None,
+    ) -> None:
+        super().__init__(agreement)
+        self.path = folder / FILE
+        self._digest, self._rows = digest, rows
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._lock()
+            with open(self._file, "rb", closefd=False) as file:
+                content = file.read()
+            if b"\n" in content:
+                self._read(content)
+            else:
+                self._start()
+        except BaseException:
+            self.close()
+            raise
+        if self.running and not self.finished:
+            self.interrupt(name, len(self.transcript.reveals))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+    def _lock(self) -> None:
+        """One process at a time: two could send the same opening twice."""
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise JournalError(
+                f"Another process takes part with {self.path}; let it end, or stop it."
+            ) from None
+
+    def _start(self) -> None:
+        key = secrets.token_bytes(_KEY_BYTES)
+        os.ftruncate(self._file, 0)
+        self._write(
+            {
+                "state": FORMAT,
+                "file": self._digest,
+                "key": key.hex(),
+                "rows": "" if self._rows is None else self._rows(key),
+                "agreement": self.agreement.to_json(),
+            }
+        )
+        self._sync()
+
+    def _read(self, content: bytes) -> None:
+        whole, _, torn = content.rpartition(b"\n")
+        if torn:
+            os.ftruncate(self._file, len(whole) + 1)
+        first, *others = whole.split(b"\n")
+        try:
+            self._check_header(parse(first))
+            for number, line in enumerate(others, start=2):
+                self._take_line(number, line)
+        except (Malformed, UnicodeDecodeError) as error:
+            raise JournalError(
+                f"{self.path} cannot be read: {error}. Choose another --output."
+            ) from None
+        if self.failed:
+            raise EndOfRun(self.failed)
+
+    def _check_header(self, header: Any) -> None:
+        if not isinstance(header, dict) or header.get("state") != FORMAT:
+            raise Malformed(f"this is not a state of format {FORMAT}; an older release wrote it")
+        fields = {"state": int, "file": str, "key": str, "rows": str, "agreement": dict}
+        check_fields(header, fields, "line 1")
+        if header["file"] != self._digest:
+            raise JournalError(
+                f"{self.path} is from a run with another agreed file; choose another --output."
+            )
+        try:
+            key = bytes.fromhex(header["key"])
+        except ValueError:
+            raise Malformed("the key of the rows is not hexadecimal") from None
+        if header["rows"] != ("" if self._rows is None else self._rows(key)):
+            raise JournalError(
+                f"The rows are not those that this run began with ({self.path}): two results over "
+                "rows that differ a little can tell the difference. Give the same table again, or "
+                "agree on a new run for the new rows: with a new name in the agreed file and a new "
+                "--output."
+            )
+
+    def _take_line(self, number: int, text: bytes) -> None:
+        line = parse(text)
+        try:
+            if not isinstance(line, dict):
+                raise Malformed("it is not an object")
+            if "reveal" in line:
+                self._add(read_reveal(line, len(self.agreement.features)))
+            else:
+                self._apply(_checked(line))
+        except (Malformed, ValueError, OverflowError) as error:
+            raise Malformed(f"line {number}: {error}") from None
+
+    def _write(self, line: dict[str, Any]) -> None:
+        data = (json.dumps(line) + "\n").encode()
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:  # such as a full disk: nothing may be sent after it
+            raise JoinError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _sync(self) -> None:
+        os.fsync(self._file)
+
+
+def _checked(line: dict[str, Any]) -> dict[str, Any]:
+    """A note, if it is one."""
+    kind = next(iter(line), "")
+    if kind in _NUMBERS:
+        check_fields(line, {kind: int}, "the note")
+        if not 0 <= line[kind] < 1 << 32:
+            raise Malformed(f"{kind} must not be {line[kind]}")
+    elif kind in _TEXTS:
+        check_fields(line, {kind: str}, "the note")
+    elif kind == "interruption":
+        check_fields(line, {kind: dict}, "the note")
+        check_fields(line[kind], {"by": str, "exchange": int}, "the interruption")
+    else:
+        raise Malformed(f"unknown note {kind!r}")
+    return line

@@ -1,0 +1,237 @@
+"""What a party remembers of a run, so that nothing is ever revealed twice.
+
+docs/security.md, section 6, "Going on after an interruption". Everything in here is public among
+the parties, but for the key of the rows' digest, which stays in the journal (`journal`). As a
+program's log (`program.Log`), the memory is told of each opening before it is sent, and of what was
+opened before the next message.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.course import Course
+from securefedyj.protocol.program import TooFewValues, check_enough
+from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation
+from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.strict import Malformed
+
+MOST_REPEATS = 1
+"""Openings that were sent, and that too few parties have, may be made again: so many in a run."""
+
+HUB = "the hub"
+NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
+
+
+class Interruption(NamedTuple):
+    """A session that was ended before its time."""
+
+    by: str
+    """A party, or the hub."""
+    exchange: int
+    """In which it happened, by the openings made before."""
+
+
+class Drained(Exception):
+    """The session is over: its program takes what was on its way, and sends nothing more."""
+
+
+class Memory:
+    """What was revealed, what was sent, and what went wrong, in a run that goes on or is over.
+
+    Attributes
+    ----------
+    transcript
+        What was revealed so far, opening by opening.
+    least
+        What every party has had: the beginning of the last exchange that has opened something.
+    sent
+        So many openings have we taken part in, whether or not they reached anybody.
+    repeats
+        The openings that were made again.
+    interruptions
+        In order.
+    running
+        Whether a session has begun and not ended.
+    confirmed
+        The digest of the result that all parties have, or nothing.
+    failed
+        Why the run has ended for good, or nothing.
+    draining
+        Whether the session is over, and only what is on its way may still come.
+    """
+
+    def __init__(self, agreement: Agreement) -> None:
+        self.agreement = agreement
+        self.transcript = Transcript(agreement)
+        self._course = Course(agreement)
+        self.least = self._begun = 0
+        self._room = self._course.most_openings()  # of the present exchange
+        self.sent = 0
+        self.repeats: list[int] = []
+        self.interruptions: list[Interruption] = []
+        self.running = False
+        self.confirmed = self.failed = ""
+        self.draining = False
+
+    # The log of a program.
+
+    def exchange(self, transcript: Transcript) -> None:
+        """An exchange begins where the transcript ends."""
+        self._stop_if_draining()
+        self._record({"exchange": len(transcript.reveals)})
+        self._sync()
+
+    def opening(self, transcript: Transcript) -> None:
+        """We are about to send our part of the opening after the transcript's last."""
+        self._stop_if_draining()
+        number = len(transcript.reveals)
+        if number < self.sent:
+            if len(self.repeats) >= MOST_REPEATS:
+                raise EndOfRun(
+                    f"Opening {number + 1} was sent before an interruption, and too few parties "
+                    f"have it. Such openings are made again {MOST_REPEATS} time in a run, and that "
+                    f"was done: this run ends here. {NEW_RUN}"
+                )
+            self._record({"repeat": number})
+        self._record({"opening": number})
+        self._sync()
+
+    def revealed(self, transcript: Transcript) -> None:
+        """The transcript's last reveal was opened; what we knew already must be the same."""
+        number, reveal = len(transcript.reveals) - 1, transcript.reveals[-1]
+        if number < len(self.transcript.reveals):
+            if to_line(self.transcript.reveals[number]) != to_line(reveal):
+                raise EndOfRun(
+                    f"Opening {number + 1} was made again and is another: some party has other "
+                    f"rows than before, or does not follow the protocol. {NEW_RUN}"
+                )
+            return
+        self.take([reveal])
+
+    def _stop_if_draining(self) -> None:
+        if self.draining:
+            raise Drained
+
+    # What the sessions note.
+
+    def take(self, reveals: list[Reveal]) -> None:
+        """Add what was opened, here or at the parties who hand it on."""
+        for reveal in reveals:
+            try:
+                self._add(reveal)
+            except Malformed as error:
+                raise JoinError(
+                    f"What was opened is not what the protocol opens next: {error}. Some party "
+                    "does not follow the protocol."
+                ) from None
+            self._write(to_line(reveal))
+
+    def begin(self, reveals: int) -> None:
+        """A session starts from so many reveals."""
+        self.draining = False
+        self._record({"session": reveals})
+        self._sync()
+
+    def interrupt(self, by: str, exchange: int) -> None:
+        """Count an interruption."""
+        self._record({"interruption": {"by": by, "exchange": exchange}})
+        self._sync()
+
+    def confirm(self, digest: str) -> None:
+        """All parties have the same result."""
+        self._record({"confirmed": digest})
+        self._sync()
+
+    def fail(self, sentence: str) -> None:
+        """The run has ended for good."""
+        if not self.failed:
+            self._record({"failed": sentence})
+            self._sync()
+
+    # Questions.
+
+    @property
+    def most(self) -> int:
+        """What any party can have: the openings of the present exchange, and no more."""
+        due, known = self._course.due, self.transcript.reveals
+        if len(known) > self._begun and (
+            due is None or _phase(due.kind) is not _phase(type(known[-1]))
+        ):
+            return len(known)  # the exchange is over, and the next one needs us
+        return self._begun + self._room
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to open."""
+        return self._course.due is None
+
+    def outcome(self) -> Transcript | TooFewValues:
+        """The result that follows from all that was opened, if it passes the audit."""
+        try:
+            check_enough(self._course)
+        except TooFewValues as few:
+            return few
+        concluded = Transcript(self.agreement, list(self.transcript.reveals)).concluded()
+        checked = concluded.audit()
+        if not checked.passed:
+            raise EndOfRun(
+                f"The audit of this run does not pass: {checked.findings[0]}. No result is "
+                f"written. Some party does not follow the protocol. {NEW_RUN}"
+            )
+        return concluded
+
+    # A line of the journal, and what it means.
+
+    def _record(self, line: dict[str, Any]) -> None:
+        self._apply(line)
+        self._write(line)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        """Keep a line; nothing is kept without a journal."""
+
+    def _sync(self) -> None:
+        """Wait until all lines are safe: before the next message is sent."""
+
+    def _add(self, reveal: Reveal) -> None:
+        self._course.take(reveal)
+        self.transcript.reveals.append(reveal)
+        self.least = self._begun
+        self.sent = max(self.sent, len(self.transcript.reveals))
+
+    def _apply(self, line: dict[str, Any]) -> None:
+        ((kind, value),) = line.items()
+        match kind:
+            case "exchange":
+                self._begin_exchange(value)
+            case "opening":
+                self.sent = max(self.sent, value + 1)
+            case "repeat":
+                self.repeats.append(value)
+            case "session":
+                self.running = True
+            case "interruption":
+                self.interruptions.append(Interruption(value["by"], value["exchange"]))
+                self.running = False
+            case "confirmed":
+                self.confirmed, self.running = value, False
+            case "failed":
+                self.failed, self.running = value, False
+            case _:
+                raise Malformed(f"unknown note {kind!r}")
+
+    def _begin_exchange(self, reveals: int) -> None:
+        known = self.transcript.reveals
+        if not 0 <= reveals <= len(known):
+            raise Malformed(f"an exchange that begins at {reveals} of {len(known)} openings")
+        here = self._course
+        if reveals < len(known):
+            here = Course.of(Transcript(self.agreement, known[:reveals]))
+        self._begun, self._room = reveals, here.most_openings()
+
+
+def _phase(kind: type[Reveal]) -> type[Reveal]:
+    """What an exchange is there for, by what it opens first."""
+    return {Variation: Step, Moments: Magnitudes}.get(kind, kind)

@@ -1,0 +1,65 @@
+"""One result for all: what the parties end with, compared before anybody writes it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+
+from securefedyj.network.errors import EndOfRun
+from securefedyj.network.events import Outcome
+from securefedyj.network.memory import NEW_RUN, Memory
+from securefedyj.network.peers import Peer
+from securefedyj.protocol.program import TooFewValues
+
+
+class Conclusion:
+    """Our outcome, as soon as it is known, and what the peers say of theirs.
+
+    Parameters
+    ----------
+    memory
+        What was revealed.
+    peers
+        All peers.
+    """
+
+    def __init__(self, memory: Memory, peers: Collection[Peer]) -> None:
+        self._memory, self._peers = memory, peers
+        self.outcome: Outcome | None = None
+        self.digest = ""
+        self._error: EndOfRun | None = None
+        if memory.finished:
+            self.reach()
+
+    def reach(self) -> None:
+        """Compute the outcome from what was revealed; `check` raises what went wrong."""
+        try:
+            self.outcome = self._memory.outcome()
+        except EndOfRun as error:
+            self._error = error
+            return
+        known = self._memory.transcript if isinstance(self.outcome, TooFewValues) else self.outcome
+        self.digest = hashlib.sha256(known.to_text().encode()).hexdigest()
+
+    def check(self) -> None:
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
+        if self._error is not None:
+            raise self._error
+        for peer in self._peers:
+            if self.digest and peer.done and peer.done != self.digest:
+                raise EndOfRun(
+                    f"Party {peer.name} has another result than we: some party does not follow "
+                    f"the protocol. No result is written. {NEW_RUN}"
+                )
+
+    @property
+    def all_done(self) -> bool:
+        """Whether all have the same result, and ours is still to be written."""
+        self.check()
+        known = self.outcome is not None and not self._memory.confirmed
+        return known and all(peer.done for peer in self._peers)
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether all have written it."""
+        return bool(self._memory.confirmed) and all(peer.kept for peer in self._peers)
