@@ -153,6 +153,7 @@ def test_runs_that_did_not_finish_count_if_they_had_the_same_values(ledger):
         "2 earlier runs over the same values did not finish; the last was run 'sepsis-2' of "
         "2026-05-03, in /results/2. They count as interruptions, of which 5 are agreed."
     )
+    assert "So no run can begin; when you know why" in note_on_unfinished(again, now, 1)
     # A run that goes on is not an earlier one, and neither is it warned of.
     assert again.unfinished(stopped) == [replace(failed, date=DAY.isoformat())]
     assert note_on_unfinished(again, run(ledger, 9, ROWS + 1), 5) == ""

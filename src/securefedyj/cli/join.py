@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import json
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,6 +121,9 @@ def run(options: argparse.Namespace) -> int:
         options.output,
         timeout=options.timeout,
         wait=options.wait,
+        rows=_digest_of(table, consortium),
+        earlier=0 if record is None else record.unfinished,
+        started=(lambda: None) if record is None else record.began,
         say=display.say,
         progress=display.progress,
         done=done,
@@ -187,6 +192,15 @@ def _own_table(
             "missing."
         )
     return table
+
+
+def _digest_of(table: Array | None, consortium: Consortium) -> Callable[[bytes], str] | None:
+    """What tells later, under a key, whether these are still the same rows."""
+    from securefedyj.tables.digest import rows_digest
+
+    if table is None:
+        return None
+    return partial(rows_digest, table, [feature.name for feature in consortium.features])
 
 
 def _record(

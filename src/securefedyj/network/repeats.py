@@ -35,9 +35,15 @@ def note_on_unfinished(ledger: Ledger, run: Run, most: int) -> str:
         return ""
     last = unfinished[0]
     count = f"{len(unfinished)} earlier runs" if len(unfinished) > 1 else "1 earlier run"
+    enough = (
+        ""
+        if len(unfinished) <= most
+        else " So no run can begin; when you know why they ended, agree on more of them in a file."
+    )
     return (
         f"{count} over the same values did not finish; the last was {_run(last)}, in "
         f"{printable(last.folder)}. They count as interruptions, of which {most} are agreed."
+        f"{enough}"
     )
 
 
