@@ -50,11 +50,11 @@ def run(options: argparse.Namespace) -> int:
     for party in consortium.parties:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
-    tell(f"{len(consortium.features)} features, each with at least "
-          f"{consortium.minimum_values} values over all silos")  # fmt: skip
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
          f"{consortium.result_bits} bits")  # fmt: skip
     tell(f"At most {consortium.max_interruptions} interruptions; then a run ends")
+    tell(f"{len(consortium.features)} features, each with at least "
+          f"{consortium.minimum_values} values over all silos")  # fmt: skip
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
         tell(f"  {printable(feature.name):<32} {bounds} {printable(feature.unit)}".rstrip())
