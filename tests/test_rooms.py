@@ -18,7 +18,7 @@ SOURCE = ROOT / "src" / PACKAGE
 
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = (
-    ("errors", "files", "strict"),
+    ("errors", "files", "printable", "strict"),
     ("numerics",),
     ("tables",),
     ("party",),

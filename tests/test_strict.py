@@ -9,6 +9,21 @@ from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, par
         ("{", "not JSON"),
         (b"\xff", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
+        ("[" * 500 + "]" * 500, "nested too deeply"),
+        ('{"a":' * 500 + "1" + "}" * 500, "nested too deeply"),
+        ("[" * 18 + "]" * 18, "nested too deeply"),
+        ("[" + "[]," * 100_000 + "[]]", "more than"),
+        ("[" + "1," * 800_001 + "1]", "more than"),
+        ("{" + ",".join(f'"{j}":1' for j in range(1001)) + "}", "1001 fields; 1000 are possible"),
+        ("1" * 5000, "not JSON: Exceeds the limit"),
+        (" " * (1 << 24) + "1", "bytes are too many"),
+        ("\ufeff{}", "not JSON"),
+        (b"\xef\xbb\xbf{}", "not JSON"),
+        ("{}".encode("utf-16"), "not JSON"),
+        (b'"\xed\xa0\x80"', "not JSON"),
+        ("\0", "not JSON"),
+        ('"\0"', "not JSON"),
+        ('"abc', "not JSON"),
         ('{"a": NaN}', "NaN"),
         ("-Infinity", "-Infinity"),
         ('{"a": 1, "b": {"c": 1, "c": 1}}', "'c' is there more than once"),
@@ -21,6 +36,9 @@ def test_what_is_not_json_is_refused_in_a_sentence(text, why):
 
 def test_json_is_read():
     assert parse(b'{"a": [1, 2.5, null, "x"]}') == {"a": [1, 2.5, None, "x"]}
+    assert parse("[" * 17 + "]" * 17)
+    with pytest.raises(Malformed, match="5 bytes are too many; 4 are possible here"):
+        parse("[1,2]", most=4)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +53,9 @@ def test_json_is_read():
         ({"name": "a", "size": 1, "share": "1"}, "share must be a number, not '1'"),
         ({"name": "a", "size": 1, "share": float("inf")}, "share must be a finite number, not inf"),
         ({"name": "a", "size": 1, "share": 10**400}, "share must be a finite number"),
+        ({"name": "a", "size": 1, "share": 1 << 10**6}, "of 1000001 bits"),
+        ({"name": ["\x1b[2J"], "size": 1, "share": 1}, r"must be a text, not \['.x1b\[2J'\]"),
+        (dict.fromkeys([*"abcdefgh", "name", "size", "share"]), "'a', 'b', 'c', 'd', 'e', ..."),
     ],
 )
 def test_fields_are_those_that_were_asked_for(data, why):

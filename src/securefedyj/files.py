@@ -1,4 +1,8 @@
-"""Files that are either complete or not there: nobody ever reads half a result."""
+"""Files that are either complete or not there: nobody ever reads half a result.
+
+And files of others, read up to a bound: whoever sends a file must not decide how much memory it
+takes here.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,36 @@ def write_atomically(path: Path | str, content: bytes) -> None:
             temporary.write_bytes(content)
         except OSError as error:  # such as a full disk
             raise OSError(f"cannot write {path}: {error.strerror}") from error
+
+
+class TooLarge(ValueError):
+    """A file that is larger than any that this program writes; the sentence does not name it."""
+
+
+def read_within(path: Path | str, most: int) -> bytes:
+    """The content of a file of at most so many bytes."""
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise TooLarge(f"it is larger than {_size(most)}, and no file of this kind is")
+    return content
+
+
+def lines_within(path: Path | str, most: int, most_in_line: int) -> Iterator[bytes]:
+    """The lines of a file, of at most so many bytes in all and in one line, as they are needed."""
+    with open(path, "rb") as file:
+        left = most
+        while line := file.readline(min(left, most_in_line) + 1):
+            left -= len(line)
+            if left < 0:
+                raise TooLarge(f"it is larger than {_size(most)}, and no file of this kind is")
+            if len(line) > most_in_line:
+                raise TooLarge(f"one of its lines is longer than {_size(most_in_line)}")
+            yield line
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count} bytes"
 
 
 def _mode(target: Path) -> int:

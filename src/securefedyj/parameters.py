@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from securefedyj.files import write_atomically
+from securefedyj.files import read_within, write_atomically
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
+from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.strict import NUMBER, Types, check_fields, parse
+from securefedyj.strict import MOST_BYTES, NUMBER, Types, check_fields, parse
 
 if TYPE_CHECKING:
     from securefedyj.estimators import SecureFedYJ
@@ -137,9 +138,9 @@ class Parameters:
             )
         if data.get("version") not in (1, VERSION):
             raise ParametersError(
-                f"this file is of version {data.get('version')!r}, and this release reads versions "
-                f"1 and {VERSION}: use the release that wrote it, or write it anew from the "
-                "transcript"
+                f"this file is of version {shown(data.get('version'))}, and this release reads "
+                f"versions 1 and {VERSION}: use the release that wrote it, or write it anew from "
+                "the transcript"
             )
         try:
             check_fields(data, _FIELDS, "the file")
@@ -160,7 +161,7 @@ def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> 
 def read(path: Path | str) -> Parameters:
     """Read a parameters.json; a ParametersError names the file and what is wrong with it."""
     try:
-        return Parameters.from_json(parse(Path(path).read_bytes()))
+        return Parameters.from_json(parse(read_within(path, MOST_BYTES)))
     except ValueError as error:
         raise ParametersError(f"{path}: {error}") from None
 
@@ -219,12 +220,14 @@ def _result(features: list[Any], agreement: Agreement) -> Result:
 
 def _check_feature(feature: Any, name: str) -> None:
     """A wrong number here would pass unnoticed through every later transformation."""
-    where = f"feature {name!r}"
+    where = f"feature {shown(name)}"
     check_fields(feature, _FEATURE_FIELDS, where)
     if feature["name"] != name:
-        raise ParametersError(f"{where} of the agreement is called {feature['name']!r} in the list")
+        raise ParametersError(
+            f"{where} of the agreement is called {shown(feature['name'])} in the list"
+        )
     if not 0 <= feature["n"] < 2**63:
-        raise ParametersError(f"{where}: n must be a number of values, not {feature['n']!r}")
+        raise ParametersError(f"{where}: n must be a number of values, not {shown(feature['n'])}")
     if feature["var"] < 0 or feature["width"] < 0:
         raise ParametersError(f"{where}: neither var nor width can be negative")
 

@@ -1,7 +1,8 @@
 """JSON from files and from peers, read strictly.
 
 What is missing, unknown, there twice or of another type is refused with a sentence: whoever reads
-on would take the content for something that it is not.
+on would take the content for something that it is not. Neither its size nor its form can make the
+reader hold much more than the text itself: the bounds are far beyond what 20,000 features need.
 """
 
 from __future__ import annotations
@@ -11,29 +12,70 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NoReturn, TypeAlias
 
+from securefedyj.printable import printable, shown
+
 Types: TypeAlias = type | tuple[type, ...]
 """The type of a value, or those that it may have."""
 
 NUMBER = (int, float)
 """The types of any number; it must be finite, which in JSON 1e999 is not."""
 
+MOST_BYTES = 1 << 24
+"""Of a text. The largest are a parameters.json (some 7 MB for 20,000 features) and a transcript's
+last line."""
+MOST_VALUES = 800_000
+"""In lists and objects of one text; 20,000 features take some 350,000."""
+MOST_LISTS = 100_000
+"""And objects, of one text; 20,000 features take some 20,000."""
+MOST_FIELDS = 1000
+"""Of one object."""
+MOST_DEPTH = 16
+
 _WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number",
           float: "a number", bool: "true or false"}  # fmt: skip
+_TOO_DEEP = "this is not of our form: it is nested too deeply"
+_MOST_NAMED = 5  # fields, in a sentence
 
 
 class Malformed(ValueError):
     """Content that is not what it should be; the sentence says where and why."""
 
 
-def parse(text: str | bytes) -> Any:
-    """What a JSON text holds; NaN, infinities and repeated keys are not JSON."""
+def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
+    """What a JSON text holds; NaN, infinities and repeated keys are not JSON.
+
+    In bytes it must be UTF-8. `most` says how many bytes or characters it may have.
+    """
+    if len(text) > most:
+        raise Malformed(f"{len(text)} bytes are too many; {most} are possible here")
     try:
-        return json.loads(text, parse_constant=_not_finite, object_pairs_hook=_once)
+        decoded = text if isinstance(text, str) else text.decode()
+        _check_extent(decoded)
+        value = json.loads(decoded, parse_constant=_not_finite, object_pairs_hook=_once)
     except Malformed:
         raise
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise Malformed(f"this is not JSON: {reason}") from None
+    except RecursionError:
+        raise Malformed(_TOO_DEEP) from None
+    except ValueError as error:
+        raise Malformed(f"this is not JSON: {printable(str(error), 200)}") from None
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any, most: int = MOST_DEPTH) -> None:
+    """Refuse lists and objects within each other on so many levels that nothing could show them."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return
+    raise Malformed(_TOO_DEEP)
 
 
 def check_fields(data: Any, fields: Mapping[str, Types], where: str) -> dict[str, Any]:
@@ -42,8 +84,10 @@ def check_fields(data: Any, fields: Mapping[str, Types], where: str) -> dict[str
         raise Malformed(f"{where} must be an object with the fields {', '.join(fields)}")
     if missing := [name for name in fields if name not in data]:
         raise Malformed(f"{where} lacks {', '.join(missing)}")
-    if unknown := [repr(name) for name in data if name not in fields]:
-        raise Malformed(f"{where} has unknown fields: {', '.join(unknown)}")
+    if unknown := [name for name in data if name not in fields]:
+        more = ", ..." if len(unknown) > _MOST_NAMED else ""
+        named = ", ".join(map(shown, unknown[:_MOST_NAMED]))
+        raise Malformed(f"{where} has unknown fields: {named}{more}")
     for name, types in fields.items():
         _check_type(data[name], types, f"{where}: {name}")
     return data
@@ -52,7 +96,7 @@ def check_fields(data: Any, fields: Mapping[str, Types], where: str) -> dict[str
 def check_items(data: Any, types: Types, where: str) -> list[Any]:
     """The list itself, if all its values are of these types."""
     if not isinstance(data, list):
-        raise Malformed(f"{where} must be a list, not {data!r}")
+        raise Malformed(f"{where} must be a list, not {shown(data)}")
     for value in data:
         _check_type(value, types, f"{where}: each of the list")
     return data
@@ -62,9 +106,9 @@ def _check_type(value: Any, types: Types, where: str) -> None:
     known = types if isinstance(types, tuple) else (types,)
     # In Python True is a whole number; in a file it is not.
     if type(value) not in known:
-        raise Malformed(f"{where} must be {_WORDS[known[-1]]}, not {value!r}")
+        raise Malformed(f"{where} must be {_WORDS[known[-1]]}, not {shown(value)}")
     if float in known and not _is_finite(value):
-        raise Malformed(f"{where} must be a finite number, not {value!r}")
+        raise Malformed(f"{where} must be a finite number, not {shown(value)}")
 
 
 def _is_finite(value: float) -> bool:
@@ -79,9 +123,18 @@ def _not_finite(text: str) -> NoReturn:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_FIELDS:
+        raise Malformed(f"an object has {len(pairs)} fields; {MOST_FIELDS} are possible")
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Malformed(f"the field {twice!r} is there more than once")
+        raise Malformed(f"the field {shown(twice)} is there more than once")
     return data
+
+
+def _check_extent(text: str) -> None:
+    """Refuse a text of so many small things that they would take many times its size in memory."""
+    # Those within strings are counted as well, and honest texts have few of them there.
+    if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_LISTS:
+        raise Malformed(f"this has more than {MOST_VALUES} values, or {MOST_LISTS} lists")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from securefedyj.network.ledger import BEGAN, FINISHED, Ledger, Run
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence
+from tests.report.runs import fit
 
 NAMES = ("lactate", "age")
 FEATURES = [Feature("lactate", 0.0, 1000.0), Feature("age", 0.0, 1000.0)]
@@ -30,11 +32,15 @@ class Stage:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, tables: Any = THREE) -> None:
         self.folder, self.silo = folder, None
+        self.settings: participant.Settings
+        self.course: Callable[[participant.Settings], object] = lambda settings: None
         self.consortium = local.prepare(folder, tables, FEATURES, name="sepsis")
         self.ledger = folder / "ledger.jsonl"
 
         async def stop(settings: participant.Settings, silo: Any) -> None:
-            self.silo = silo
+            self.silo, self.settings = silo, settings
+            (settings.output / "state.jsonl").touch()
+            self.course(settings)
             raise JoinError("As far as this.")
 
         monkeypatch.setattr(participant, "participate", stop)
@@ -185,3 +191,86 @@ def test_folder_with_a_result_and_no_state_is_refused_before_anything_else(three
     assert "has a parameters.json and no state.jsonl" in error
     assert "choose another --output" in error
     assert (result / "parameters.json").read_text() == "mine"
+
+
+def events_of(ledger: Path) -> list[str]:
+    return [json.loads(line)["event"] for line in ledger.read_text().splitlines()[1:]]
+
+
+def test_run_is_noted_when_its_first_session_begins_and_when_it_fails(three):
+    three.join()
+    assert events_of(three.ledger) == []
+    three.course = lambda settings: settings.started()
+    three.join()
+    assert events_of(three.ledger) == ["began", "failed"]
+    line = json.loads(three.ledger.read_text().splitlines()[1])
+    assert line["run"] == three.consortium.digest()
+    assert (line["party"], line["silos"]) == ("north", ["north", "east", "south"])
+
+
+def interrupted(settings: participant.Settings) -> None:
+    settings.started()
+    raise KeyboardInterrupt
+
+
+def test_run_that_goes_on_is_no_earlier_one_and_a_new_one_counts_it(three):
+    three.course = interrupted
+    assert three.join() == 130
+    assert events_of(three.ledger) == ["began"]
+    three.join()
+    assert three.settings.earlier == 0
+    ids = {json.loads(line)["id"] for line in three.ledger.read_text().splitlines()[1:]}
+    assert len(ids) == 1
+    three.join("north", "--output", str(three.folder / "anew"))
+    assert three.settings.earlier == 1
+    # Another party on this machine has other rows.
+    three.join("east", "--output", str(three.folder / "east"))
+    assert three.settings.earlier == 0
+
+
+def test_folder_that_was_emptied_is_another_run(three):
+    three.course = interrupted
+    three.join()
+    (three.folder / "result" / "state.jsonl").unlink()
+    three.join()
+    assert three.settings.earlier == 1
+
+
+def test_finished_run_does_not_count(three):
+    rng = np.random.default_rng(0)
+    transcript = fit(rng.lognormal(size=(60, 2)), NAMES, ("north", "east", "south"))
+
+    def finish(settings: participant.Settings) -> None:
+        settings.started()
+        settings.done(transcript, None)
+
+    three.course = finish
+    three.join()
+    assert events_of(three.ledger) == ["began", "finished"]
+    three.join("north", "--output", str(three.folder / "anew"))
+    assert three.settings.earlier == 0
+
+
+def test_rows_are_recognized_under_any_key_and_in_any_order(three):
+    three.join()
+    before = three.settings.rows
+    write_table(three.folder / "north.csv", NAMES, THREE["north"][::-1])
+    three.join()
+    after = three.settings.rows
+    assert before is not None
+    assert after is not None
+    assert before(b"key") == after(b"key") != after(b"other key")
+    write_table(three.folder / "north.csv", NAMES, THREE["north"][1:])
+    three.join()
+    changed = three.settings.rows
+    assert changed is not None
+    assert changed(b"key") != before(b"key")
+
+
+def test_helper_has_no_rows_to_recognize(tmp_path, monkeypatch):
+    stage = Stage(tmp_path, monkeypatch, TWO)
+    stage.course = lambda settings: settings.started()
+    stage.join("helper")
+    assert stage.settings.rows is None
+    assert stage.settings.earlier == 0
+    assert not stage.ledger.exists()

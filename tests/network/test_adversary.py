@@ -253,7 +253,7 @@ def test_nobody_can_take_the_place_of_a_party(
     assert not at_bob.established
 
 
-def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path, monkeypatch):
+def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path):
     consortium = prepare(tmp_path)
     channels = []
     for own, peer in [("ana", "bob"), ("bob", "ana")]:
@@ -263,10 +263,13 @@ def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path, monkeypa
         channels.append(tls.Channel(peer, known.fingerprint, settings, server_side=own == "ana"))
     ana, bob = channels
     established(ana, bob)
-    monkeypatch.setattr(tls, "MAX_RECORD", 1 << 20)
-    bob.send(tls.Record(records.Kind.MESSAGE, bytes(tls.MAX_RECORD + 1)))
-    with pytest.raises(ProtocolError, match="Party bob announced a record of"):
-        list(ana.receive(bob.outgoing()[: 1 << 16]))
+    bob.send(tls.Record(records.Kind.MESSAGE, bytes(tls.MOST_AT_FIRST + 1)))
+    stream = bob.outgoing()
+    with pytest.raises(ProtocolError, match=f"at most {tls.MOST_AT_FIRST} are possible now"):
+        list(ana.receive(stream[: 1 << 16]))
+    ana.most = tls.MOST_AT_FIRST + 1  # who knows better says so
+    (record,) = ana.receive(stream[1 << 16 :])
+    assert len(record.body) == ana.most
 
 
 # A hub that cheats.

@@ -153,6 +153,7 @@ def test_runs_that_did_not_finish_count_if_they_had_the_same_values(ledger):
         "2 earlier runs over the same values did not finish; the last was run 'sepsis-2' of "
         "2026-05-03, in /results/2. They count as interruptions, of which 5 are agreed."
     )
+    assert "So no run can begin; when you know why" in note_on_unfinished(again, now, 1)
     # A run that goes on is not an earlier one, and neither is it warned of.
     assert again.unfinished(stopped) == [replace(failed, date=DAY.isoformat())]
     assert note_on_unfinished(again, run(ledger, 9, ROWS + 1), 5) == ""
@@ -201,11 +202,12 @@ def test_reading_makes_no_file(tmp_path):
         (lambda text: "\n" + text, "line 1: this is not JSON"),
         (lambda text: text[:-20], "line 3: this is not JSON"),
         (lambda text: text + "x\n", "line 4: this is not JSON"),
-        (lambda text: text + "[" * 100_000 + "\n", "line 4: this is not JSON: it is nested"),
+        (lambda text: text + "[" * 100_000 + "\n", "line 4: this is not of our form: it is nested"),
         (lambda text: text.replace('"finished"', '"fnished"'), "line 3: an event must be began"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "line 1: this is not a"),
         (lambda text: text.replace('"silos": [', '"silos": [7, '), "line 2: silos"),
-        (lambda text: text.replace('"columns": {', '"columns": {"x": 7, '), "line 2: columns"),
+        (lambda text: text.replace('"columns": [', '"columns": [7, '), "line 2: columns"),
+        (lambda text: text.replace('"features": [', '"features": ["x", '), "line 2: an event must"),
         (lambda text: text.replace('"key": "', '"key": "z'), "line 1: the key must have 64"),
     ],
 )

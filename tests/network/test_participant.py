@@ -138,7 +138,7 @@ def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, m
 
 
 def test_words_of_the_hub_cannot_control_the_terminal():
-    assert link.sentence(b"bad\x1b[2J\nnews") == "bad?[2J?news"
+    assert link.sentence(b"bad\x1b[2J\nnews") == r"bad\x1b[2J\x0anews"
 
 
 def test_another_version_gets_a_sentence(tmp_path):

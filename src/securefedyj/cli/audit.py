@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import FAILED, OK, Commands, command, read_transcript
+from securefedyj.cli.common import FAILED, OK, Commands, command, read_transcript, tell
 
 
 def add(commands: Commands) -> None:
@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     audit = read_transcript(options.transcript).audit()
     if options.json:
-        print(json.dumps({"passed": audit.passed, "findings": audit.findings}))
+        tell(json.dumps({"passed": audit.passed, "findings": audit.findings}))
     else:
-        print(audit.statement())
+        tell(audit.statement())
     return OK if audit.passed else FAILED

@@ -7,10 +7,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values
+from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values, tell
 from securefedyj.cli.record import add_ledger, warnings_before, wrapped
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
+from securefedyj.printable import printable
 
 
 def add(commands: Commands) -> None:
@@ -39,29 +40,28 @@ def run(options: argparse.Namespace) -> int:
     if options.data is not None:
         return _check_table(consortium, options)
     if options.json:
-        print(json.dumps({"name": consortium.name, "digest": consortium.digest(),
-                          "result_bits": consortium.result_bits,
-                          "max_interruptions": consortium.max_interruptions,
-                          "agreement": consortium.agreement().to_json()}))  # fmt: skip
+        tell(json.dumps({"name": consortium.name, "digest": consortium.digest(),
+                         "max_interruptions": consortium.max_interruptions,
+                         "agreement": consortium.agreement().to_json()}))  # fmt: skip
         return OK
-    print(f"{options.file} is in order. All parties must see the same digest:")
-    print(f"  {consortium.digest()}")
-    print(f"Consortium {consortium.name!r}, hub at {consortium.hub.address}")
+    tell(f"{options.file} is in order. All parties must see the same digest:")
+    tell(f"  {consortium.digest()}")
+    tell(f"Consortium {consortium.name!r}, hub at {printable(consortium.hub.address)}")
     for party in consortium.parties:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
-        print(f"  {party.name} ({', '.join(roles)})\n      {party.fingerprint}")
-    print(f"{len(consortium.features)} features, each with at least "
+        tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
+    tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
+         f"{consortium.result_bits} bits")  # fmt: skip
+    tell(f"At most {consortium.max_interruptions} interruptions; then a run ends")
+    tell(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
-    print(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
-          f"{consortium.result_bits} bits")  # fmt: skip
-    print(f"At most {consortium.max_interruptions} interruptions; then a run ends")
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
-        print(f"  {feature.name:<32} {bounds} {feature.unit}".rstrip())
+        tell(f"  {printable(feature.name):<32} {bounds} {printable(feature.unit)}".rstrip())
     if note := consortium.note_on_steps():
-        print(note)
+        tell(note)
     if note := note_on_silos(consortium):
-        print(wrapped(note))
+        tell(wrapped(note))
     return OK
 
 
@@ -82,15 +82,15 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
         notes += [note] if (note := note_on_missing(consortium, empty)) else []
         warnings = warnings_before(consortium, table, options.ledger)
     if options.json:
-        print(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings],
-                          "notes": notes, "warnings": warnings}))  # fmt: skip
+        tell(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings],
+                         "notes": notes, "warnings": warnings}))  # fmt: skip
         return FAILED if stops else OK
     for finding in findings:
-        about = "" if finding.feature is None else f"{finding.feature}: "
+        about = "" if finding.feature is None else f"{printable(finding.feature)}: "
         kind = "stops a run" if finding.stops else "note"
-        print(wrapped(f"{kind}: {about}{finding.text}"))
+        tell(wrapped(f"{kind}: {about}{finding.text}"))
     for sentence in (*notes, *(f"Warning: {warning}" for warning in warnings)):
-        print(wrapped(sentence))
+        tell(wrapped(sentence))
     if not (findings or notes or warnings):
-        print(f"{options.data} fits {options.file}: nothing to report.")
+        tell(f"{options.data} fits {options.file}: nothing to report.")
     return FAILED if stops else OK

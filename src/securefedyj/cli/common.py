@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from securefedyj.network.identity import Identity, check_private, fingerprint
+from securefedyj.printable import printable_lines
 
 if TYPE_CHECKING:
     from securefedyj.protocol.transcript import Transcript
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def tell(words: str, *, error: bool = False) -> None:
+    """Print for the user; what others have written into it cannot control the terminal.
+
+    Line breaks are ours: a text of others passes `printable` before it gets here.
+    """
+    print(printable_lines(words), file=sys.stderr if error else sys.stdout, flush=error)
 
 
 def command(

@@ -7,6 +7,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from securefedyj.cli.common import tell
+
 if TYPE_CHECKING:
     from securefedyj.network.participant import Progress
 
@@ -24,7 +26,7 @@ class Display:
         with self._lock:
             if sentence != self._last:  # such as that the hub cannot be reached, again and again
                 self.end()
-                print(sentence, file=sys.stderr, flush=True)
+                tell(sentence, error=True)
             self._last = sentence
 
     def progress(self, now: Progress) -> None:

@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import json
 import signal
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,14 @@ from securefedyj.cli.common import (
     missing_values,
     read_certificate,
     read_identity,
+    tell,
 )
 from securefedyj.cli.display import Display
 from securefedyj.cli.record import Record, add_ledger, wrapped
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
+from securefedyj.printable import printable
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Settings
@@ -118,6 +121,9 @@ def run(options: argparse.Namespace) -> int:
         options.output,
         timeout=options.timeout,
         wait=options.wait,
+        rows=_digest_of(table, consortium),
+        earlier=0 if record is None else record.unfinished,
+        started=(lambda: None) if record is None else record.began,
         say=display.say,
         progress=display.progress,
         done=done,
@@ -125,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         transcript = asyncio.run(_until_signal(settings, silo))
         display.say("The result is here. Writing the report.")
-        failed = _try_report(consortium, transcript, table, options.output)
+        failed = _try_report(consortium, transcript, table, options.output, display)
     except KeyboardInterrupt:
         display.say(
             f"Stopped. The result is in {options.output}; there is no new report."
@@ -143,11 +149,11 @@ def run(options: argparse.Namespace) -> int:
         written["report"] = options.output / REPORT
     if options.json:
         paths = {name: str(path) for name, path in written.items()}
-        print(json.dumps({"party": party.name, **paths}))
+        tell(json.dumps({"party": party.name, **paths}))
     else:
-        print(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
+        tell(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
     if failed:
-        print(f"securefedyj: {failed}", file=sys.stderr)
+        tell(f"securefedyj: {failed}", error=True)
     return FAILED if failed else OK
 
 
@@ -182,9 +188,19 @@ def _own_table(
     table, few = without_few(table, options.own_minimum)
     for j in few:
         display.say(
-            f"{names[j]}: fewer than {options.own_minimum} values here; it counts as missing."
+            f"{printable(names[j])}: fewer than {options.own_minimum} values here; it counts as "
+            "missing."
         )
     return table
+
+
+def _digest_of(table: Array | None, consortium: Consortium) -> Callable[[bytes], str] | None:
+    """What tells later, under a key, whether these are still the same rows."""
+    from securefedyj.tables.digest import rows_digest
+
+    if table is None:
+        return None
+    return partial(rows_digest, table, [feature.name for feature in consortium.features])
 
 
 def _record(
@@ -225,13 +241,29 @@ async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcrip
         raise KeyboardInterrupt from None
 
 
+def _warn_of_implausible(transcript: Transcript, table: Array | None, display: Display) -> None:
+    """Tell the silo, and nobody else, where lambda does not go with its own rows."""
+    from securefedyj.report.plausibility import implausible, warning
+
+    if table is not None and transcript.result is not None:
+        doubtful = implausible(table, transcript.result)
+        names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
+        if names:
+            display.say(wrapped(f"Warning: {warning(names)}"))
+
+
 def _try_report(
-    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+    consortium: Consortium,
+    transcript: Transcript,
+    table: Array | None,
+    folder: Path,
+    display: Display,
 ) -> str:
     """Write the report; return why that failed, if it did: the result is more than its report."""
     from securefedyj.report.results import write_report
 
     try:
+        _warn_of_implausible(transcript, table, display)
         write_report(consortium, transcript, table, folder)
     except Exception as error:
         # Only the system's own words: others may quote rows.

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 an error told in one sentence, 2 wrong usage, 130 interrup
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,10 @@ from securefedyj.cli import (
     report,
     transform,
 )
-from securefedyj.cli.common import FAILED, INTERRUPTED
+from securefedyj.cli.common import FAILED, INTERRUPTED, tell
+from securefedyj.printable import printable
+
+_LONGEST = 4000  # characters of a sentence; it may quote a file
 
 # In the order of their use. Each module adds its options with `add` and does its work in `run`;
 # what takes long to import is imported in `run`.
@@ -35,6 +39,8 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is returned."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that do not know Unicode
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -45,15 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, ValueError) as error:
-        print(f"securefedyj: {_sentence(error)}", file=sys.stderr)
+        tell(f"securefedyj: {_sentence(error)}", error=True)
+        return FAILED
+    except (MemoryError, RecursionError, OverflowError):
+        tell("securefedyj: what is to be read here is too large, or nested too deeply.", error=True)
         return FAILED
 
 
 def _sentence(error: Exception) -> str:
     """What went wrong, without the numbers that systems have for it."""
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+        return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+    text = str(error)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _parser() -> argparse.ArgumentParser:

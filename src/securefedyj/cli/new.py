@@ -6,7 +6,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command, read_certificate
+from securefedyj.cli.common import OK, Commands, command, read_certificate, tell
 from securefedyj.cli.record import wrapped
 from securefedyj.network.consortium import (
     LEVELS_PER_EXCHANGE,
@@ -150,10 +150,10 @@ def run(options: argparse.Namespace) -> int:
         consortium.write(options.file)
     except FileExistsError:
         raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
-    print(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
+    tell(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
     for note in (_note_on_committee(consortium), note_on_silos(consortium)):
         if note:
-            print(wrapped(note))
+            tell(wrapped(note))
     return OK
 
 

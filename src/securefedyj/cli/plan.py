@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command
+from securefedyj.cli.common import OK, Commands, command, tell
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
 
@@ -68,5 +68,5 @@ def run(options: argparse.Namespace) -> int:
     print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
           f"{consortium.levels_per_exchange}.")  # fmt: skip
     if note := consortium.note_on_steps():
-        print(note)
+        tell(note)
     return OK

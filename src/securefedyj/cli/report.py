@@ -12,6 +12,7 @@ from securefedyj.cli.common import (
     command,
     missing_values,
     read_transcript,
+    tell,
 )
 
 
@@ -65,5 +66,5 @@ def run(options: argparse.Namespace) -> int:
         features = transcript.agreement.features
         values = read_table(options.data, features, missing_values(options))
     report.write(options.output, transcript, values, cost, max(options.plots, 0))
-    print(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
+    tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK

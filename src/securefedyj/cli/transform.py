@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, add_missing, command, missing_values
+from securefedyj.cli.common import OK, Commands, add_missing, command, missing_values, tell
 
 
 def add(commands: Commands) -> None:
@@ -51,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
             missing=missing_values(options),
         )
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        print(f"securefedyj: note: {text}", file=sys.stderr)
-    print(
+        tell(f"securefedyj: note: {text}", error=True)
+    tell(
         f"{options.output}: {done.rows} rows, {done.transformed} columns "
         f"{'transformed back' if options.inverse else 'transformed'}, "
         f"{done.passed_through} passed through."

@@ -50,6 +50,7 @@ class Channels:
             self._settings[peer],
             server_side=self._server_side[peer],
         )
+        channel.most = tls.MAX_RECORD
         self._open[peer] = connection, channel
         channel.begin()
         self._flush(peer)

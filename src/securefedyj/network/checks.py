@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from typing import Any
 
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import check_name, fingerprint
 from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
+from securefedyj.printable import shown
 
 _ROLES = ("silo", "helper")
-_LONGEST_HOST = 253  # characters, as names of hosts may have
-_LONGEST_REMARK = 1000  # characters of a unit or a note
-_LONGEST_QUOTE = 200
+_HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[0-9A-Fa-f:.]+")
+_PORT = re.compile("[0-9]{1,5}")
+_LONGEST_NOTE = 2000
 
 
 def check_number(key: str, value: Any, least: int, most: int) -> None:
@@ -24,31 +26,17 @@ def check_number(key: str, value: Any, least: int, most: int) -> None:
 def check_text(what: str, text: str) -> None:
     if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
         raise ConsortiumError(
-            f"{what} is {_quoted(text)}; it must have 1 to 200 printable characters and no space "
-            "at either end."
+            f"{what} is {shown(text)}; it must have 1 to 200 printable characters and no space at "
+            "either end."
         )
-
-
-def check_remark(what: str, text: str) -> None:
-    """Refuse control characters: they could repaint a terminal that shows the text."""
-    if not text.isprintable() or len(text) > _LONGEST_REMARK:
-        raise ConsortiumError(
-            f"{what} is {_quoted(text)}; it must have printable characters only, and at most "
-            f"{_LONGEST_REMARK} of them, on one line."
-        )
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
 
 
 def check_hub(hub: Hub) -> None:
     host, _, port = hub.address.rpartition(":")
-    plain = host and host.isprintable() and " " not in host and len(host) <= _LONGEST_HOST
-    number = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536
-    if not (plain and number):
+    plain = bool(_HOST.fullmatch(host)) and len(host) <= 255
+    if not plain or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
         raise ConsortiumError(
-            f"the hub's address is {_quoted(hub.address)}; it must be HOST:PORT, such as "
+            f"the hub's address is {shown(hub.address)}; it must be HOST:PORT, such as "
             "hub.example.org:7443."
         )
     _fingerprint_of(hub.certificate, "the hub")
@@ -118,8 +106,18 @@ def check_committee(committee: tuple[str, ...], parties: tuple[PartyEntry, ...])
     known = [name for name in committee if isinstance(name, str) and name in names]
     if len(committee) != 3 or len(set(known)) != 3:
         raise ConsortiumError(
-            f"the committee is {list(committee)}; it must be three distinct parties of "
+            f"the committee is {shown(list(committee))}; it must be three distinct parties of "
             f"{', '.join(party.name for party in parties)}."
+        )
+
+
+def _check_note(feature: Feature) -> None:
+    """A note may have several lines; nothing in it may control a terminal."""
+    lines = feature.note.replace("\t", " ").split("\n")
+    if len(feature.note) > _LONGEST_NOTE or not all(line.isprintable() for line in lines):
+        raise ConsortiumError(
+            f"the note of feature {feature.name!r} is {shown(feature.note)}; it must have up to "
+            f"{_LONGEST_NOTE} printable characters."
         )
 
 
@@ -129,8 +127,9 @@ def check_features(features: tuple[Feature, ...]) -> None:
     _refuse_twice("feature", [feature.name for feature in features])
     for feature in features:
         check_text("the name of a feature", feature.name)
-        check_remark(f"the unit of feature {feature.name!r}", feature.unit)
-        check_remark(f"the note on feature {feature.name!r}", feature.note)
+        if feature.unit:
+            check_text(f"the unit of feature {feature.name!r}", feature.unit)
+        _check_note(feature)
         lower, upper = feature.lower, feature.upper
         bounded = math.isfinite(lower) and math.isfinite(upper)
         if not bounded or not -LARGEST_BOUND <= lower < upper <= LARGEST_BOUND:

@@ -38,23 +38,28 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.network import checks
+from securefedyj.files import TooLarge
+from securefedyj.network import checks, toml
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import fingerprint, validity
 from securefedyj.network.toml import get, refuse_unknown, write_table
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
+from securefedyj.printable import printable, shown
+from securefedyj.protocol.agreement import (
+    FEWEST_BITS,
+    MOST_BITS,
+    MOST_LEVELS,
+    MOST_STEPS,
+    Agreement,
+)
 from securefedyj.strict import Malformed
 
 __all__ = ["Consortium", "ConsortiumError", "Feature", "Hub", "PartyEntry"]
 
 FORMAT = 1
 MAX_STEPS, RESULT_BITS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES, MAX_INTERRUPTIONS = 30, 24, 4, 30, 5
-_MOST_STEPS = 200
-_LONGEST_COMPLAINT = 1000  # characters
-_MOST_BYTES = 1 << 23  # of a file; 60,000 features take half of it
 
 
 @dataclass(frozen=True)
@@ -78,18 +83,12 @@ class Consortium:
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
-        with open(path, "rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ConsortiumError(f"{path} is no agreed file: it has over {_MOST_BYTES >> 20} MB.")
         try:
-            return _from_toml(tomllib.loads(content.decode()))
-        except (Malformed, ConsortiumError) as error:
-            raise ConsortiumError(f"{path}: {_short(error)}") from None
-        except RecursionError:
-            raise ConsortiumError(f"{path} is not a TOML file: it is nested too deeply.") from None
-        except (ValueError, OverflowError) as error:  # as of numbers with thousands of digits
-            raise ConsortiumError(f"{path} is not a TOML file: {_short(error)}.") from None
+            return _from_toml(toml.read(path))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConsortiumError(f"{path} is not a TOML file: {error}.") from None
+        except (Malformed, ConsortiumError, TooLarge) as error:
+            raise ConsortiumError(f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
         """Write the file; an existing one is not overwritten."""
@@ -122,9 +121,10 @@ class Consortium:
         if not few:
             return ""
         more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        names = f"{', '.join(map(printable, few[:5]))}{more}"
         enough = int(steps_wanted(domain).max())
         return (
-            f"Note: {self.max_steps} steps can hardly suffice for {', '.join(few[:5])}{more}, "
+            f"Note: {self.max_steps} steps can hardly suffice for {names}, "
             f"whose bounds are so small. Agree on max_steps = {enough}, or on another unit."
         )
 
@@ -175,7 +175,6 @@ class Consortium:
             "agreement": self.agreement().to_json(),
             "parties": [[p.name, p.role, p.fingerprint] for p in self.parties],
             "units": [feature.unit for feature in self.features],
-            "result_bits": self.result_bits,
             "max_interruptions": self.max_interruptions,
         }
         return json.dumps(content, sort_keys=True).encode()
@@ -196,6 +195,8 @@ class Consortium:
             max_steps=self.max_steps,
             levels_per_exchange=self.levels_per_exchange,
             minimum_values=self.minimum_values,
+            result_bits=self.result_bits,
+            helpers=tuple(party.name for party in self.parties if party.role == "helper"),
         )
 
 
@@ -205,8 +206,8 @@ def _entries(feature: Feature) -> dict[str, Any]:
 
 
 _NUMBERS = {
-    "max_steps": (MAX_STEPS, 1, _MOST_STEPS),
-    "result_bits": (RESULT_BITS, 8, 44),
+    "max_steps": (MAX_STEPS, 1, MOST_STEPS),
+    "result_bits": (RESULT_BITS, FEWEST_BITS, MOST_BITS),
     "levels_per_exchange": (LEVELS_PER_EXCHANGE, 1, MOST_LEVELS),
     "minimum_values": (MINIMUM_VALUES, 0, 2**31),
     "max_interruptions": (MAX_INTERRUPTIONS, 0, 1000),
@@ -216,16 +217,10 @@ _NUMBERS = {
 # Reading: types and keys.
 
 
-def _short(error: Exception) -> str:
-    """What is wrong, of which a hostile file may have made megabytes."""
-    text = str(error)
-    return text if len(text) <= _LONGEST_COMPLAINT else f"{text[:_LONGEST_COMPLAINT]}..."
-
-
 def _from_toml(data: dict[str, Any]) -> Consortium:
     if data.get("format") != FORMAT:
         raise ConsortiumError(
-            f"the format is {data.get('format')!r}, and this release reads format {FORMAT}; "
+            f"the format is {shown(data.get('format'))}, and this release reads format {FORMAT}; "
             "install the release that wrote the file."
         )
     keys = {"format", "name", "hub", "party", "committee", "feature", *_NUMBERS}

@@ -24,7 +24,6 @@ MAX_BODY = 1 << 16  # bytes; longer streams travel in pieces
 
 _LENGTH = struct.Struct("!I")
 _HEADER = struct.Struct("!BQIB")
-_MAX_FRAME = _HEADER.size + 255 + MAX_BODY
 
 
 class Type(IntEnum):
@@ -68,10 +67,15 @@ class Writer:
 
 
 class Reader:
-    """Bytes in, frames out; raises ProtocolError where the bytes are not the next frame."""
+    """Bytes in, frames out; raises ProtocolError where the bytes are not the next frame.
 
-    def __init__(self, peer: str) -> None:
+    `most` is what the body of a frame may have, in bytes; who has not said yet who it is needs
+    little.
+    """
+
+    def __init__(self, peer: str, most: int = MAX_BODY) -> None:
         self._peer = peer
+        self.most = most
         self._next = 0
         self._buffer = bytearray()
 
@@ -80,10 +84,11 @@ class Reader:
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
-            if not _HEADER.size <= length <= _MAX_FRAME:
+            longest = _HEADER.size + 255 + self.most
+            if not _HEADER.size <= length <= longest:
                 raise ProtocolError(
                     f"{self._peer} announced a frame of {length} bytes; "
-                    f"{_HEADER.size} to {_MAX_FRAME} are possible."
+                    f"{_HEADER.size} to {longest} are possible."
                 )
             end = _LENGTH.size + length
             if len(self._buffer) < end:
@@ -113,6 +118,6 @@ class Reader:
             raise ProtocolError(
                 f"Frame {sequence} from {self._peer} has no known type and name (type {kind})."
             ) from None
-        if len(content) < start or len(content) - start > MAX_BODY:
+        if len(content) < start or len(content) - start > self.most:
             raise ProtocolError(f"Frame {sequence} from {self._peer} has a wrong length.")
         return Frame(frame_type, name, connection, content[start:])

@@ -6,7 +6,7 @@ Data is addressed to a connection, not only to a name: what was meant for a conn
 is dropped, and never reaches the party's next one.
 
 Memory is bounded: `QUEUE` bytes wait for one connection, and a frame more. Who sends to a full one
-waits, and so does its TCP connection.
+waits, and so does its TCP connection. Who has not said who it is waits in the `Lobby`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium, ConsortiumError
-from securefedyj.network.frames import Frame, Reader, Type, Writer
+from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
+from securefedyj.network.lobby import GRACE, Lobby, MadeRoom, heard, secured
 from securefedyj.network.outbox import Outbox
 from securefedyj.party.messages import VERSION
+from securefedyj.printable import printable_lines, shown
+from securefedyj.strict import check_fields, parse
 
 QUEUE = 1 << 18  # bytes that wait for one connection
 SILENCE = 20.0  # seconds; a party sends PING more often
-GRACE = 5.0  # seconds for a connection to say who it is, and to take leave
+HELLO = 1 << 12  # bytes of the first frame
+BACKLOG = 512  # connections that the system holds until we look
 _READ = 1 << 16
 
 Log = Callable[..., None]
@@ -48,7 +52,7 @@ def log_line(event: str, **fields: object) -> None:
 def write_line(stream: TextIO, event: str, **fields: object) -> None:
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     pairs = " ".join(f"{key}={json.dumps(value)}" for key, value in fields.items())
-    print(f"{moment} {event} {pairs}".rstrip(), file=stream, flush=True)
+    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=stream, flush=True)
 
 
 class _Refused(Exception):
@@ -90,6 +94,15 @@ class _Room:
                 await other.outbox.put_notice(Frame(kind, about.name, about.number))
 
 
+class _Introduced(NamedTuple):
+    """A party that has said who it is, and its line."""
+
+    room: _Room
+    name: str
+    frames: AsyncIterator[Frame]
+    numbered: Writer
+
+
 class Hub:
     """Serves several consortia on one port.
 
@@ -120,6 +133,7 @@ class Hub:
         self._tls = tls.context(identity, trusted, server_side=True, kind=tls.AlertingContext)
         self._log = log
         self._numbers = itertools.count(1)
+        self._lobby = Lobby()
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: socket.socket | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -128,7 +142,7 @@ class Hub:
         """Listen; return the port, which the system chooses if 0 was asked for."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._listener = socket.create_server((host, port), family=family, backlog=64)
+            self._listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         except OSError as error:
             reason = tls.described(error).partition(" (while")[0]
             raise OSError(
@@ -178,31 +192,37 @@ class Hub:
             task.add_done_callback(self._tasks.discard)
 
     async def _accept(self, line: socket.socket, address: str) -> None:
+        writer: asyncio.StreamWriter | None = None
         try:
-            reader, writer = await secured(line, self._tls)
-        except (OSError, EOFError) as error:
-            line.close()
-            self._log("refused", address=address, reason=tls.described(error))
-            return
-        try:
-            await self._serve(reader, writer, address)
+            async with self._lobby.enter(address) as guest:
+                async with asyncio.timeout(GRACE):  # wait_for may swallow a cancellation
+                    await heard(line)
+                    await self._lobby.turn(guest)
+                async with asyncio.timeout(GRACE):
+                    reader, writer = await secured(line, self._tls)
+                    party = await self._introduced(reader, writer)
+            await self._serve(party, writer, address)
         except TimeoutError:
             self._log("refused", address=address, reason="it did not say in time who it is")
-        except (OSError, ProtocolError, _Refused) as error:
+        except (OSError, EOFError, ProtocolError, MadeRoom, _Refused) as error:
             self._log("refused", address=address, reason=tls.described(error))
         finally:
-            writer.close()
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(GRACE):
-                    await writer.wait_closed()
+            if writer is None:
+                line.close()
+            else:
+                writer.close()
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(GRACE):
+                        await writer.wait_closed()
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
-    ) -> None:
-        frames, numbered = _incoming(reader, "this connection"), Writer()
+    async def _introduced(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> _Introduced:
+        """Who this is, by its first frame and its certificate."""
+        bounded, numbered = Reader("this connection", HELLO), Writer()
+        frames = _incoming(reader, bounded)
         try:
-            async with asyncio.timeout(GRACE):  # wait_for may swallow a cancellation
-                hello = await anext(frames)
+            hello = await anext(frames)
             room, name = self._identified(hello, writer)
         except StopAsyncIteration:
             raise _Refused("it left without a word") from None
@@ -210,6 +230,11 @@ class Hub:
             writer.write(numbered.encode(Frame(Type.REFUSED, body=str(error).encode())))
             await writer.drain()
             raise
+        bounded.most = MAX_BODY
+        return _Introduced(room, name, frames, numbered)
+
+    async def _serve(self, party: _Introduced, writer: asyncio.StreamWriter, address: str) -> None:
+        room, name, frames, numbered = party
         connection = await self._enter(room, name)
         self._log("connected", consortium=room.consortium.name, party=name, address=address,
                   connection=connection.number)  # fmt: skip
@@ -238,22 +263,23 @@ class Hub:
         """Who this is: the name it claims must be that of its certificate."""
         connection: ssl.SSLObject = writer.get_extra_info("ssl_object")
         der = connection.getpeercert(binary_form=True)
-        shown = "none" if der is None else fingerprint_of_der(der)
+        actual = "none" if der is None else fingerprint_of_der(der)
         try:
-            said = json.loads(hello.body)
-            wanted, name = str(said["consortium"]), str(said["party"])
+            said = parse(hello.body, HELLO)
+            names = {key: said[key] for key in ("consortium", "party")}
+            wanted, name = check_fields(names, dict.fromkeys(names, str), "it").values()
         except (ValueError, KeyError, TypeError):
             raise _Refused("The first frame does not say which party this is.") from None
         room = self._rooms.get(wanted)
         if hello.type != Type.HELLO or room is None:
             raise _Refused(
-                f"The hub does not serve a consortium named {wanted[:80]!r}; ask its operator to "
+                f"The hub does not serve a consortium named {shown(wanted)}; ask its operator to "
                 "start it with our consortium.toml."
             )
         known = {party.name: party.fingerprint for party in room.consortium.parties}
-        if known.get(name) != shown:
+        if known.get(name) != actual:
             raise _Refused(
-                f"The certificate ({shown}) is not the one of party {name[:80]!r} in the hub's "
+                f"The certificate ({actual}) is not the one of party {shown(name)} in the hub's "
                 f"file of {wanted!r}; it needs the same consortium.toml, and a restart."
             )
         check_same(room.consortium, said)
@@ -307,46 +333,25 @@ class Hub:
             await writer.drain()
 
 
-async def secured(
-    line: socket.socket, settings: ssl.SSLContext
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """TLS with a certificate of a party, or an error."""
-    # asyncio sets this for sockets that it has made itself; a frame must not wait for others.
-    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(loop=loop)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    with line.dup() as spare:  # asyncio closes its own at once when TLS refuses
-        try:
-            transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol, line, ssl=settings, ssl_handshake_timeout=GRACE
-            )
-        except ssl.SSLError as error:
-            with contextlib.suppress(OSError):
-                spare.send(tls.alert(error))
-            raise
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
-
 def check_same(consortium: Consortium, said: dict[str, Any]) -> None:
     """Say early what the peers would find out; they do not rely on the hub for it."""
     version, digest = said.get("version", VERSION), str(said.get("digest", consortium.digest()))
     if version != VERSION:
         raise _Refused(
-            f"This party speaks protocol version {version!r}, the hub speaks version {VERSION}; "
-            "install the same release everywhere."
+            f"This party speaks protocol version {shown(version)}, the hub speaks version "
+            f"{VERSION}; install the same release everywhere."
         )
     if digest != consortium.digest():
         raise _Refused(
-            f"This party's consortium.toml is not the hub's: its digest begins {digest[:16]!r}, "
-            f"the hub's {consortium.digest()[:16]!r}. Use the same file everywhere (`securefedyj "
-            "check` shows the digest), and restart the hub if its file was the old one."
+            "This party's consortium.toml is not the hub's: its digest begins "
+            f"{shown(digest[:16])}, the hub's {consortium.digest()[:16]!r}. Use the same file "
+            "everywhere (`securefedyj check` shows the digest), and restart the hub if its file "
+            "was the old one."
         )
 
 
-async def _incoming(reader: asyncio.StreamReader, who: str) -> AsyncIterator[Frame]:
+async def _incoming(reader: asyncio.StreamReader, frames: Reader) -> AsyncIterator[Frame]:
     """Frames as they come; silence is the end, too."""
-    frames = Reader(who)
     while True:
         async with asyncio.timeout(SILENCE):
             data = await reader.read(_READ)

@@ -36,7 +36,7 @@ BEGAN, FINISHED, FAILED = "began", "finished", "failed"
 _HEAD = {"format": str, "version": int, "key": str}
 _EVENT = {"event": str, "id": str, "run": str, "consortium": str, "date": str, "party": str}
 _BEGAN = {**_EVENT, "parties": list, "silos": list, "features": list, "folder": str,
-          "columns": dict}  # fmt: skip
+          "columns": list}  # fmt: skip
 _KEY_BYTES, _ID_BYTES = 32, 8
 
 
@@ -126,7 +126,7 @@ class Ledger:
         if event == BEGAN:
             line |= {"parties": list(run.parties), "silos": list(run.silos)}
             line |= {"features": list(run.features), "folder": run.folder}
-            line |= {"columns": dict(run.columns)}
+            line |= {"columns": [run.columns.get(name, "") for name in run.features]}
         with _opened(self.path, os.O_RDWR | os.O_APPEND) as handle:
             _append(handle, self.path, _line(line))
         if event == BEGAN:
@@ -180,9 +180,10 @@ class Ledger:
         began = isinstance(line, dict) and line.get("event") == BEGAN
         event = check_fields(line, _BEGAN if began else _EVENT, "an event")
         if began:
-            for name in ("parties", "silos", "features"):
+            for name in ("parties", "silos", "features", "columns"):
                 check_items(event[name], str, name)
-            check_items(list(event["columns"].values()), str, "columns")
+            if len(event["columns"]) != len(event["features"]):
+                raise Malformed("an event must have as many columns as features")
             self._runs.setdefault(event["id"], _run(event))
         elif event["event"] == FINISHED:
             self._finished.add(event["id"])
@@ -208,7 +209,7 @@ def _run(event: Mapping[str, Any]) -> Run:
         tuple(event["silos"]),
         tuple(event["features"]),
         event["folder"],
-        event["columns"],
+        {name: one for name, one in zip(event["features"], event["columns"], strict=True) if one},
         event["date"],
     )
 

@@ -18,11 +18,13 @@ from securefedyj.network.errors import JoinError
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.party.messages import VERSION
+from securefedyj.printable import printable
 
 _READ = 1 << 18
-# Frames; then the hub waits, and with it whoever sends. While we compute, peers may send what the
-# protocol lets them send ahead, and that must not hold up what they say to others.
+# Frames, and bytes of them; then the hub waits, and with it whoever sends. While we compute, peers
+# may send what the protocol lets them send ahead: that must not hold up what they say to others.
 _INBOX = 4096
+MOST_WAITING = 1 << 26
 _LONGEST_PAUSE = 5.0  # seconds between two attempts to connect, give or take a half
 
 
@@ -39,13 +41,17 @@ class Link:
 
     What waits to be sent is what the protocol has computed and would have to hold anyway.
 
-    `on_arrival` is called with each frame as it comes, before its turn to be received.
+    `on_arrival` is called with each frame as it comes, before its turn to be received. `most` is
+    how many bytes may wait for that, and a frame more; who knows what a session sends sets it.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.heard = time.monotonic()
         self.on_arrival: Callable[[Frame], None] = lambda frame: None
+        self.most = MOST_WAITING
         self._reader, self._writer = reader, writer
+        self._waiting = 0
+        self._room = asyncio.Event()
         self._inbox: asyncio.Queue[Frame | LinkLost] = asyncio.Queue(_INBOX)
         self._outbox: deque[Frame] = deque()
         self._ready = asyncio.Event()
@@ -68,7 +74,7 @@ class Link:
         """Return the next frame, or None if there is none in time."""
         try:
             async with asyncio.timeout(timeout):
-                event = await self._inbox.get()
+                event = await self._next()
         except TimeoutError:
             return None
         if isinstance(event, LinkLost):
@@ -85,7 +91,7 @@ class Link:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while self._unanswered and not (self._tasks[0].done() and self._inbox.empty()):
-                    await self._inbox.get()
+                    await self._next()
         self._closing = True
         self._ready.set()
         await asyncio.wait({self._tasks[1]}, timeout=timeout)
@@ -99,6 +105,21 @@ class Link:
             async with asyncio.timeout(1.0):
                 await self._writer.wait_closed()
 
+    async def _keep(self, frame: Frame) -> None:
+        """Let a frame wait to be received, as soon as there is room for it."""
+        while self._waiting >= self.most:
+            self._room.clear()
+            await self._room.wait()
+        self._waiting += len(frame.body)
+        await self._inbox.put(frame)
+
+    async def _next(self) -> Frame | LinkLost:
+        event = await self._inbox.get()
+        if isinstance(event, Frame):
+            self._waiting -= len(event.body)
+            self._room.set()
+        return event
+
     async def _receive(self) -> None:
         frames = Reader("the hub")
         try:
@@ -107,7 +128,7 @@ class Link:
                 for frame in frames.feed(data):
                     self._unanswered -= frame.type == Type.PONG
                     self.on_arrival(frame)
-                    await self._inbox.put(frame)
+                    await self._keep(frame)
             frames.end()
             reason = "it closed the connection"
         except (OSError, ProtocolError) as error:
@@ -232,5 +253,4 @@ class Dialer:
 
 def sentence(body: bytes) -> str:
     """Words of the hub for the user's terminal: one line, and nothing that controls it."""
-    text = body.decode(errors="replace")[:1000]
-    return "".join(character if character.isprintable() else "?" for character in text)
+    return printable(body[:4000].decode(errors="replace"), 1000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from securefedyj.network.ledger import Ledger, Run
+from securefedyj.printable import printable, shown
 
 _MOST_RUNS = 3
 _MOST_NAMES = 5
@@ -32,10 +33,17 @@ def note_on_unfinished(ledger: Ledger, run: Run, most: int) -> str:
     unfinished = ledger.unfinished(run)
     if not unfinished:
         return ""
+    last = unfinished[0]
     count = f"{len(unfinished)} earlier runs" if len(unfinished) > 1 else "1 earlier run"
+    enough = (
+        ""
+        if len(unfinished) <= most
+        else " So no run can begin; when you know why they ended, agree on more of them in a file."
+    )
     return (
-        f"{count} over the same values did not finish; the last was {_run(unfinished[0])}, in "
-        f"{unfinished[0].folder}. They count as interruptions, of which {most} are agreed."
+        f"{count} over the same values did not finish; the last was {_run(last)}, in "
+        f"{printable(last.folder)}. They count as interruptions, of which {most} are agreed."
+        f"{enough}"
     )
 
 
@@ -72,16 +80,19 @@ def _compared(run: Run, other: Run) -> tuple[list[str], list[str]]:
 
 
 def _run(run: Run) -> str:
-    return f"run {run.consortium!r} of {run.date[:10]}"
+    return f"run {shown(run.consortium)} of {printable(run.date[:10])}"
 
 
 def _columns(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"column {names[0]}"
-    shown, more = names[:_MOST_NAMES], len(names) - _MOST_NAMES
-    return f"columns {', '.join(shown)} and {more} more" if more > 0 else f"columns {_and(names)}"
+    more = len(names) - _MOST_NAMES
+    named = _and(names) if more <= 0 else f"{_list(names[:_MOST_NAMES])} and {more} more"
+    return f"column{'s' * (len(names) > 1)} {named}"
 
 
 def _and(names: Sequence[str]) -> str:
     *most, last = names or ("nobody",)
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"{_list(most)} and {printable(last)}" if most else printable(last)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names))

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from securefedyj.network.consortium import Consortium
+from securefedyj.printable import printable
 
 _MOST_NAMES = 5
 
 
 def note_on_silos(consortium: Consortium) -> str:
     """What to say where one or two parties have data; nothing otherwise."""
-    silos = [party.name for party in consortium.silos]
+    silos = [printable(party.name) for party in consortium.silos]
     if len(silos) == 1:
         return (
             f"Note: only {silos[0]} has data. All parties learn of each feature how many values "
@@ -35,7 +36,7 @@ def note_on_missing(consortium: Consortium, features: Sequence[str]) -> str:
     if not features or others > 2:
         return ""
     more = f" and {len(features) - _MOST_NAMES} more" if len(features) > _MOST_NAMES else ""
-    names = f"{', '.join(features[:_MOST_NAMES])}{more}"
+    names = f"{', '.join(map(printable, features[:_MOST_NAMES]))}{more}"
     if others < 2:
         return (
             f"Note: this table has no values of {names}, so at most one silo has any. All parties "

@@ -14,6 +14,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network.identity import Identity, fingerprint_of_der
 
 MAX_RECORD = 1 << 30  # bytes; the largest message of the protocol is far below
+MOST_AT_FIRST = (1 << 20) + (1 << 12)  # bytes of a record, while nothing is known of a session
 
 _RECORD = struct.Struct("!BI")
 _READ = 1 << 16
@@ -113,6 +114,14 @@ class Channel:
         Made by `context` with the peer's certificate as the only one trusted.
     server_side
         Whether this end is the TLS server.
+
+    Attributes
+    ----------
+    established
+        Whether the handshake is over, and the peer is who it should be.
+    most
+        Bytes that the body of a record may have, and so what the peer can make us hold here. Who
+        knows what the peer has to send sets it; a session sets it to its largest message.
     """
 
     def __init__(
@@ -120,6 +129,7 @@ class Channel:
     ) -> None:
         self.peer = peer
         self.established = False
+        self.most = MOST_AT_FIRST
         self._fingerprint = fingerprint
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = settings.wrap_bio(self._in, self._out, server_side=server_side)
@@ -171,8 +181,11 @@ class Channel:
     def _records(self) -> Iterator[Record]:
         while len(self._plain) >= _RECORD.size:
             kind, length = _RECORD.unpack_from(self._plain)
-            if length > MAX_RECORD:
-                raise ProtocolError(f"Party {self.peer} announced a record of {length} bytes.")
+            if length > min(self.most, MAX_RECORD):
+                raise ProtocolError(
+                    f"Party {self.peer} announced a record of {length} bytes; at most "
+                    f"{self.most} are possible now."
+                )
             end = _RECORD.size + length
             if len(self._plain) < end:
                 return

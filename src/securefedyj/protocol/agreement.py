@@ -13,6 +13,7 @@ from typing import Any
 from securefedyj.engines.registry import Facts, facts_of
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION
+from securefedyj.printable import shown
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items
 
 MOST_LEVELS = 8
@@ -98,7 +99,8 @@ class Agreement:
         # Another version may well have other fields: its number says more than their names.
         if isinstance(data, dict) and data.get("version", VERSION) != VERSION:
             raise Malformed(
-                f"this is of protocol version {data['version']}, and this release speaks {VERSION}"
+                f"this is of protocol version {shown(data['version'])}, and this release speaks "
+                f"{VERSION}"
             )
         check_fields(data, _FIELDS, "the agreement")
         features, parties, committee, helpers = (

@@ -16,6 +16,7 @@ import numpy as np
 from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.search import recover_path
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.printable import printable
 from securefedyj.protocol.result import Result, compute_result
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
@@ -78,8 +79,9 @@ class Audit:
         """The parties, the engine, and what that kept secret."""
         agreement = self.revealed.agreement
         return [
-            f"Parties: {', '.join(agreement.parties)}.",
-            f"Engine: {agreement.engine}, computed by {', '.join(agreement.committee)}.",
+            f"Parties: {', '.join(map(printable, agreement.parties))}.",
+            f"Engine: {agreement.engine}, computed by "
+            f"{', '.join(map(printable, agreement.committee))}.",
             *facts_of(agreement.engine).statement,
         ]
 
@@ -91,7 +93,7 @@ class Audit:
         for name, n, count, lmbda in zip(
             features, self.result.n, signs, self.result.lmbda, strict=True
         ):
-            lines.append(f"{name[:32]:<32} {n:>9} {count:>6} {lmbda:>14.8g}")
+            lines.append(f"{printable(name, 32):<32} {n:>9} {count:>6} {lmbda:>14.8g}")
         return lines
 
 

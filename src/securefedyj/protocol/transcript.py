@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from securefedyj.files import write_atomically
+from securefedyj.files import TooLarge, lines_within, write_atomically
 from securefedyj.numerics.resolution import Certainty
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.audit import Audit, audit
 from securefedyj.protocol.result import Result, certainty_of, compute_result
@@ -33,6 +35,7 @@ from securefedyj.protocol.reveals import (
     Step,
     Variation,
 )
+from securefedyj.strict import MOST_BYTES as MOST_IN_LINE
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
 
 __all__ = [
@@ -49,6 +52,8 @@ __all__ = [
 ]
 
 FORMAT = 2
+MOST_BYTES = 1 << 26
+"""Of the file; 20,000 features and 40 steps take some 27 MB."""
 
 
 class TranscriptError(ValueError):
@@ -88,12 +93,12 @@ class Transcript(Revealed):
     @classmethod
     def read(cls, path: Path | str) -> Transcript:
         """Read what `write` wrote; raises TranscriptError for anything else."""
-        with open(path, encoding="utf-8") as file:
-            try:
-                lines = [parse(line) for line in file if line.strip()]
-            except Malformed as error:
-                raise TranscriptError(f"this is not a file of JSON lines: {error}") from None
-        return cls.from_lines(lines)
+        try:
+            return cls.from_lines(
+                parse(line) for line in lines_within(path, MOST_BYTES, MOST_IN_LINE) if line.strip()
+            )
+        except (Malformed, TooLarge) as error:
+            raise TranscriptError(f"this is not a file of JSON lines: {error}") from None
 
     def to_text(self) -> str:
         """The content of the file transcript.jsonl."""
@@ -132,16 +137,18 @@ class Transcript(Revealed):
         return {"transcript": FORMAT, "agreement": self.agreement.to_json()}
 
     @classmethod
-    def from_lines(cls, lines: list[dict[str, Any]]) -> Transcript:
+    def from_lines(cls, lines: Iterable[dict[str, Any]]) -> Transcript:
         """Read what `to_lines` gives; raises TranscriptError for anything else."""
-        if not lines or not isinstance(lines[0], dict) or lines[0].get("transcript") != FORMAT:
+        rest = iter(lines)
+        first = next(rest, None)
+        if not isinstance(first, dict) or first.get("transcript") != FORMAT:
             raise TranscriptError(f"this is not a transcript of format {FORMAT}")
         try:
-            header = check_fields(lines[0], {"transcript": int, "agreement": dict}, "it")
+            header = check_fields(first, {"transcript": int, "agreement": dict}, "it")
             transcript = cls(Agreement.from_json(header["agreement"]))
         except ValueError as error:
             raise TranscriptError(f"line 1 is not an agreement of this protocol: {error}") from None
-        for number, line in enumerate(lines[1:], start=2):
+        for number, line in enumerate(rest, start=2):
             try:
                 transcript._append(line)
             except ValueError as error:
@@ -181,6 +188,11 @@ def _plain(values: Any) -> dict[str, Any]:
     return out
 
 
+# The widest number of the protocol has far fewer bits.
+_MOST_MAGNITUDE = 1024
+_HEXADECIMAL = re.compile("-?0x[0-9a-f]{1,2048}")
+
+
 def read_reveal(line: Any, n_features: int) -> Reveal:
     """Read what `to_line` gives; raises Malformed for anything else.
 
@@ -188,7 +200,7 @@ def read_reveal(line: Any, n_features: int) -> Reveal:
     """
     if not isinstance(line, dict) or line.get("reveal") not in tuple(KINDS):
         kind = line.get("reveal") if isinstance(line, dict) else line
-        raise Malformed(f"unknown reveal {kind!r}")
+        raise Malformed(f"unknown reveal {shown(kind)}")
     kind = KINDS[line["reveal"]]
     check_fields(
         line, {"reveal": str, **{name: _TYPES[name] for name in kind._fields}}, line["reveal"]
@@ -198,6 +210,12 @@ def read_reveal(line: Any, n_features: int) -> Reveal:
         raise Malformed("a feature that was not agreed on")
     if any(isinstance(v, list) and len(v) != len(reveal.features) for v in line.values()):
         raise Malformed("lists of different lengths")
+    if len(reveal.features) > n_features:
+        raise Malformed("more features than were agreed on")
+    if isinstance(reveal, Magnitudes) and not np.all(
+        (reveal.magnitude >= 0) & (reveal.magnitude <= _MOST_MAGNITUDE)
+    ):
+        raise Malformed("a magnitude beyond any number of the protocol")
     return reveal
 
 
@@ -226,10 +244,7 @@ def _wide_integers(values: Any, name: str) -> list[int]:
 
 def _wide_integer(text: str, name: str) -> int:
     """An integer as `hex` writes it; Python reads it in other forms as well."""
-    try:
-        value = int(text, 16)
-    except ValueError:
-        value = None
+    value = int(text, 16) if _HEXADECIMAL.fullmatch(text) else None
     if value is None or hex(value) != text:
         raise Malformed(f'{name} must be integers such as "-0x1f"')
     return value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from securefedyj import strict
+from securefedyj.files import TooLarge, read_within
 from securefedyj.report.markup import text
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ def _number(value: Any) -> float:
 
 def _read_object(path: Path | str) -> dict[str, Any]:
     try:
-        data = strict.parse(Path(path).read_bytes())
-    except strict.Malformed as error:
+        data = strict.parse(read_within(path, strict.MOST_BYTES))
+    except (strict.Malformed, TooLarge) as error:
         raise ValueError(f"{path}: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"{path}: this is not a JSON object")

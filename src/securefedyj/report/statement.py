@@ -14,6 +14,7 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.report import plausibility
 from securefedyj.report.features import FEW_VALUES
 from securefedyj.report.markup import count_range, notice, text
 
@@ -30,6 +31,12 @@ def notices(
             "on your machine. They were not sent to anybody, and no other party has them. To share "
             "a report, make one without <code>--data</code>.",
         )
+        if transcript.result is not None:
+            doubtful = plausibility.implausible(values, transcript.result)
+            names = [transcript.agreement.features[j] for j in np.flatnonzero(doubtful)]
+            if names:
+                words = text(plausibility.warning(names))
+                yield notice("warn", "Lambda is implausible for your rows.", words)
     else:
         yield notice(
             "good",

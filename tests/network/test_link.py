@@ -1,0 +1,51 @@
+"""A party's connection to the hub holds so much and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from securefedyj.errors import ProtocolError
+from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.link import Link
+
+
+def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
+    frames, most = 200, 10 * MAX_BODY
+
+    async def scenario() -> None:
+        ours, theirs = socket.socketpair()
+        link = Link(*await asyncio.open_connection(sock=ours))
+        link.most = most
+        arrived: list[Frame] = []
+        link.on_arrival = arrived.append
+        _, hub = await asyncio.open_connection(sock=theirs)
+        numbered = Writer()
+        for number in range(frames):
+            body = bytes([number]) * MAX_BODY
+            hub.write(numbered.encode(Frame(Type.DATA, "bob", 1, body)))
+        while len(arrived) * MAX_BODY < most:
+            await asyncio.sleep(0)
+        for _ in range(1000):  # it would go on reading now, if it did
+            await asyncio.sleep(0)
+        assert len(arrived) * MAX_BODY <= most + MAX_BODY
+        for number in range(frames):
+            frame = await link.receive(30.0)
+            assert frame is not None
+            assert frame.body[0] == number
+        hub.close()
+        await link.close(1.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_takes_frames_up_to_its_bound():
+    frame = Writer().encode(Frame(Type.HELLO, body=bytes(100)))
+    assert list(Reader("x", most=100).feed(frame))
+    with pytest.raises(ProtocolError, match="wrong length"):
+        list(Reader("x", most=99).feed(frame))
+    large = Writer().encode(Frame(Type.HELLO, body=bytes(1000)))
+    with pytest.raises(ProtocolError, match=r"announced a frame of 1014 bytes; 14 to 369 are"):
+        list(Reader("x", most=100).feed(large[:10]))
