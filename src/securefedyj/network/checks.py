@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import Any
 
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
@@ -87,16 +88,16 @@ def _check_role(party: PartyEntry) -> None:
         )
     if party.role not in _ROLES:
         raise ConsortiumError(
-            f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) or '
+            f'the role of {party.name!r} is {shown(party.role)}; it must be "silo" (has data) or '
             '"helper" (has none).'
         )
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if times > 1:
             raise ConsortiumError(
-                f"there is more than one {what} named {name!r}; names must be distinct."
+                f"there is more than one {what} named {shown(name)}; names must be distinct."
             )
 
 
@@ -105,7 +106,7 @@ def check_committee(committee: tuple[str, ...], parties: tuple[PartyEntry, ...])
     known = [name for name in committee if isinstance(name, str) and name in names]
     if len(committee) != 3 or len(set(known)) != 3:
         raise ConsortiumError(
-            f"the committee is {list(committee)}; it must be three distinct parties of "
+            f"the committee is {shown(list(committee))}; it must be three distinct parties of "
             f"{', '.join(party.name for party in parties)}."
         )
 
