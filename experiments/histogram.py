@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 from math import comb, log, log2
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,8 @@ class _Terms(NamedTuple):
 
     y: list[int]
     d: list[int]
+    yy: list[int]
+    yd: list[int]
     phi: list[int]
     grid: int
     phi_grid: int
@@ -91,7 +94,7 @@ class Attack:
 
     def is_consistent(self, counts: Integers) -> bool:
         """Whether a run over these counts would open exactly this transcript."""
-        c = [int(count) for count in counts]
+        c = counts.tolist()
         opened = self._opened
         if np.any(counts < self._own) or sum(c) != opened.n:
             return False
@@ -140,20 +143,18 @@ class Attack:
         sums = silo.sums(every, lambdas, encoding, limbs)
         y, d = wide.to_ints(sums.y), wide.to_ints(sums.d)
         phi = wide.to_ints(silo.phi_sum(every, limbs))
-        return _Terms(y, d, phi, int(encoding.grid[0]), int(domain.phi_grid()[0]))
+        yy, yd = wide.to_ints(sums.yy), wide.to_ints(sums.yd)
+        return _Terms(y, d, yy, yd, phi, int(encoding.grid[0]), int(domain.phi_grid()[0]))
 
     def _moments(self, c: list[int], terms: _Terms) -> tuple[int, int]:
-        S_y = sum(a * y for a, y in zip(c, terms.y, strict=True))
-        S_yy = sum(a * y * y for a, y in zip(c, terms.y, strict=True))
-        return S_y, self._opened.n * S_yy - S_y**2
+        S_y = _dot(c, terms.y)
+        return S_y, self._opened.n * _dot(c, terms.yy) - S_y**2
 
     def _score(self, c: list[int], terms: _Terms) -> int:
         n = self._opened.n
         S_y, V = self._moments(c, terms)
-        S_d = sum(a * d for a, d in zip(c, terms.d, strict=True))
-        S_yd = sum(a * y * d for a, y, d in zip(c, terms.y, terms.d, strict=True))
-        S_phi = sum(a * phi for a, phi in zip(c, terms.phi, strict=True))
-        return S_phi * V - (n << terms.phi_grid) * (n * S_yd - S_y * S_d)
+        covariance = n * _dot(c, terms.yd) - S_y * _dot(c, terms.d)
+        return _dot(c, terms.phi) * V - (n << terms.phi_grid) * covariance
 
     def _prepare(self) -> None:
         """The equations, their windows, and which counts are to be expected of them."""
@@ -258,6 +259,10 @@ class Attack:
             start = start + _babai(rows, target) @ Z
             if np.all(sharpness == self._sharpness):
                 return Z, start
+
+
+def _dot(c: list[int], terms: list[int]) -> int:
+    return sum(map(mul, c, terms))
 
 
 def _babai(rows: Array, target: Array) -> Integers:

@@ -25,7 +25,7 @@ CLAIM = (
 )
 VALUES, ROWS = (5, 8, 13, 16, 20), (30, 300, 1000, 3000, 20000)
 SHOWN = (13, 3000)
-WIDTH, MOST = 10_000, 1000  # of the list of near points, and of consistent histograms
+WIDTH, MOST = 10_000, 500  # of the list of near points, and of consistent histograms
 PROMISED = 1e-6  # of a standard deviation
 CASES: dict[str, tuple[str, Precision]] = {
     "full": ("full precision", FULL),
@@ -253,8 +253,8 @@ def judge(results: Results) -> Finding:
     return Finding(
         Verdict.PARTLY if holds else Verdict.NOT_CONFIRMED,
         f"The protocol adds nothing to its result, but at full precision the result of {k} values "
-        f"and {n:,} rows tells the whole histogram. At the default precision it does not by itself; "
-        "to a silo that knows what to expect it may. Few distinct values remain a risk.",
+        f"and {n:,} rows tells the whole histogram. At the default precision it does not by "
+        "itself; to a silo that knows what to expect it may. Few distinct values remain a risk.",
         [
             *(
                 Row(
