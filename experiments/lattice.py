@@ -28,9 +28,9 @@ SHOWN = (13, 3000)
 WIDTH, MOST = 10_000, 500  # of the list of near points, and of consistent histograms
 PROMISED = 1e-6  # of a standard deviation
 CASES: dict[str, tuple[str, Precision]] = {
-    "full": ("full precision", FULL),
-    "default": ("default precision", DEFAULT),
-    "silo": ("default precision, found by a silo", DEFAULT),
+    "full": ("at full precision", FULL),
+    "default": ("at the default precision", DEFAULT),
+    "silo": ("at the default precision, by a silo", DEFAULT),
 }
 _DIGITS = "digits"
 
@@ -52,7 +52,7 @@ def compute(settings: Settings, progress: Progress) -> Results:
     for n in chosen["rows"]:
         counts = [draw_counts(k, n, t) for k in chosen["values"] for t in range(tries)]
         for case, (name, precision) in CASES.items():
-            progress(f"{n} rows, {name}")
+            progress(f"{n} rows {name}")
             found = [
                 attack(column, c, by_silo=case == "silo")
                 for column, c in zip(open_columns(counts, precision), counts, strict=True)
@@ -182,7 +182,7 @@ _CAPTIONS = {
 
 def _map(results: Results, case: str) -> Panel:
     values, rows = _axes_of(results)
-    figure, axes = style.panel(f"Found at {CASES[case][0]}", "rows in all", "distinct values")
+    figure, axes = style.panel(f"Found {CASES[case][0]}", "rows in all", "distinct values")
     axes.grid(visible=False)
     for y, k in enumerate(values):
         for x, n in enumerate(rows):
@@ -258,14 +258,14 @@ def judge(results: Results) -> Finding:
         [
             *(
                 Row(
-                    f"histograms of {k} values and {n:,} rows found at {name}",
+                    f"histograms of {k} values and {n:,} rows found {name}",
                     "–",
                     f"{cell['found']} of {cell['tries']}; {_in_words(cell['bits_left'])}",
                 )
                 for (name, _), cell in zip(CASES.values(), (full, default), strict=False)
             ),
             Row(
-                f"the same, by a silo with a third of the rows, at {CASES['default'][0]}",
+                f"the same {CASES['silo'][0]} that has a third of the rows",
                 "–",
                 f"{silo['found']} of {silo['tries']}",
             ),
@@ -319,7 +319,13 @@ def _histogram_table(results: Results) -> Table:
     return Table(
         "histograms",
         "Histograms found, and log2 of how many have the same result (below 0: only one)",
-        ["distinct values", "rows", *names, "log2, full", "log2, default"],
+        [
+            "distinct values",
+            "rows",
+            *(f"found {name}" for name in names),
+            "log2, full",
+            "log2, default",
+        ],
         body,
     )
 
