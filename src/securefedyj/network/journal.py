@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,8 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # where there is none, two processes in one folder are not found out
-    fcntl = None  # type: ignore[assignment]
 
 FILE = "state.jsonl"
 FORMAT = 2
@@ -85,14 +84,13 @@ class Journal(Memory):
 
     def _lock(self) -> None:
         """One process at a time: two could send the same opening twice."""
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise JournalError(
-                f"Another process takes part with {self.path}; let it end, or stop it."
-            ) from None
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise JournalError(
+                    f"Another process takes part with {self.path}; let it end, or stop it."
+                ) from None
 
     def _start(self) -> None:
         key = secrets.token_bytes(_KEY_BYTES)
