@@ -6,7 +6,7 @@ An `Arena` is a hub and four parties, of which `dua` has rows and is outside of 
 - `engines`: what the party computes with, so that it sees openings first, and may stop there;
 - `messages`: what it says within a session;
 - `records`: what it says on its channels;
-- `dead`: whether it says anything at all.
+- `dead` and `deaf`: whether it says, and hears, anything at all.
 
 The others are unmodified. `Stage.openings` counts what those have opened, and how often.
 """
@@ -20,6 +20,7 @@ import hashlib
 import hmac
 import json
 import threading
+import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,7 @@ class Stage:
         self.records: dict[str, Callable[[str, Any], Iterable[Any]]] = {}
         self.sent: dict[str, Callable[[str, Any, int | None], None]] = {}
         self.dead: set[str] = set()
+        self.deaf: set[str] = set()
         self._here = threading.local()
         self._plays: dict[Party[Any], Play] = {}
         self._numbers: dict[tuple[bytes, int], int] = {}
@@ -161,6 +163,7 @@ class Stage:
             (program, "secure_fed_yj", self._program(program.secure_fed_yj)),
             (channels.Channels, "__init__", self._owned(channels.Channels.__init__)),
             (channels.Channels, "send", self._send(channels.Channels.send)),
+            (channels.Channels, "receive", self._receive(channels.Channels.receive)),
             (records, "write", _as_it_is(records.write)),
         ]:
             self._patches.enter_context(mock.patch.object(where, name, instead))
@@ -168,6 +171,12 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         self._patches.close()
+
+    def number(self, record: Any) -> int | None:
+        """That of the opening which a record is a part of."""
+        if not isinstance(record, records.Delivery):
+            return None
+        return self._numbers.get((record.message.session, record.message.round))
 
     def peek(self, name: str, look: Callable[[int, Any], None]) -> None:
         """Let a party see what is opened before its program does."""
@@ -217,9 +226,7 @@ class Stage:
             name = self._owners[own]
             alter = self.records.get(name)
             for said in [record] if alter is None else alter(peer, record):
-                number = None
-                if isinstance(said, records.Delivery):
-                    number = self._numbers.get((said.message.session, said.message.round))
+                number = self.number(said)
                 if number is not None and name not in self.attackers | self.dead:
                     self.openings.note(number, said.message.session, name)
                 if name not in self.dead:
@@ -228,6 +235,54 @@ class Stage:
                     self.sent[name](peer, said, number)
 
         return send
+
+    def _receive(self, original: Any) -> Any:
+        def receive(own: channels.Channels, peer: str, data: bytes) -> Iterable[Any]:
+            return () if self._owners[own] in self.deaf else original(own, peer, data)
+
+        return receive
+
+
+def _with_error(inner: Any, error: Any) -> Any:
+    """Drive a member's `negative`, and add an error to the one product that ends it."""
+
+    @types.coroutine
+    def drive() -> Any:
+        answer = None
+        while True:
+            try:
+                request = inner.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            sizes = {len(payload) for payload in request.outgoing.values()}
+            if Kind.CARRY in request.kind and sizes == {error.nbytes}:
+                altered = {
+                    peer: (np.frombuffer(payload, np.uint8) ^ error).tobytes()
+                    for peer, payload in request.outgoing.items()
+                }
+                request = dataclasses.replace(request, outgoing=altered)
+            answer = yield request
+
+    return drive()
+
+
+class Flipping(Peeking):
+    """A member's engine that flips bits of a comparison, so that all see the same wrong ones.
+
+    `flips` says which, given how many there are, for the opening of this number.
+    """
+
+    def __init__(self, engine: Any, play: Play, number: int, flips: Callable[[int], Any]) -> None:
+        super().__init__(engine, play, lambda number, value: None)
+        self._number, self._flips = number, flips
+
+    async def negative(self, a: Any) -> Any:
+        if self._play.due != self._number:
+            return await self._engine.negative(a)
+        error = np.packbits(self._flips(a.size), bitorder="little")
+        bits = await _with_error(self._engine.negative(a), error)
+        bits.components[0] ^= error.reshape(bits.components[0].shape)
+        return bits
 
 
 def _as_it_is(original: Any) -> Any:
@@ -256,6 +311,25 @@ def raw(record: Any, **fields: Any) -> tls.Record:
     written = records.write(record)
     content = json.loads(written.body or b"{}") | fields
     return tls.Record(written.type, json.dumps(content).encode())
+
+
+def ready() -> Any:
+    """A READY of the present form."""
+    return records.Ready("ab" * 32, *([0] if "reveals" in records.Ready.__annotations__ else []))
+
+
+def begin(digest: str) -> Any:
+    """A BEGIN of the present form."""
+    values: dict[str, Any] = {
+        "session": "ab" * 16, "reveals": 0, "exchange": 0, "digest": digest, "finished": False,
+    }  # fmt: skip
+    return records.Begin(**{name: values[name] for name in records.Begin.__annotations__})
+
+
+def confirm(record: Any, digest: str) -> Any:
+    """The same DONE, about something else."""
+    form: Any = dataclasses.replace
+    return form(record, digest=digest) if hasattr(record, "digest") else record
 
 
 # States on disk.
@@ -326,7 +400,7 @@ class Arena(Loopback):
                 progress=self.progress[name].append,
                 done=self._done(name, folder),
             )
-            given = silo or timed_silo(self.consortium.agreement(), rows)
+            given: Any = silo or timed_silo(self.consortium.agreement(), rows)
             given = given if isinstance(given, TimedSilo) else TimedSilo(given)
             self.tasks[name] = asyncio.create_task(network.participate(settings, given))
 
@@ -360,7 +434,8 @@ class Arena(Loopback):
 
     def check(self, outcomes: dict[str, Any]) -> None:
         """What must hold whatever was done: nothing twice, one result or a sentence, for all."""
-        assert self.stage.openings.violations() == []
+        twice = self.stage.openings.violations()
+        assert not twice, twice
         found = {name: outcomes[name] for name in self.honest if name in outcomes}
         for name, outcome in found.items():
             assert isinstance(outcome, Transcript | JoinError), (name, outcome)
@@ -383,7 +458,7 @@ def prepare(folder: Path, tables: Any, **options: Any) -> Consortium:
     return local.prepare(folder, tables, features, committee=COMMITTEE, **numbers)
 
 
-def play(scenario: Callable[[], Any], seconds: float = 20.0) -> Any:
+def play(scenario: Callable[[], Any], seconds: float = 15.0) -> Any:
     """Run a scenario to its end, which must come."""
 
     async def bounded() -> Any:
