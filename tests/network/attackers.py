@@ -1,7 +1,6 @@
-"""Attackers among honest parties: all of them real, through a real hub and TLS, in one event loop.
+"""What attackers among honest parties can do: parties, hub and TLS are real.
 
-An `Arena` is a hub and four parties, of which `dua` has rows and is outside of the committee. Its
-`Stage` lets a test get between a party and the world, for one party only:
+A `Stage` lets a test get between a party and the world, for one party only (`arena` has parties):
 
 - `engines`: what the party computes with, so that it sees openings first, and may stop there;
 - `messages`: what it says within a session;
@@ -13,11 +12,8 @@ The others are unmodified. `Stage.openings` counts what those have opened, and h
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
-import hashlib
-import hmac
 import json
 import threading
 import types
@@ -28,38 +24,16 @@ from unittest import mock
 
 import numpy as np
 
-from securefedyj.errors import PartyStopped
-from securefedyj.network import channels, local, records, tls
-from securefedyj.network import participant as network
-from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.participant import JoinError
+from securefedyj.network import channels, records, tls
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.events import RecordArrived
 from securefedyj.numerics import wide
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
-from securefedyj.party.messages import Kind, Message
+from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.protocol import program
-from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.report.results import PARAMETERS, write_results
-from tests.network.harness import Loopback
 from tests.network.once import Openings
 
-BOUNDS = (0.0, 1000.0)
-ROWS = np.random.default_rng(7).lognormal(size=(60, 2))
-FOUR: dict[str, Any] = {
-    "ana": ROWS[:15], "bob": ROWS[15:30], "cem": ROWS[30:45], "dua": ROWS[45:],
-}  # fmt: skip
-COMMITTEE = ("ana", "bob", "cem")
-OUTSIDER = "dua"
-STEPS, LEVELS = 6, 3
-# The openings of a run, by their number: none of these searches ends before its last step.
-OPENINGS = {
-    "counts": 0,
-    "variation": 1,
-    **{f"sign {step}": 2 + step for step in range(STEPS)},
-    "magnitudes": 2 + STEPS,
-    "moments": 3 + STEPS,
-}
 STATE = "state.jsonl"
 
 
@@ -75,8 +49,10 @@ class LyingSilo:
     def __init__(self, silo: Any) -> None:
         self._silo, self.count = silo, silo.count
         self.phi = self.yy = 0
+        self.before_sums: Callable[[], None] = lambda: None
 
     def phi_sum(self, features: Any, limbs: int) -> Any:
+        self.before_sums()
         return _plus(self._silo.phi_sum(features, limbs), self.phi)
 
     def sums(self, *arguments: Any) -> Any:
@@ -94,6 +70,7 @@ class Play:
     """One session at one party: where it began, and what was opened since."""
 
     party: str
+    session: bytes
     start: int
     transcript: Transcript
     opened: int = 0
@@ -133,11 +110,6 @@ class Peeking:
         return value
 
 
-def begin_anew() -> None:
-    """Call it from a program: the party's own sessions then say READY to everybody."""
-    raise PartyStopped("Enough seen.")
-
-
 class Stage:
     """Gets between the parties of this process and the world."""
 
@@ -150,6 +122,7 @@ class Stage:
         self.sent: dict[str, Callable[[str, Any, int | None], None]] = {}
         self.dead: set[str] = set()
         self.deaf: set[str] = set()
+        self.stopping: dict[str, bytes] = {}  # who is to believe that a peer has ended this session
         self._here = threading.local()
         self._plays: dict[Party[Any], Play] = {}
         self._numbers: dict[tuple[bytes, int], int] = {}
@@ -188,7 +161,7 @@ class Stage:
         ) -> Any:
             transcript = Transcript(agreement) if transcript is None else transcript
             party = self._here.party
-            play = Play(party.name, len(transcript.reveals), transcript)
+            play = Play(party.name, party._session, len(transcript.reveals), transcript)
             self._plays[party] = play
             if party.name in self.engines:
                 engine = self.engines[party.name](engine, play)
@@ -238,32 +211,43 @@ class Stage:
 
     def _receive(self, original: Any) -> Any:
         def receive(own: channels.Channels, peer: str, data: bytes) -> Iterable[Any]:
-            return () if self._owners[own] in self.deaf else original(own, peer, data)
+            name = self._owners[own]
+            if name in self.deaf:
+                return
+            yield from original(own, peer, data)
+            session = self.stopping.pop(name, None)
+            if session is not None:
+                stop = Message(VERSION, session, peer, name, 0, Kind.STOP, b"")
+                yield RecordArrived(peer, records.Delivery(stop))
 
         return receive
 
 
-def _with_error(inner: Any, error: Any) -> Any:
-    """Drive a member's `negative`, and add an error to the one product that ends it."""
+def _with_error(inner: Any, rounds: int, error: Any) -> Any:
+    """Drive a member's `negative`; add an error to the last of so many rounds of carries."""
 
     @types.coroutine
     def drive() -> Any:
-        answer = None
+        answer, left = None, rounds
         while True:
             try:
                 request = inner.send(answer)
             except StopIteration as stop:
                 return stop.value
-            sizes = {len(payload) for payload in request.outgoing.values()}
-            if Kind.CARRY in request.kind and sizes == {error.nbytes}:
-                altered = {
-                    peer: (np.frombuffer(payload, np.uint8) ^ error).tobytes()
-                    for peer, payload in request.outgoing.items()
-                }
-                request = dataclasses.replace(request, outgoing=altered)
+            left -= Kind.CARRY in request.kind
+            if left == 0:
+                altered = {peer: _xor(sent, error) for peer, sent in request.outgoing.items()}
+                request, left = dataclasses.replace(request, outgoing=altered), -1
             answer = yield request
 
     return drive()
+
+
+def _xor(payload: bytes, error: Any) -> bytes:
+    """Alter the beginning, where the plane of carries is; that of propagates is not used."""
+    data = np.frombuffer(payload, np.uint8).copy()
+    data[: error.nbytes] ^= error
+    return data.tobytes()
 
 
 class Flipping(Peeking):
@@ -280,7 +264,8 @@ class Flipping(Peeking):
         if self._play.due != self._number:
             return await self._engine.negative(a)
         error = np.packbits(self._flips(a.size), bitorder="little")
-        bits = await _with_error(self._engine.negative(a), error)
+        rounds = 1 + (16 * a.limbs - 1).bit_length()  # nibbles, then a tree over them
+        bits = await _with_error(self._engine.negative(a), rounds, error)
         bits.components[0] ^= error.reshape(bits.components[0].shape)
         return bits
 
@@ -300,10 +285,17 @@ def claim(record: Any, *, reveals: int, digest: str | None = None) -> Any:
     changes: dict[str, Any] = {"reveals": reveals}
     if digest is not None and hasattr(record, "digest"):
         changes["digest"] = digest
-    if hasattr(record, "exchange"):  # of the new form
-        changes["exchange"] = min(record.exchange, max(reveals, 0))
+    if hasattr(record, "finished"):  # of the new form
         changes["finished"] = False
     return dataclasses.replace(record, **changes)
+
+
+def claim_less(record: Any, transcript: Transcript, reveals: int) -> Any:
+    """The same record, in which its sender has no more than so many reveals, truly."""
+    if getattr(record, "reveals", 0) <= reveals:
+        return record
+    digest = transcript.digest(reveals).hex() if hasattr(transcript, "digest") else None
+    return claim(record, reveals=reveals, digest=digest)
 
 
 def raw(record: Any, **fields: Any) -> tls.Record:
@@ -349,136 +341,8 @@ def shorten(path: Path, reveals: int) -> None:
     path.write_text("".join(kept))
 
 
-# The arena.
-
-
-class Arena(Loopback):
-    """A hub and four parties; `attackers` do not play by the rules, the others do."""
-
-    def __init__(
-        self, folder: Path, attackers: Iterable[str] = (), tables: Any = None, **options: Any
-    ) -> None:
-        super().__init__(folder, prepare(folder, tables or FOUR, **options), dict(tables or FOUR))
-        self.stage = Stage(attackers)
-        self._outputs: dict[str, Path] = {}
-
-    @property
-    def honest(self) -> list[str]:
-        return [name for name in self.tables if name not in self.stage.attackers]
-
-    async def __aenter__(self) -> Arena:
-        self.stage.__enter__()
-        await self.start_hub()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            await super().__aexit__(*error)
-        finally:
-            self.stage.__exit__(*error)
-
-    def join(
-        self, *names: str, output: str = "", table: Any = None, silo: Any = None, **options: Any
-    ) -> None:
-        """Let parties take part; each writes its results as the command does."""
-        for name in names or self.tables:
-            folder = self.folder / (output or name)
-            folder.mkdir(exist_ok=True)
-            self._outputs[name] = folder
-            self.stage.dead.discard(name)
-            rows = self.tables[name] if table is None else table
-            # A file of the same columns has one digest, whoever reads it.
-            if "rows" in {field.name for field in dataclasses.fields(network.Settings)}:
-                options.setdefault("rows", _digest_of(rows))
-            settings = network.Settings(
-                self.consortium,
-                name,
-                self.identity(name),
-                folder,
-                **{"timeout": 2.0, "wait": 4.0, **options},
-                say=self.said[name].append,
-                progress=self.progress[name].append,
-                done=self._done(name, folder),
-            )
-            given: Any = silo or timed_silo(self.consortium.agreement(), rows)
-            given = given if isinstance(given, TimedSilo) else TimedSilo(given)
-            self.tasks[name] = asyncio.create_task(network.participate(settings, given))
-
-    def _done(self, name: str, folder: Path) -> Callable[[Transcript, Any], None]:
-        def done(transcript: Transcript, cost: Any) -> None:
-            self.results[name] = transcript
-            write_results(transcript, cost, name, folder)
-
-        return done
-
-    def liar(self, name: str) -> LyingSilo:
-        return LyingSilo(timed_silo(self.consortium.agreement(), self.tables[name]))
-
-    async def ended(self, name: str) -> None:
-        """Wait for the end of a party, whatever it is."""
-        await asyncio.gather(self.tasks[name], return_exceptions=True)
-
-    def kill(self, name: str) -> None:
-        """End a party as a power cut would, from any thread: nothing more is said."""
-        self.stage.dead.add(name)
-        task = self.tasks[name]
-        task.get_loop().call_soon_threadsafe(task.cancel)
-
-    def state(self, name: str) -> Path:
-        return self._outputs[name] / STATE
-
-    def parameters(self, name: str) -> bytes | None:
-        """What a party has written as its result."""
-        path = self._outputs[name] / PARAMETERS
-        return path.read_bytes() if path.exists() else None
-
-    def check(self, outcomes: dict[str, Any]) -> None:
-        """What must hold whatever was done: nothing twice, one result or a sentence, for all."""
-        twice = self.stage.openings.violations()
-        assert not twice, twice
-        found = {name: outcomes[name] for name in self.honest if name in outcomes}
-        for name, outcome in found.items():
-            assert isinstance(outcome, Transcript | JoinError), (name, outcome)
-            if isinstance(outcome, JoinError):
-                assert str(outcome).endswith("."), outcome
-            else:
-                assert outcome.audit().passed
-        texts = {outcome.to_text() for outcome in found.values() if isinstance(outcome, Transcript)}
-        assert len(texts) <= 1, "two results"
-        assert len({self.parameters(name) for name in found} - {None}) <= 1, "two files"
-
-
-def _digest_of(rows: Any) -> Callable[[bytes], str]:
-    return lambda key: hmac.new(key, np.asarray(rows).tobytes(), hashlib.sha256).hexdigest()
-
-
-def prepare(folder: Path, tables: Any, **options: Any) -> Consortium:
-    features = options.pop("features", None) or [Feature(f, *BOUNDS) for f in ("lactate", "age")]
-    numbers = {"minimum_values": 10, "max_steps": STEPS, "levels_per_exchange": LEVELS, **options}
-    return local.prepare(folder, tables, features, committee=COMMITTEE, **numbers)
-
-
-def play(scenario: Callable[[], Any], seconds: float = 15.0) -> Any:
-    """Run a scenario to its end, which must come."""
-
-    async def bounded() -> Any:
-        async with asyncio.timeout(seconds):
-            return await scenario()
-
-    return asyncio.run(bounded())
-
-
-def undisturbed(folder: Path) -> Transcript:
-    """The result of the same rows when nobody attacks."""
-
-    async def scenario() -> Transcript:
-        async with Arena(folder) as arena:
-            arena.join()
-            outcomes = await arena.outcomes()
-            assert len(arena.stage.openings.times()) == len(OPENINGS)
-            assert arena.stage.openings.repeated() == {}
-            return outcomes["ana"]
-
-    result = play(scenario)
-    assert isinstance(result, Transcript)
-    return result
+def launder(path: Path) -> None:
+    """Forget what a party has noted against itself."""
+    lines = path.read_text().splitlines(keepends=True)
+    notes = ("interruption", "session", "repeat", "failed")
+    path.write_text("".join(line for line in lines if next(iter(json.loads(line))) not in notes))

@@ -16,7 +16,8 @@ from securefedyj.network.participant import JoinError
 from securefedyj.protocol import program
 from securefedyj.protocol.transcript import Transcript
 from tests.network import odd_party
-from tests.network.attackers import BOUNDS, OPENINGS, Arena, begin, claim, play, raw, ready, shorten
+from tests.network.arena import BOUNDS, OPENINGS, Arena, play
+from tests.network.attackers import begin, claim, raw, ready, shorten
 
 pytestmark = pytest.mark.processes
 

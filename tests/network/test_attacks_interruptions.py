@@ -9,7 +9,7 @@ import pytest
 
 from securefedyj.network.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
-from tests.network.attackers import COMMITTEE, OPENINGS, OUTSIDER, Arena, play, undisturbed
+from tests.network.arena import COMMITTEE, OPENINGS, OUTSIDER, Arena, Mishaps, play, undisturbed
 
 pytestmark = pytest.mark.processes
 
@@ -19,52 +19,6 @@ LAST = OPENINGS["moments"]
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory) -> Transcript:
     return undisturbed(tmp_path_factory.mktemp("undisturbed"))
-
-
-class Mishaps:
-    """A party fails at some openings, each once, as by a power cut, and is started again.
-
-    `moment`: "before" it sends its part, "after" it has, or when it "had" the value and has not
-    kept it yet. Who is outside of the committee sends no part.
-    """
-
-    def __init__(self, arena: Arena, name: str, moment: str, numbers: list[int]) -> None:
-        self._arena, self._name, self._left = arena, name, list(numbers)
-        stage = arena.stage
-        if moment == "had":
-            stage.peek(name, self._look)
-        elif moment == "before":
-            stage.records[name] = self._withhold
-        else:
-            stage.sent[name] = self._follow
-
-    def _fail(self, number: int | None) -> bool:
-        if number not in self._left or self._name in self._arena.stage.dead:
-            return False
-        self._left.remove(number)
-        return True
-
-    def _look(self, number: int, value: Any) -> None:
-        if self._fail(number):
-            self._arena.kill(self._name)
-            raise RuntimeError("power cut")
-
-    def _withhold(self, peer: str, record: Any) -> list[Any]:
-        if self._fail(self._arena.stage.number(record)):
-            self._arena.kill(self._name)
-        return [record]
-
-    def _follow(self, peer: str, record: Any, number: int | None) -> None:
-        if self._fail(number):  # but let it send the rest of this opening
-            asyncio.get_running_loop().call_soon(self._arena.kill, self._name)
-
-    async def watch(self) -> None:
-        """Start the party again whenever it has failed, until it ends by itself."""
-        while True:
-            await self._arena.ended(self._name)
-            if self._name not in self._arena.stage.dead:
-                return
-            self._arena.join(self._name)
 
 
 def run_with(folder: Any, name: str, moment: str, numbers: list[int]) -> tuple[Arena, Any]:

@@ -8,20 +8,13 @@ import pytest
 
 from securefedyj.network.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
-from tests.network.attackers import (
-    COMMITTEE,
-    OPENINGS,
-    OUTSIDER,
-    Arena,
-    begin_anew,
-    play,
-    undisturbed,
-)
+from tests.network.arena import COMMITTEE, OPENINGS, OUTSIDER, Arena, Mishaps, play, undisturbed
+from tests.network.attackers import Peeking, Play, claim_less
 
 pytestmark = pytest.mark.processes
 
 MOST_INTERRUPTIONS = 5  # of a new consortium
-TRIES = 6
+TRIES = 3
 FEW = ("counts", "sign 0", "sign 2", "moments")
 
 
@@ -35,98 +28,103 @@ def test_without_an_attack_everything_is_opened_once(expected):
 
 
 @pytest.mark.parametrize("kind", OPENINGS)
-def test_who_has_seen_an_opening_and_says_ready_does_not_see_it_again(tmp_path, kind):
-    answers: list[Any] = []
+def test_who_has_seen_an_opening_and_comes_back_does_not_see_it_again(tmp_path, kind):
+    """The outsider has looked at an opening, and says that it has never had it."""
 
-    def look(number: int, value: Any) -> None:
-        if number == OPENINGS[kind] and len(answers) < TRIES:
-            answers.append(value)
-            begin_anew()
-
-    async def scenario() -> None:
+    async def scenario() -> Mishaps:
         async with Arena(tmp_path, [OUTSIDER]) as arena:
-            arena.stage.peek(OUTSIDER, look)
+            oracle = Mishaps(arena, OUTSIDER, "had", [OPENINGS[kind]] * TRIES)
             arena.join()
+            await oracle.watch()
             arena.check(await arena.outcomes())
+            return oracle
 
-    play(scenario)
-    assert len(answers) <= 2  # once more, if it was lost
+    assert 1 <= len(play(scenario).seen) <= 2  # once more, if it was lost
 
 
 @pytest.mark.parametrize("kind", FEW)
 def test_who_comes_back_as_if_it_had_never_been_there_is_not_answered_again(tmp_path, kind):
-    answers: list[Any] = []
+    async def scenario() -> Mishaps:
+        async with Arena(tmp_path, [OUTSIDER]) as arena:
+            oracle = Mishaps(arena, OUTSIDER, "had", [OPENINGS[kind]] * TRIES, wait=2.0)
+            arena.join(wait=2.0)
+            await oracle.watch(empty=True)
+            arena.check(await arena.outcomes())
+            return oracle
+
+    assert 1 <= len(play(scenario).seen) <= 2
+
+
+@pytest.mark.parametrize("kind", FEW)
+def test_who_says_ready_in_the_middle_of_a_session_is_not_answered_again(tmp_path, kind):
+    """The outsider stays connected, says READY after each look, and claims to have less."""
+    number, seen = OPENINGS[kind], []
 
     async def scenario() -> None:
         async with Arena(tmp_path, [OUTSIDER]) as arena:
 
-            def look(number: int, value: Any) -> None:
-                if number == OPENINGS[kind] and len(answers) < TRIES:
-                    answers.append(value)
-                    arena.kill(OUTSIDER)
-                    begin_anew()
+            def watched(engine: Any, play: Play) -> Peeking:
+                def look(now: int, value: Any) -> None:
+                    if now == number and len(seen) < TRIES:
+                        seen.append(value)
+                        arena.stage.stopping[OUTSIDER] = play.session
+                        arena.stage.records[OUTSIDER] = lambda peer, record: [
+                            claim_less(record, play.transcript, number)
+                        ]
 
-            arena.stage.peek(OUTSIDER, look)
-            arena.join(*COMMITTEE)
-            for attempt in range(TRIES):
-                before = len(answers)
-                arena.join(OUTSIDER, output=f"attempt {attempt}")
-                await arena.ended(OUTSIDER)
-                if len(answers) == before:
-                    break
+                return Peeking(engine, play, look)
+
+            arena.stage.engines[OUTSIDER] = watched
+            arena.join(wait=2.0)
             arena.check(await arena.outcomes())
 
     play(scenario)
-    assert len(answers) <= 2
+    assert 1 <= len(seen) <= 2
 
 
 def test_signs_of_one_step_do_not_answer_a_binary_search(tmp_path):
     """The outsider adds numbers of its choice to S_phi, and looks at the sign of step 0."""
-    signs: list[Any] = []
 
     async def scenario() -> None:
         async with Arena(tmp_path, [OUTSIDER], levels_per_exchange=6) as arena:
             liar = arena.liar(OUTSIDER)
-
-            def look(number: int, value: Any) -> None:
-                if number == OPENINGS["sign 0"] and len(signs) < TRIES:
-                    signs.append(value[0])
-                    liar.phi += (1 if value[0] else -1) << (50 - len(signs))
-                    begin_anew()
-
-            arena.stage.peek(OUTSIDER, look)
+            oracle = Mishaps(arena, OUTSIDER, "had", [OPENINGS["sign 0"]] * TRIES, silo=liar)
+            liar.before_sums = lambda: setattr(liar, "phi", bisection(oracle.seen))
             arena.join(*COMMITTEE)
             arena.join(OUTSIDER, silo=liar)
-            outcomes = await arena.outcomes()
-            assert len(signs) <= 2
-            arena.check(outcomes)
+            await oracle.watch()
+            assert 1 <= len(oracle.seen) <= 2
+            arena.check(await arena.outcomes())
 
     play(scenario)
+
+
+def bisection(bits: list[Any], top: int = 60) -> int:
+    """What to add to S_phi of the first feature, on its grid, after these signs of the score."""
+    middle = 0
+    for turn, bit in enumerate(bits):
+        middle += (1 if bit[0] else -1) << max(top - turn, 0)
+    return middle
 
 
 def test_interruptions_are_limited_and_the_cause_is_named(tmp_path):
     """Who looks at each opening and begins anew asks nothing twice, and still wears us out."""
-    seen: set[int] = set()
 
-    def look(number: int, value: Any) -> None:
-        if number not in seen:
-            seen.add(number)
-            begin_anew()
-
-    async def scenario() -> None:
+    async def scenario() -> Mishaps:
         async with Arena(tmp_path, [OUTSIDER]) as arena:
-            arena.stage.peek(OUTSIDER, look)
+            oracle = Mishaps(arena, OUTSIDER, "had", OPENINGS.values())
             arena.join()
+            await oracle.watch()
             outcomes = await arena.outcomes()
             for name in COMMITTEE:
                 assert isinstance(outcomes[name], JoinError)
                 assert "interruption" in str(outcomes[name])
-                assert OUTSIDER in " ".join([*arena.said[name], str(outcomes[name])])
+                assert OUTSIDER in str(outcomes[name])
                 assert arena.parameters(name) is None
             arena.check(outcomes)
+            return oracle
 
-    play(scenario)
-    assert len(seen) <= MOST_INTERRUPTIONS + 1
+    assert len(play(scenario).seen) == MOST_INTERRUPTIONS + 1
 
 
 # An opening that a member withholds.
@@ -141,27 +139,23 @@ def test_interruptions_are_limited_and_the_cause_is_named(tmp_path):
 )
 def test_a_withheld_opening_reaches_everybody_and_is_made_once(tmp_path, expected, kind, victims):
     """Member ana takes part in an opening, keeps its own part to itself, looks, and restarts."""
-    looks: list[Any] = []
 
-    def withhold(number: int | None, message: Any) -> Any:
-        asked = number == OPENINGS[kind] and len(looks) < TRIES
-        return None if asked and message.recipient in victims else message
-
-    def look(number: int, value: Any) -> None:
-        if number == OPENINGS[kind] and len(looks) < TRIES:
-            looks.append(value)
-            begin_anew()
-
-    async def scenario() -> None:
+    async def scenario() -> Mishaps:
         async with Arena(tmp_path, ["ana"]) as arena:
+            oracle = Mishaps(arena, "ana", "had", [OPENINGS[kind]] * TRIES)
+
+            def withhold(number: int | None, message: Any) -> Any:
+                asked = number == OPENINGS[kind] and len(oracle.seen) < TRIES
+                return None if asked and message.recipient in victims else message
+
             arena.stage.messages["ana"] = withhold
-            arena.stage.peek("ana", look)
             arena.join()
+            await oracle.watch()
             outcomes = await arena.outcomes()
             arena.check(outcomes)
             for name in arena.honest:
-                if isinstance(outcomes[name], Transcript):
-                    assert outcomes[name].to_text() == expected.to_text()
+                assert isinstance(outcomes[name], Transcript), outcomes[name]
+                assert outcomes[name].to_text() == expected.to_text()
+            return oracle
 
-    play(scenario)
-    assert len(looks) <= 2
+    assert 1 <= len(play(scenario).seen) <= 2

@@ -12,7 +12,8 @@ from securefedyj.network import records
 from securefedyj.network.participant import JoinError
 from securefedyj.party.messages import Message
 from securefedyj.protocol.transcript import Transcript
-from tests.network.attackers import OPENINGS, Arena, Flipping, confirm, play, undisturbed
+from tests.network.arena import OPENINGS, Arena, play, undisturbed
+from tests.network.attackers import Flipping, confirm
 
 pytestmark = pytest.mark.processes
 

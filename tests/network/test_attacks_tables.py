@@ -7,7 +7,8 @@ import pytest
 
 from securefedyj.network.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
-from tests.network.attackers import FOUR, OPENINGS, Arena, play, shorten
+from tests.network.arena import FOUR, OPENINGS, Arena, play
+from tests.network.attackers import shorten
 
 pytestmark = pytest.mark.processes
 
