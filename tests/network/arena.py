@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import hmac
 from collections.abc import Callable, Iterable
@@ -76,15 +78,14 @@ class Arena(Loopback):
             self._outputs[name] = folder
             self.stage.dead.discard(name)
             rows = self.tables[name] if table is None else table
-            # A file of the same columns has one digest, whoever reads it.
-            if "rows" in {field.name for field in dataclasses.fields(network.Settings)}:
-                options.setdefault("rows", _digest_of(rows))
+            known = {field.name for field in dataclasses.fields(network.Settings)}
+            digest = {"rows": _digest_of(rows)} if "rows" in known else {}
             settings = network.Settings(
                 self.consortium,
                 name,
                 self.identity(name),
                 folder,
-                **{"timeout": 2.0, "wait": 4.0, **options},
+                **{"timeout": 2.0, "wait": 4.0, **digest, **options},
                 say=self.said[name].append,
                 progress=self.progress[name].append,
                 done=self._done(name, folder),
@@ -104,8 +105,17 @@ class Arena(Loopback):
         return LyingSilo(timed_silo(self.consortium.agreement(), self.tables[name]))
 
     async def ended(self, name: str) -> None:
-        """Wait for the end of a party, whatever it is."""
+        """Wait for the end of a party, whatever it is, and until its thread has let go of its state.
+
+        Where parties are processes, the end of one is the end of its threads.
+        """
         await asyncio.gather(self.tasks[name], return_exceptions=True)
+        with open(self.state(name), "ab") as state:
+            while True:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(state, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                await asyncio.sleep(0.005)
 
     def kill(self, name: str) -> None:
         """End a party as a power cut would, from any thread: nothing more is said."""

@@ -111,7 +111,7 @@ def test_interruptions_are_limited_and_the_cause_is_named(tmp_path):
     """Who looks at each opening and begins anew asks nothing twice, and still wears us out."""
 
     async def scenario() -> Mishaps:
-        async with Arena(tmp_path, [OUTSIDER]) as arena:
+        async with Arena(tmp_path, [OUTSIDER], levels_per_exchange=1) as arena:
             oracle = Mishaps(arena, OUTSIDER, "had", OPENINGS.values())
             arena.join()
             await oracle.watch()

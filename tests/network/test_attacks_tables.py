@@ -87,7 +87,7 @@ def test_a_new_row_after_the_end_does_not_come_out(tmp_path):
             written = {name: arena.parameters(name) for name in arena.tables}
             for name in ("ana", "dua"):  # as far as those can tell, nothing has ended
                 shorten(arena.state(name), OPENINGS["moments"])
-            arena.join("ana", "bob", "cem")
+            arena.join("ana", "bob", "cem", wait=1.0)
             more = np.vstack([FOUR["dua"], [7.3291, 1.0]])
             arena.join("dua", table=more)
             outcomes = await arena.outcomes()
