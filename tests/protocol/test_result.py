@@ -16,6 +16,11 @@ from securefedyj.protocol.reveals import Moments, lowest_opened
 from securefedyj.protocol.transcript import Transcript
 
 
+def lows_of(transcript, reveal):
+    magnitude = transcript.magnitudes()[reveal.features]
+    return lowest_opened(magnitude, transcript.agreement.result_bits)
+
+
 def test_the_result_needs_the_reveals_and_nothing_else(transcript):
     bare = Transcript(transcript.agreement, list(transcript.reveals))
     for ours, theirs in zip(bare.compute_result(), transcript.result, strict=True):
@@ -27,7 +32,7 @@ def test_mean_and_variance_are_the_opened_integers(transcript):
     result, checked = transcript.result, 0
     grid = choose_encoding(transcript.agreement.domain, result.n, result.lmbda).grid
     for reveal in transcript.all(Moments):
-        lows = zip(*lowest_opened(reveal.magnitude), strict=True)
+        lows = zip(*lows_of(transcript, reveal), strict=True)
         rows = zip(reveal.features.tolist(), reveal.V, reveal.S_y, lows, strict=True)
         for j, V, S_y, (V_low, y_low) in rows:
             n, unit = int(result.n[j]), Fraction(1, 2 ** int(grid[j]))
@@ -45,7 +50,7 @@ def test_what_is_opened_of_the_moments_is_no_more_than_the_answer_needs(transcri
             assert V.bit_length() <= 52
             assert transcript.result.constant[j] == (V == 0)
     # A standard deviation is told to 2^-45 of itself at worst, a mean to 2^-44 of that.
-    V_low, y_low = lowest_opened(np.array([20]))
+    V_low, y_low = lowest_opened(np.array([20]), 44)
     assert 8 * 20 - V_low == 44
     assert 8 * 20 // 2 - y_low == 44
 
@@ -71,7 +76,7 @@ def test_the_center_is_right_to_the_digits_of_two_float64(transcript):
     grid = choose_encoding(transcript.agreement.domain, result.n, result.lmbda).grid
     checked = 0
     for reveal in transcript.all(Moments):
-        _, lows = lowest_opened(reveal.magnitude)
+        _, lows = lows_of(transcript, reveal)
         for j, S_y, low in zip(reveal.features, reveal.S_y, lows.tolist(), strict=True):
             u = mp.mpf(float(result.lmbda[j]))
             if result.constant[j] or S_y < 0 or u <= 0:

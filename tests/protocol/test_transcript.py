@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,14 @@ import pytest
 
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.reveals import KINDS
-from securefedyj.protocol.transcript import Step, Transcript, TranscriptError
+from securefedyj.protocol.transcript import (
+    Step,
+    Transcript,
+    TranscriptError,
+    read_reveal,
+    to_line,
+)
+from securefedyj.strict import Malformed
 from tests.protocol.small_run import NAMES
 
 
@@ -74,16 +83,16 @@ def test_files_are_plain_json_lines(transcript, tmp_path):
     path = tmp_path / "run.jsonl"
     transcript.write(str(path))
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert rows[0]["transcript"] == 1
+    assert rows[0]["transcript"] == 2
     assert rows[0]["agreement"]["features"] == list(NAMES)
-    assert {row["reveal"] for row in rows[1:-1]} == {"counts", "variation", "step", "moments"}
+    assert {row["reveal"] for row in rows[1:-1]} == set(KINDS)
     assert list(rows[-1]) == ["result"]
 
 
 GARBAGE = {
     "empty": lambda lines: [],
     "no header": lambda lines: lines[1:],
-    "another format": lambda lines: [lines[0] | {"transcript": 2}, *lines[1:]],
+    "another format": lambda lines: [lines[0] | {"transcript": 1}, *lines[1:]],
     "unknown reveal": lambda lines: [*lines, {"reveal": "row", "features": [0], "values": [5.0]}],
     "no reveal": lambda lines: [*lines, {"features": [0]}],
     "more in a reveal": lambda lines: [*lines[:-1], lines[2] | {"sum": 5}, lines[-1]],
@@ -122,7 +131,7 @@ GARBAGE = {
     "more features than bounds": lambda lines: [
         lines[0] | {"agreement": lines[0]["agreement"] | {"features": ["a"] * 7}}, *lines[1:]
     ],
-    "no agreement": lambda lines: [{"transcript": 1}, *lines[1:]],
+    "no agreement": lambda lines: [{"transcript": 2}, *lines[1:]],
     "an unknown engine": lambda lines: [
         lines[0] | {"agreement": lines[0]["agreement"] | {"engine": "paillier"}}, *lines[1:]
     ],
@@ -160,7 +169,7 @@ def test_what_is_no_transcript_is_refused(lines, tmp_path, kind):
         Transcript.read(path)
 
 
-@pytest.mark.parametrize("text", ["hello", '{"transcript": 1', "\x00\x01", "[]", "3", "null"])
+@pytest.mark.parametrize("text", ["hello", '{"transcript": 2', "\x00\x01", "[]", "3", "null"])
 def test_what_is_no_json_is_refused(tmp_path, text):
     path = tmp_path / "run.jsonl"
     path.write_text(text)
@@ -172,3 +181,58 @@ def test_the_error_names_the_line(lines):
     lines[3] = {"reveal": "secret", "features": [0]}
     with pytest.raises(TranscriptError, match=r"line 4 .*unknown reveal 'secret'"):
         Transcript.from_lines(lines)
+
+
+def test_integers_are_read_as_they_are_written_only(transcript):
+    line = to_line(transcript.reveals[-1])
+    for text in ("0X1f", "0x1F", "1f", " 0x1", "0x1_0", "0x01", "-0x0", "0x", "", "-", "½"):
+        altered = line | {"V": [text, *line["V"][1:]]}
+        with pytest.raises(Malformed, match="V must be integers such as"):
+            read_reveal(altered, 6)
+    assert to_line(read_reveal(line, 6)) == line
+
+
+# --- The hash of a transcript ----------------------------------------------------------------
+
+
+def test_the_digest_is_a_chain_over_the_lines_of_the_file(transcript):
+    first, *lines = transcript.to_text().splitlines()[:-1]
+    link = hashlib.sha256(first.encode()).digest()
+    for length, line in enumerate(lines):
+        assert transcript.digest(length) == link
+        link = hashlib.sha256(link + line.encode()).digest()
+    assert transcript.digest() == transcript.digest(len(lines)) == link
+    assert len(link) == 32
+
+
+def test_the_digest_does_not_depend_on_the_result(transcript):
+    assert Transcript(transcript.agreement, transcript.reveals).digest() == transcript.digest()
+
+
+def test_the_digest_of_a_transcript_that_has_changed_is_another(transcript):
+    copy = Transcript(transcript.agreement, list(transcript.reveals))
+    assert copy.digest() == transcript.digest()
+    reveal: Any = copy.reveals[3]
+    copy.reveals[3] = reveal._replace(delta=-reveal.delta)
+    assert copy.digest(3) == transcript.digest(3)
+    assert copy.digest(4) != transcript.digest(4)
+    assert copy.digest() != transcript.digest()
+    copy.reveals[3] = reveal
+    assert copy.digest() == transcript.digest()
+    del copy.reveals[5:]
+    assert copy.digest() == transcript.digest(5)
+    copy.agreement = replace(copy.agreement, minimum_values=1)
+    assert copy.digest(0) != transcript.digest(0)
+
+
+def test_the_digest_of_more_than_there_is_is_refused(transcript):
+    for length in (-1, len(transcript.reveals) + 1):
+        with pytest.raises(ValueError, match="reveals"):
+            transcript.digest(length)
+
+
+def test_a_digest_that_was_computed_leaves_no_trace(transcript):
+    copy = Transcript(transcript.agreement, list(transcript.reveals))
+    plain = repr(copy)
+    copy.digest()
+    assert repr(copy) == plain

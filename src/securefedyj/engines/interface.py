@@ -155,6 +155,9 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 class Engine(ABC):
     """One party's end of a secure computation."""
 
+    async def agree(self, digest: bytes) -> None:  # noqa: B027 (until the engines have their own)
+        """Raise unless all parties have the same digest."""
+
     @abstractmethod
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values.

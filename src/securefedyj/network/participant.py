@@ -254,7 +254,17 @@ class _Participant:
         transcript = prefix(self._checkpoint.transcript, reveals)
         meter = Meter(time.monotonic(), exchanges_done(transcript))
 
-        def keep(transcript: Transcript) -> None:  # in the thread that computes
+        class Keep:  # is called in the thread that computes
+            def exchange(self, transcript: Transcript) -> None:
+                pass
+
+            def opening(self, transcript: Transcript) -> None:
+                pass
+
+            def revealed(self, transcript: Transcript) -> None:
+                keep(transcript)
+
+        def keep(transcript: Transcript) -> None:
             if self._checkpoint.save(transcript):
                 with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
                     loop.call_soon_threadsafe(self._revealed, self._checkpoint.transcript)
@@ -262,7 +272,7 @@ class _Participant:
 
         async def program() -> Transcript:
             name, agreement = self._settings.name, self._agreement
-            return (await run_party(name, agreement, self._silo, transcript, keep)).concluded()
+            return (await run_party(name, agreement, self._silo, transcript, Keep())).concluded()
 
         party = Party(
             self._settings.name,

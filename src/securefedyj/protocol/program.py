@@ -1,8 +1,9 @@
 """SecureFedYJ, the program that every party runs: the paper's algorithm 3.
 
 docs/protocol.md, section 6. It knows the engine only by its interface, and the silo only by its
-exact sums. Everything it opens goes into the transcript, and the result follows from the transcript
-alone.
+exact sums. What comes next is for the `Course` to say; everything that is opened goes into the
+transcript, one reveal for each opening, and the result follows from the transcript alone. So a run
+can go on from any opening of an earlier one.
 
 Differences from the paper: several steps share an exchange (`search.speculate`); the sums are
 exact integers; mean and variance are opened to the precision of the answer and no further.
@@ -11,37 +12,42 @@ exact integers; mean and variance are opened to the precision of the answer and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.engines import Engine, Shared, concatenate
+from securefedyj.engines import Engine, Shared, SharedBits, concatenate
 from securefedyj.engines.registry import facts_of
+from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Index, Integers, Signs
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
-from securefedyj.numerics.search import Speculation, exp_update, finished, speculate
+from securefedyj.numerics.search import Speculation, speculate
 from securefedyj.numerics.silo import Silo
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.course import Course, Due, features_at_once
+from securefedyj.protocol.groups import WORTHWHILE, groups_by_width, integers, shifted
+from securefedyj.protocol.log import SILENT, Log
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
+    Magnitudes,
     Moments,
+    Reveal,
     Step,
     Variation,
     lowest_opened,
 )
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.strict import Malformed
 
-# Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
-PAIRS_AT_ONCE = 1 << 18
+__all__ = ["SILENT", "Log", "TooFewValues", "features_at_once", "run_party", "secure_fed_yj"]
 
-# Fewer pairs than these are not worth a ring of their own width.
-_WORTHWHILE = 512
+Opened = NDArray[np.uint8]
 
 
 async def secure_fed_yj(
@@ -49,7 +55,7 @@ async def secure_fed_yj(
     silo: Silo | None,
     agreement: Agreement,
     transcript: Transcript | None = None,
-    after_exchange: Callable[[Transcript], None] = lambda transcript: None,
+    log: Log = SILENT,
 ) -> Transcript:
     """Fit all features; every party returns the same transcript, still without the result.
 
@@ -58,27 +64,25 @@ async def secure_fed_yj(
     silo
         The data of this party; None if it computes but has none.
     transcript
-        What an earlier run has revealed, up to the end of one of its exchanges: the fit goes on
-        from there. All parties must start from the same.
-    after_exchange
-        Called with the transcript at the end of each exchange.
+        What an earlier run has revealed, up to any of its openings: the fit goes on from there,
+        and opens nothing of it again. All parties must start from the same.
+    log
+        Is told of every exchange, opening and reveal.
     """
     transcript = Transcript(agreement) if transcript is None else transcript
-    everything = np.arange(len(agreement.features))
-    if not transcript.reveals:
-        n = await _open_counts(engine, silo, len(everything))
-        transcript.reveals.append(Counts(everything, n))
-        after_exchange(transcript)
-    n = transcript.counts()
-    _check_enough(n, agreement)
-    size = features_at_once(agreement)
-    for first in range(0, len(everything), size):
-        features = everything[first : first + size]
-        batch = _Batch.of(features, engine, silo, agreement.domain, n)
-        if not transcript.has_moments(features):
-            lmbda = await batch.search(agreement, transcript, after_exchange)
-            await batch.open_moments(lmbda, transcript)
-            after_exchange(transcript)
+    run = _Run(engine, silo, transcript, Course.of(transcript), log)
+    batch = None
+    while (due := run.due()) is not None:
+        log.exchange(transcript)
+        if due.kind is Counts:
+            await run.open_counts(due)
+            continue
+        if batch is None or not np.array_equal(batch.features, run.course.batch):
+            batch = _Batch.of(run)
+        if due.kind in (Variation, Step):
+            await batch.search(due)
+        else:
+            await batch.open_moments(due)
     return transcript
 
 
@@ -87,7 +91,7 @@ async def run_party(
     agreement: Agreement,
     silo: Silo | None,
     transcript: Transcript | None = None,
-    after_exchange: Callable[[Transcript], None] = lambda transcript: None,
+    log: Log = SILENT,
 ) -> Transcript:
     """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
     connect = facts_of(agreement.engine).connect
@@ -95,45 +99,70 @@ async def run_party(
         raise ValueError(
             f"engine {agreement.engine!r} runs its parties in processes of its own, on one machine"
         )
+    if silo is not None and name in agreement.helpers:
+        raise ValueError(f"{name!r} has data, but was agreed on as a helper without data")
     engine = await connect(name, agreement.parties, agreement.committee)
-    return await secure_fed_yj(engine, silo, agreement, transcript, after_exchange)
-
-
-def features_at_once(agreement: Agreement) -> int:
-    """How many features share their exchanges: a batch (docs/protocol.md, section 6.1)."""
-    return max(1, PAIRS_AT_ONCE // (int(2**agreement.levels_per_exchange) - 1))
+    return await secure_fed_yj(engine, silo, agreement, transcript, log)
 
 
 class TooFewValues(ValueError):
     """Fewer values in all than the parties have agreed on as the least."""
 
 
-def _check_enough(n: Integers, agreement: Agreement) -> None:
-    few = [
-        f"{name!r} ({count})"
-        for name, count in zip(agreement.features, n.tolist(), strict=True)
-        if count < agreement.minimum_values
-    ]
-    if few:
-        raise TooFewValues(
-            f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
-            f"silos: {', '.join(few[:5])}. Nothing but these numbers was revealed. Leave the "
-            "features out, or agree on another minimum."
-        )
+class _Run(NamedTuple):
+    """One party's run: what it computes with, and how far it is."""
 
+    engine: Engine
+    silo: Silo | None
+    transcript: Transcript
+    course: Course
+    log: Log
 
-async def _open_counts(engine: Engine, silo: Silo | None, size: int) -> Integers:
-    """n of each feature: how many values all silos have together (section 6.1)."""
-    own = None if silo is None else wide.from_digits(silo.count[None], 62, 1)
-    counts = await engine.open(await engine.share(own, size=size, limbs=1))
-    return np.asarray(counts[0], dtype=np.int64)
+    def due(self) -> Due | None:
+        """The opening that comes next; None at the end. Too few values are an error."""
+        course, agreement = self.course, self.transcript.agreement
+        if course.due is None and len(few := course.too_few()):
+            named = (f"{agreement.features[j]!r} ({course.n[j]})" for j in few[:5].tolist())
+            raise TooFewValues(
+                f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
+                f"silos: {', '.join(named)}. Nothing but these numbers was revealed. Leave the "
+                "features out, or agree on another minimum."
+            )
+        return course.due
+
+    async def begin(self, *branches: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Begin an exchange: run its branches, if all have the same transcript."""
+        agreeing = self.engine.agree(self.transcript.digest())
+        return list(await in_lockstep(agreeing, *branches))[1:]
+
+    async def open_bits(self, bits: Sequence[SharedBits]) -> Sequence[Opened]:
+        """Open vectors of bits, in a round that is for nothing else."""
+        opening = [self.engine.open_bits(some) for some in bits]
+        self.log.opening(self.transcript)
+        return await in_lockstep(*opening)
+
+    def reveal(self, reveal: Reveal) -> None:
+        """Keep what was opened, if it can have been."""
+        try:
+            self.course.take(reveal)
+        except Malformed as error:
+            raise ProtocolError(f"What was opened cannot be: {error}.") from None
+        self.transcript.reveals.append(reveal)
+        self.log.revealed(self.transcript)
+
+    async def open_counts(self, due: Due) -> None:
+        """n of each feature: how many values all silos have together (section 6.1)."""
+        own = None if self.silo is None else wide.from_digits(self.silo.count[None], 62, 1)
+        (shared,) = await self.begin(self.engine.share(own, size=len(due.features), limbs=1))
+        self.log.opening(self.transcript)
+        counts = await self.engine.open(shared)
+        self.reveal(Counts(due.features, counts[0].astype(np.int64)))
 
 
 class _Batch(NamedTuple):
     """The features that share their exchanges, at one party."""
 
-    engine: Engine
-    silo: Silo | None
+    run: _Run
     domain: Domain
     features: Index
     n: Integers
@@ -141,111 +170,72 @@ class _Batch(NamedTuple):
     phi_grid: Integers
 
     @classmethod
-    def of(
-        cls,
-        features: Index,
-        engine: Engine,
-        silo: Silo | None,
-        domain: Domain,
-        n: Integers,
-    ) -> _Batch:
-        """The batch of some features; domain and n are those of all."""
-        domain, n = domain.take(features), n[features]
+    def of(cls, run: _Run) -> _Batch:
+        """The batch whose turn it is."""
+        features = run.course.batch
+        domain, n = run.transcript.agreement.domain.take(features), run.course.n[features]
         n_squared = wide.from_ints([count * count for count in n.tolist()], 2)
-        return cls(engine, silo, domain, features, n, n_squared, domain.phi_grid())
+        return cls(run, domain, features, n, n_squared, domain.phi_grid())
 
-    async def search(
-        self,
-        agreement: Agreement,
-        transcript: Transcript,
-        after_exchange: Callable[[Transcript], None],
-    ) -> Array:
-        """Find lambda* of each feature: signs of the score, each followed by ExpUpdate.
+    async def search(self, due: Due) -> None:
+        """One exchange (docs/protocol.md, section 6.3): each of its levels is a step of the search.
 
-        One turn of the loop is an exchange (docs/protocol.md, section 6.3), and each of its levels
-        one step of the search. A feature that does not vary gets lambda = 1.
+        Signs at all points are computed under sharing, then those on the path are opened, each
+        followed by ExpUpdate. Signs off the path stay shared, so that what is opened does not
+        depend on how many levels share an exchange. At first it is also opened whether a feature
+        varies at all; the search of one that does not is over.
         """
-        max_steps = agreement.max_steps
-        limits = self.domain.limits()
-        bracket = transcript.search_state().take(self.features)
-        done = transcript.steps_done(self.features)
-        varies = ~transcript.constant()[self.features] if done else self.n > 1
-        for step in range(done, max_steps, agreement.levels_per_exchange):
-            active = np.flatnonzero(~finished(bracket) & varies)
-            if not len(active):
-                break
-            levels = min(agreement.levels_per_exchange, max_steps - step)
-            tree = speculate(bracket.take(active), levels, limits.take(active))
-            path, varies[active] = await self._walk_by_width(active, tree, first=step == 0)
-            if step == 0:
-                transcript.reveals.append(Variation(self.features[active], varies[active]))
-            for level, signs in enumerate(path):
-                now = np.flatnonzero(signs)  # the others were over before
-                if not len(now):
-                    break
-                where, delta = active[now], signs[now]
-                here = bracket.take(where)
-                transcript.reveals.append(
-                    Step(step + level, self.features[where], here.value, delta)
-                )
-                bracket.put(where, exp_update(here, delta, limits.take(where)))
-            after_exchange(transcript)
-        return np.where(varies, bracket.value, 1.0)
+        run, course, first = self.run, self.run.course, due.kind is Variation
+        features, levels = due.features, course.most_openings() - first
+        limits = run.transcript.agreement.domain.limits().take(features)
+        tree = speculate(course.bracket.take(features), levels, limits)
+        groups = await self._compare(features, tree, first)
+        node, active = np.zeros(len(features), dtype=np.intp), np.ones(len(features), dtype=bool)
+        if first:
+            behind = np.full(len(features), len(tree.points))  # all nodes
+            varies = await self._open_signs(groups, behind, active)
+            run.reveal(Variation(features, varies.astype(bool)))
+        while (now := course.due) and now.kind is Step and levels:
+            active[:] = False
+            active[np.searchsorted(features, now.features)] = True
+            delta = 1 - 2 * (await self._open_signs(groups, node, active)).astype(np.int8)
+            run.reveal(Step(now.step, now.features, now.lmbda, delta[active]))
+            node, levels = tree.child(node, delta), levels - 1
 
-    async def _walk_by_width(
-        self, active: Index, tree: Speculation, first: bool
-    ) -> tuple[Signs, NDArray[np.bool_]]:
-        """Signs on the path of each feature; those of one ring width in a group (section 6.2)."""
-        nodes, size = tree.points.shape
-        every = np.concatenate([active] * nodes)
+    async def _compare(self, features: Index, tree: Speculation, first: bool) -> list[_Signs]:
+        """Signs at all points, under sharing; features of one ring width in a group (6.2)."""
+        chosen, (nodes, size) = features - self.features[0], tree.points.shape
+        every = np.concatenate([chosen] * nodes)
         encoding = choose_encoding(self.domain.take(every), self.n[every], tree.points.ravel())
         widths = encoding.limbs.reshape(nodes, size).max(axis=0)
-        groups = list(_groups_by_width(widths, _WORTHWHILE // nodes))
-        if len(groups) == 1:
-            return await self._walk(active, tree, encoding, groups[0][0], first)
         pairs = np.arange(nodes * size).reshape(nodes, size)
-        walks = await in_lockstep(
-            *(
-                self._walk(
-                    active[g], tree.take(g), encoding.take(pairs[:, g].ravel()), limbs, first
-                )
-                for limbs, g in groups
-            )
+        groups = [
+            (limbs, g, tree.take(g), encoding.take(pairs[:, g].ravel()))
+            for limbs, g in groups_by_width(widths, WORTHWHILE // nodes)
+        ]
+        shrink = await self.run.begin(
+            *(self._signs(chosen[g], part, own, limbs, first) for limbs, g, part, own in groups)
         )
-        path, varies = np.zeros((tree.levels, size), dtype=np.int8), np.ones(size, dtype=bool)
-        for (_, group), (signs, variation) in zip(groups, walks, strict=True):
-            path[:, group], varies[group] = signs, variation
-        return path, varies
+        return [_Signs(group[1], signs) for group, signs in zip(groups, shrink, strict=True)]
 
-    async def _walk(
+    async def _signs(
         self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
-    ) -> tuple[Signs, NDArray[np.bool_]]:
-        """One exchange of a group: signs at all points under sharing, then open those on the path.
-
-        Signs off the path stay shared, so that what is opened does not depend on how many
-        levels share an exchange. On the path, 0 stands where the search was over before. In the
-        first exchange it is also opened whether a feature varies at all; the search of one that
-        does not is over.
-        """
-        nodes, size = tree.points.shape
+    ) -> SharedBits:
+        """Whether lambda must shrink, at all nodes; at first also whether a feature varies."""
         score, V = await self._score(chosen, tree, encoding, limbs, first)
-        shrink = await self.engine.negative(score if V is None else concatenate([score, -V]))
+        return await self.run.engine.negative(score if V is None else concatenate([score, -V]))
 
-        path = np.zeros((tree.levels, size), dtype=np.int8)
-        varies = np.ones(size, dtype=bool)
-        if first:
-            variation = slice(nodes * size, None)
-            varies = (await self.engine.open_bits(shrink[variation])).astype(bool)
-        unfinished = ~finished(tree.tree)
-        node, column = np.zeros(size, dtype=np.intp), np.arange(size)
-        for level in range(tree.levels):
-            now = np.flatnonzero(unfinished[node, column] & varies)
-            if not len(now):
-                break
-            opened = await self.engine.open_bits(shrink[node[now] * size + now])
-            path[level, now] = 1 - 2 * opened.astype(np.int8)
-            node = tree.child(node, path[level])
-        return path, varies
+    async def _open_signs(self, groups: Sequence[_Signs], node: Index, active: Bools) -> Opened:
+        """Open the bits of the active features at their nodes; 0 stands for the others."""
+        chosen = [np.flatnonzero(active[group.features]) for group in groups]
+        pairs = [(group, some) for group, some in zip(groups, chosen, strict=True) if len(some)]
+        bits = await self.run.open_bits(
+            [g.shrink[node[g.features[some]] * len(g.features) + some] for g, some in pairs]
+        )
+        opened = np.zeros(len(node), dtype=np.uint8)
+        for (group, some), values in zip(pairs, bits, strict=True):
+            opened[group.features[some]] = values
+        return opened
 
     async def _score(
         self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
@@ -256,132 +246,128 @@ class _Batch(NamedTuple):
         D = S_phi V - h (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds
         (docs/protocol.md, section 6.3, steps 1 to 3).
         """
-        nodes, size = tree.points.shape
+        engine, (nodes, size) = self.run.engine, tree.points.shape
         pairs = np.concatenate([chosen] * nodes)
         terms = self._terms(pairs, tree.points.ravel(), encoding, limbs)
-        if self.silo is not None:
-            terms.append(self.silo.phi_sum(self.features[chosen], limbs))
+        if self.run.silo is not None:
+            terms.append(self.run.silo.phi_sum(self.features[chosen], limbs))
         S_y, nS_yy, hS_d, nhS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
         S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
         V = None
         if first:
             root = S_y[:size]
-            products = await self.engine.multiply(
-                concatenate([S_phi, root]), concatenate([S_y, root])
-            )
+            products = await engine.multiply(concatenate([S_phi, root]), concatenate([S_y, root]))
             product, V = products[: len(pairs)], nS_yy[:size] - products[len(pairs) :]
         else:
-            product = await self.engine.multiply(S_phi, S_y)
-        sums = await self.engine.sum_of_products([(S_phi, nS_yy), (S_y, hS_d - product)])
+            product = await engine.multiply(S_phi, S_y)
+        sums = await engine.sum_of_products([(S_phi, nS_yy), (S_y, hS_d - product)])
         return sums - nhS_yd, V
 
-    async def open_moments(self, lmbda: Array, transcript: Transcript) -> None:
+    async def open_moments(self, due: Due) -> None:
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer.
 
-        docs/protocol.md, section 6.4.
+        docs/protocol.md, section 6.4: first the magnitude of V, unless it is known already, then
+        the bits that it admits.
         """
-        chosen = np.flatnonzero(self.n > 0)
-        encoding = choose_encoding(self.domain.take(chosen), self.n[chosen], lmbda[chosen])
+        run, chosen, lmbda = self.run, due.features - self.features[0], due.lmbda
+        encoding = choose_encoding(self.domain.take(chosen), self.n[chosen], lmbda)
         # V and the thresholds it is compared with; D, which would be wider, is not asked for.
         limbs_of_V = -(-(encoding.v_bits + 2) // 64)
-        groups = list(_groups_by_width(limbs_of_V, _WORTHWHILE))
-        opened = await in_lockstep(
+        groups = list(groups_by_width(limbs_of_V, WORTHWHILE))
+        compare = due.kind is Magnitudes
+        shared = await run.begin(
             *(
-                self._moments(chosen[g], lmbda[chosen[g]], encoding.take(g), limbs)
+                self._moments(chosen[g], lmbda[g], encoding.take(g), limbs, compare)
                 for limbs, g in groups
             )
         )
-        for (_, group), moments in zip(groups, opened, strict=True):
-            transcript.reveals.append(Moments(self.features[chosen[group]], *moments))
+        places, bits = [g for _, g in groups], [bits for _, bits in shared]
+        if compare:
+            below = await run.open_bits([small for small, _ in shared])
+            run.reveal(Magnitudes(due.features, _magnitudes(places, below)))
+        V_low, y_low = lowest_opened(
+            run.course.magnitude[due.features], run.transcript.agreement.result_bits
+        )
+        top = MAGNITUDE_STEP * (run.course.magnitude[due.features] + 1)
+        wanted = [
+            _wanted(b.shape[0], V_low[g], top[g], y_low[g])
+            for g, b in zip(places, bits, strict=True)
+        ]
+        opened = await run.open_bits([b[some] for b, some in zip(bits, wanted, strict=True)])
+        V, S_y = [0] * len(chosen), [0] * len(chosen)
+        for g, some, values in zip(places, wanted, opened, strict=True):
+            planes = np.zeros(some.shape, dtype=np.uint8)
+            planes[some] = values
+            V_planes, y_planes = np.hsplit(planes, 2)
+            own_V = integers(V_planes, V_low[g], signed=False)
+            own_y = integers(y_planes, y_low[g], signed=True)
+            for j, v, y in zip(g.tolist(), own_V, own_y, strict=True):
+                V[j], S_y[j] = v, y
+        run.reveal(Moments(due.features, V, S_y))
 
     async def _moments(
-        self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int
-    ) -> tuple[Integers, list[int], list[int]]:
-        """Magnitude of V, then V and S_y without the bits below the precision of the answer."""
+        self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int, compare: bool
+    ) -> tuple[SharedBits | None, SharedBits]:
+        """V compared with the thresholds of its magnitude, if asked for; all bits of V and S_y."""
+        engine, size = self.run.engine, len(chosen)
         terms = self._terms(chosen, lmbda, encoding, limbs)
-        S_y, nS_yy = await self._share(terms[:2], [len(chosen)] * 2, limbs)
-        V = nS_yy - await self.engine.multiply(S_y, S_y)
+        S_y, nS_yy = await self._share(terms[:2], [size] * 2, limbs)
+        V = nS_yy - await engine.multiply(S_y, S_y)
+        bits = engine.bits(concatenate([V, S_y]))
+        if not compare:
+            return None, await bits
         steps = range(MAGNITUDE_STEP, int(encoding.v_bits.max()) + 1, MAGNITUDE_STEP)
-        thresholds = wide.from_ints([1 << bits for bits in steps], limbs)
-        size = len(chosen)
+        thresholds = wide.from_ints([1 << step for step in steps], limbs)
         below = concatenate([V] * len(steps)) - np.repeat(thresholds, size, axis=1)
-        small, bits = await in_lockstep(
-            self.engine.negative(below), self.engine.bits(concatenate([V, S_y]))
-        )
-        reached = 1 - (await self.engine.open_bits(small)).reshape(-1, size)
-        magnitude = reached.sum(axis=0).astype(np.int64)
-        V_low, y_low = lowest_opened(magnitude)
-        positions = np.arange(64 * limbs)[:, None]
-        top = MAGNITUDE_STEP * (magnitude + 1)
-        wanted = np.hstack([(positions >= V_low) & (positions < top), positions >= y_low])
-        opened = np.zeros(wanted.shape, dtype=np.uint8)
-        opened[wanted] = await self.engine.open_bits(bits[wanted])
-        V_opened, y_opened = np.hsplit(opened, 2)
-        return (
-            magnitude,
-            _integers(V_opened, V_low, signed=False),
-            _integers(y_opened, y_low, signed=True),
-        )
+        return await in_lockstep(engine.negative(below), bits)
 
     def _terms(self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int) -> list[Limbs]:
         """This silo's S_y, n S_yy, h S_d and n h S_yd, with h = n 2^phi_grid.
 
         The factors are public; before sharing, multiplying by them is a single party's work.
         """
-        if self.silo is None:
+        if self.run.silo is None:
             return []
-        y, d, yy, yd = self.silo.sums(self.features[chosen], lmbda, encoding, limbs)
+        y, d, yy, yd = self.run.silo.sums(self.features[chosen], lmbda, encoding, limbs)
         size = len(chosen)
         factors = wide.zeros(limbs, 3 * size)
         factors[0, : 2 * size] = np.concatenate([self.n[chosen]] * 2)
         factors[:2, 2 * size :] = self.n_squared[:, chosen]
         scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), factors)
         nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
-        return [y, nS_yy, *(_shifted(a, self.phi_grid[chosen]) for a in others)]
+        return [y, nS_yy, *(shifted(a, self.phi_grid[chosen]) for a in others)]
 
     async def _share(self, terms: list[Limbs], sizes: list[int], limbs: int) -> list[Shared]:
         """Share vectors of these sizes, summed over all silos."""
         own = np.concatenate(terms, axis=1) if terms else None
-        shared = await self.engine.share(own, size=sum(sizes), limbs=limbs)
+        shared = await self.run.engine.share(own, size=sum(sizes), limbs=limbs)
         ends = list(itertools.accumulate(sizes))
         return [shared[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _shifted(a: Limbs, bits: Integers) -> Limbs:
-    """a * 2^bits, of each value its own."""
-    if len(bits) and np.all(bits == bits[0]):  # as a rule
-        return wide.shift_left(a, int(bits[0]))
-    shifted = np.empty_like(a)
-    for some in np.unique(bits).tolist():
-        these = bits == some
-        shifted[:, these] = wide.shift_left(a[:, these], some)
-    return shifted
+class _Signs(NamedTuple):
+    """The signs of a group of features: node by node, and of each node feature by feature."""
+
+    features: Index
+    """Which of the features of the exchange."""
+    shrink: SharedBits
 
 
-def _integers(bits: NDArray[np.uint8], low: Integers, *, signed: bool) -> list[int]:
-    """The integers with these bits, shifted right by ``low``; those below were not opened."""
-    width = len(bits)
-    data = np.packbits(bits.T, axis=1, bitorder="little")
-    values = [int.from_bytes(row.tobytes(), "little") for row in data]
-    return [
-        (value - (1 << width) if signed and value >> (width - 1) else value) >> int(shift)
-        for value, shift in zip(values, low, strict=True)
-    ]
+def _magnitudes(places: Sequence[Index], below: Sequence[Opened]) -> Integers:
+    """How many thresholds each V reaches, by the bits of the groups."""
+    magnitude = np.empty(sum(map(len, places)), dtype=np.int64)
+    for place, bits in zip(places, below, strict=True):
+        reached = 1 - bits.reshape(-1, len(place))
+        if np.any(reached[1:] > reached[:-1]):
+            raise ProtocolError(
+                "What was opened cannot be: a V that reaches a threshold and not a lower one."
+            )
+        magnitude[place] = reached.sum(axis=0)
+    return magnitude
 
 
-def _groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]:
-    """Ring widths with the features that use them (docs/protocol.md, section 6.2).
-
-    A group of fewer than ``least`` features joins the next wider one: what it would save in
-    bytes, it would cost in operations.
-    """
-    if len(limbs) and np.all(limbs == limbs[0]):
-        yield int(limbs[0]), np.arange(len(limbs))
-        return
-    waiting = np.empty(0, dtype=np.intp)
-    widths = np.unique(limbs)
-    for width in widths:
-        waiting = np.concatenate([waiting, np.flatnonzero(limbs == width)])
-        if len(waiting) >= least or width == widths[-1]:
-            yield int(width), np.sort(waiting)
-            waiting = np.empty(0, dtype=np.intp)
+def _wanted(width: int, V_low: Integers, top: Integers, y_low: Integers) -> Bools:
+    """Of the bits of V, then those of S_y: which are opened."""
+    position = np.arange(width)[:, None]
+    wanted: Bools = np.hstack([(position >= V_low) & (position < top), position >= y_low])
+    return wanted

@@ -1,7 +1,8 @@
 """What a run reveals, kind by kind (docs/protocol.md, section 7).
 
 Opened, and nothing else, are: how many values each feature has and whether they vary, the signs
-of the search, and mean and variance at the end.
+of the search, and mean and variance at the end. One reveal is one opening, and one opening is one
+reveal: what stands in a transcript was opened by all parties in a round of its own.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array, Index, Integers, Signs
+from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.agreement import Agreement
 
-# The magnitude of V is told in steps of this many bits, and of V itself at most these are opened.
+# The magnitude of V is told in steps of this many bits.
 MAGNITUDE_STEP = 8
-VARIANCE_BITS = 52
-# S_y is opened down to this many bits below its standard deviation.
-MEAN_BITS = 44
 
 
 class Counts(NamedTuple):
@@ -47,37 +46,43 @@ class Step(NamedTuple):
     delta: Signs
 
 
-class Moments(NamedTuple):
-    """V = n S_yy - S_y^2 and S_y at lambda*, as integers on the grid of the encoding.
+class Magnitudes(NamedTuple):
+    """The magnitude of V = n S_yy - S_y^2 at lambda*, as an integer on the grid of the encoding.
 
     V lies in [2^(8 magnitude), 2^(8 magnitude + 8)), or below 256 where the magnitude is 0.
-    Both come without their lowest bits, `lowest_opened` many.
     """
 
     features: Index
     magnitude: Integers
+
+
+class Moments(NamedTuple):
+    """V and S_y at lambda*, without their lowest bits: `lowest_opened` many, by the magnitude."""
+
+    features: Index
     V: list[int]
     S_y: list[int]
 
 
-Reveal = Counts | Variation | Step | Moments
+Reveal = Counts | Variation | Step | Magnitudes | Moments
 KINDS: dict[str, type[Reveal]] = {
-    kind.__name__.lower(): kind for kind in (Counts, Variation, Step, Moments)
+    kind.__name__.lower(): kind for kind in (Counts, Variation, Step, Magnitudes, Moments)
 }
 """The kinds of reveals, by their names in the file."""
 
 R = TypeVar("R", bound=Reveal)
 
 
-def lowest_opened(magnitude: Integers) -> tuple[Integers, Integers]:
+def lowest_opened(magnitude: Integers, result_bits: int) -> tuple[Integers, Integers]:
     """The lowest bits of V and of S_y that are opened, by the magnitude of V (section 6.4).
 
     From V >= 2^(8 magnitude) follows sqrt(V) >= 2^(4 magnitude), which is n times the standard
-    deviation.
+    deviation: S_y is opened down to ``result_bits`` below that, and V to ``result_bits`` + 8 bits
+    in all.
     """
     return (
-        np.maximum(MAGNITUDE_STEP * (magnitude + 1) - VARIANCE_BITS, 0),
-        np.maximum(MAGNITUDE_STEP * magnitude // 2 - MEAN_BITS, 0),
+        np.maximum(MAGNITUDE_STEP * magnitude - result_bits, 0),
+        np.maximum(MAGNITUDE_STEP * magnitude // 2 - result_bits, 0),
     )
 
 
@@ -119,12 +124,12 @@ class Revealed:
             state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
         return state
 
-    def steps_done(self, features: Index) -> int:
-        """How many steps of the search of these features, a batch, were revealed."""
-        steps = (
-            reveal.step + 1 for reveal in self.all(Step) if np.isin(reveal.features, features).any()
-        )
-        return max(steps, default=0)
+    def magnitudes(self) -> Integers:
+        """The magnitude of V of each feature, -1 while it is unknown."""
+        magnitude = np.full(self.n_features, -1, dtype=np.int64)
+        for reveal in self.all(Magnitudes):
+            magnitude[reveal.features] = reveal.magnitude
+        return magnitude
 
     def signs_opened(self) -> Integers:
         """How many signs of each feature were revealed."""
@@ -133,6 +138,28 @@ class Revealed:
             np.add.at(signs, reveal.features, 1)
         return signs
 
-    def has_moments(self, features: Index) -> bool:
-        """Whether the moments of these features, a batch, were revealed."""
-        return any(np.isin(reveal.features, features).any() for reveal in self.all(Moments))
+    def bits_opened(self) -> Integers:
+        """How many bits about the values of each feature were revealed, besides n.
+
+        The signs; the steps that the magnitude of V is told in; the bits of V; and those of S_y,
+        its sign included, from the first that is not 0.
+        """
+        bits, known = self.signs_opened(), self.magnitudes()
+        for reveal in self.all(Magnitudes):
+            np.add.at(bits, reveal.features, self._thresholds(reveal.features))
+        for moments in self.all(Moments):
+            magnitude = np.maximum(known[moments.features], 0)
+            V_low, _ = lowest_opened(magnitude, self.agreement.result_bits)
+            of_V = MAGNITUDE_STEP * (magnitude + 1) - V_low
+            of_S_y = np.array([1 + abs(S_y).bit_length() for S_y in moments.S_y], dtype=np.int64)
+            np.add.at(bits, moments.features, of_V + of_S_y)
+        return bits
+
+    def _thresholds(self, features: Index) -> Integers:
+        """How many thresholds V of each feature is compared with, to tell its magnitude."""
+        varies = ~self.constant()[features]
+        lmbda = np.where(varies, self.search_state().value[features], 1.0)
+        encoding = choose_encoding(
+            self.agreement.domain.take(features), self.counts()[features], lmbda
+        )
+        return encoding.v_bits // MAGNITUDE_STEP

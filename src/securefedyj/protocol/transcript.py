@@ -6,9 +6,10 @@ docs/protocol.md, section 7, describes the file. The result is computed from the
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from securefedyj.protocol.result import Result, certainty_of, compute_result
 from securefedyj.protocol.reveals import (
     KINDS,
     Counts,
+    Magnitudes,
     Moments,
     Reveal,
     Revealed,
@@ -33,9 +35,20 @@ from securefedyj.protocol.reveals import (
 )
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
 
-__all__ = ["Counts", "Moments", "Reveal", "Step", "Transcript", "TranscriptError", "Variation"]
+__all__ = [
+    "Counts",
+    "Magnitudes",
+    "Moments",
+    "Reveal",
+    "Step",
+    "Transcript",
+    "TranscriptError",
+    "Variation",
+    "read_reveal",
+    "to_line",
+]
 
-FORMAT = 1
+FORMAT = 2
 
 
 class TranscriptError(ValueError):
@@ -47,6 +60,9 @@ class Transcript(Revealed):
     """Everything that one run revealed, to all parties alike."""
 
     result: Result | None = None
+    _chain: list[tuple[Agreement | Reveal, bytes]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     def concluded(self) -> Transcript:
         """Itself, with the result that follows from the reveals of a whole run."""
@@ -85,11 +101,35 @@ class Transcript(Revealed):
 
     def to_lines(self) -> Iterator[dict[str, Any]]:
         """The lines of the file, as objects."""
-        yield {"transcript": FORMAT, "agreement": self.agreement.to_json()}
+        yield self._header()
         for reveal in self.reveals:
-            yield {"reveal": type(reveal).__name__.lower(), **_plain(reveal)}
+            yield to_line(reveal)
         if self.result is not None:
             yield {"result": _plain(self.result)}
+
+    def digest(self, length: int | None = None) -> bytes:
+        """The hash of the agreement and the first reveals, or all of them, without the result.
+
+        A chain (docs/protocol.md, section 7.2): with the first line of the file and those of the
+        reveals, h_0 = SHA-256(first line), and h_{i+1} = SHA-256(h_i + line of reveal i).
+        """
+        length = len(self.reveals) if length is None else length
+        if not 0 <= length <= len(self.reveals):
+            raise ValueError(f"there are {len(self.reveals)} reveals, not {length}")
+        # What was hashed before is hashed anew only if something else has taken its place.
+        chain, things = self._chain, [self.agreement, *self.reveals[:length]]
+        known = zip(chain, things, strict=False)
+        changed = next((i for i, ((old, _), new) in enumerate(known) if old is not new), None)
+        if changed is not None:
+            del chain[changed:]
+        for thing in things[len(chain) :]:
+            line = self._header() if isinstance(thing, Agreement) else to_line(thing)
+            before = chain[-1][1] if chain else b""
+            chain.append((thing, hashlib.sha256(before + json.dumps(line).encode()).digest()))
+        return chain[length][1]
+
+    def _header(self) -> dict[str, Any]:
+        return {"transcript": FORMAT, "agreement": self.agreement.to_json()}
 
     @classmethod
     def from_lines(cls, lines: list[dict[str, Any]]) -> Transcript:
@@ -104,7 +144,7 @@ class Transcript(Revealed):
         for number, line in enumerate(lines[1:], start=2):
             try:
                 transcript._append(line)
-            except (ValueError, OverflowError) as error:
+            except ValueError as error:
                 raise TranscriptError(
                     f"line {number} is not a reveal of this protocol: {error}"
                 ) from None
@@ -118,7 +158,12 @@ class Transcript(Revealed):
             check_fields(line, {"result": dict}, "it")
             self.result = _read_result(line["result"], self.n_features)
         else:
-            self.reveals.append(_read_reveal(line, self.n_features))
+            self.reveals.append(read_reveal(line, self.n_features))
+
+
+def to_line(reveal: Reveal) -> dict[str, Any]:
+    """The line of a reveal in the file, as an object."""
+    return {"reveal": type(reveal).__name__.lower(), **_plain(reveal)}
 
 
 def _plain(values: Any) -> dict[str, Any]:
@@ -136,7 +181,11 @@ def _plain(values: Any) -> dict[str, Any]:
     return out
 
 
-def _read_reveal(line: Any, n_features: int) -> Reveal:
+def read_reveal(line: Any, n_features: int) -> Reveal:
+    """Read what `to_line` gives; raises Malformed for anything else.
+
+    Whether a run reveals this at all, and when, is another question: see `course`.
+    """
     if not isinstance(line, dict) or line.get("reveal") not in tuple(KINDS):
         kind = line.get("reveal") if isinstance(line, dict) else line
         raise Malformed(f"unknown reveal {kind!r}")
@@ -165,11 +214,25 @@ def _read_result(data: dict[str, Any], n_features: int) -> Result:
 def _numbers(
     kind: type | tuple[type, ...], dtype: DTypeLike, values: Any, name: str
 ) -> NDArray[Any]:
-    return np.array(check_items(values, kind, name), dtype=dtype)
+    try:
+        return np.array(check_items(values, kind, name), dtype=dtype)
+    except OverflowError:
+        raise Malformed(f"{name} has a number that is too large") from None
 
 
 def _wide_integers(values: Any, name: str) -> list[int]:
-    return [int(value, 16) for value in check_items(values, str, name)]
+    return [_wide_integer(value, name) for value in check_items(values, str, name)]
+
+
+def _wide_integer(text: str, name: str) -> int:
+    """An integer as `hex` writes it; Python reads it in other forms as well."""
+    try:
+        value = int(text, 16)
+    except ValueError:
+        value = None
+    if value is None or hex(value) != text:
+        raise Malformed(f'{name} must be integers such as "-0x1f"')
+    return value
 
 
 _whole = partial(_numbers, int, np.int64)

@@ -1,0 +1,211 @@
+"""The course of a run: what may be revealed next, given what was revealed before.
+
+docs/protocol.md, sections 6 and 7.2. The order of the openings, the features of each and the points
+of the search follow from the agreement and the reveals so far; only the answers are news. So
+whoever holds a transcript, or is handed a part of one, can say of every reveal whether it was due.
+The program itself goes by it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.encoding import Encoding, choose_encoding
+from securefedyj.numerics.search import Bracket, exp_update, finished
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import (
+    MAGNITUDE_STEP,
+    Counts,
+    Magnitudes,
+    Moments,
+    Reveal,
+    Revealed,
+    Step,
+    Variation,
+    lowest_opened,
+)
+from securefedyj.strict import Malformed
+
+# Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
+PAIRS_AT_ONCE = 1 << 18
+# More values than these no feature has.
+MOST_VALUES = 1 << 40
+
+
+def features_at_once(agreement: Agreement) -> int:
+    """How many features share their exchanges: a batch (docs/protocol.md, section 6.1)."""
+    return max(1, PAIRS_AT_ONCE // ((1 << agreement.levels_per_exchange) - 1))
+
+
+class Due(NamedTuple):
+    """The opening that comes next."""
+
+    kind: type[Reveal]
+    features: Index
+    step: int
+    """How many steps of the search came before, for these features."""
+    lmbda: Array
+    """Where the features are looked at: at first at 0, for magnitudes and moments at lambda*."""
+
+
+class Course:
+    """A run so far, reveal by reveal."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        try:
+            agreement.check()
+        except ValueError as error:
+            raise Malformed(str(error)) from None
+        size = len(agreement.features)
+        self.agreement = agreement
+        self.n: Integers = np.zeros(size, dtype=np.int64)
+        self.bracket = Bracket.start(size)
+        """Where the signs so far have led each feature."""
+        self.magnitude: Integers = np.full(size, -1, dtype=np.int64)
+        """Of V, as far as it was revealed; -1 elsewhere."""
+        self._varies = np.zeros(size, dtype=bool)
+        self._limits = agreement.domain.limits()
+        self._size = features_at_once(agreement)
+        self._first, self._step = 0, 0
+        self._stage: type[Reveal] = Variation
+        self.due: Due | None = Due(Counts, np.arange(size), 0, np.zeros(size))
+        """What may be revealed next; None at the end, and where there are too few values."""
+
+    @classmethod
+    def of(cls, revealed: Revealed) -> Course:
+        """Replay all that was revealed; raises Malformed at the first that was not due."""
+        course = cls(revealed.agreement)
+        for number, reveal in enumerate(revealed.reveals, start=1):
+            try:
+                course.take(reveal)
+            except Malformed as error:
+                raise Malformed(f"reveal {number}: {error}") from None
+        return course
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was revealed that the result needs."""
+        return self.due is None and not len(self.too_few())
+
+    @property
+    def batch(self) -> Index:
+        """The features that share the present exchange."""
+        return np.arange(self._first, min(self._first + self._size, len(self.n)))
+
+    def too_few(self) -> Index:
+        """The features with fewer values than agreed on: after the counts nothing else is due."""
+        return np.flatnonzero(self.n < self.agreement.minimum_values)
+
+    def most_openings(self) -> int:
+        """How many openings an exchange that begins here makes at most."""
+        if self.due is None:
+            return 0
+        if self.due.kind in (Variation, Step):
+            left = self.agreement.max_steps - self.due.step
+            levels = min(self.agreement.levels_per_exchange, left)
+            return levels + (self.due.kind is Variation)
+        return 2 if self.due.kind is Magnitudes else 1
+
+    def take(self, reveal: Reveal) -> None:
+        """Take the next reveal; raises Malformed, and stays where it is, if it is not due."""
+        due, kind = self.due, _word(type(reveal))
+        if due is None:
+            raise Malformed(f"{kind}, but nothing more may be revealed")
+        if type(reveal) is not due.kind:
+            raise Malformed(f"{kind} instead of {_word(due.kind)}")
+        if not np.array_equal(reveal.features, due.features):
+            raise Malformed(f"{kind} of other features than was their turn")
+        lists = [part for part in reveal[1:] if isinstance(part, list | np.ndarray)]
+        if any(len(part) != len(due.features) for part in lists):
+            raise Malformed(f"{kind} with lists of different lengths")
+        match reveal:
+            case Counts():
+                self._take_counts(reveal)
+            case Variation():
+                self._varies[reveal.features] = reveal.varies
+                self._stage = Step
+            case Step():
+                self._take_step(reveal, due)
+            case Magnitudes():
+                self._take_magnitudes(reveal, due)
+            case Moments():
+                self._take_moments(reveal, due)
+        self.due = self._next()
+
+    def _take_counts(self, reveal: Counts) -> None:
+        if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
+            raise Malformed("a number of values below 0 or above 2^40")
+        self.n[:] = reveal.n
+
+    def _take_step(self, reveal: Step, due: Due) -> None:
+        if reveal.step != due.step:
+            raise Malformed(f"step {reveal.step} instead of {due.step}")
+        if reveal.lmbda.tobytes() != due.lmbda.tobytes():
+            raise Malformed(f"step {reveal.step} at another lambda than the search has led to")
+        if np.any(np.abs(reveal.delta) != 1):
+            raise Malformed(f"step {reveal.step} with a sign that is neither 1 nor -1")
+        here, limits = self.bracket.take(due.features), self._limits.take(due.features)
+        self.bracket.put(due.features, exp_update(here, reveal.delta, limits))
+        self._step += 1
+
+    def _take_magnitudes(self, reveal: Magnitudes, due: Due) -> None:
+        most = (self._encoding(due).v_bits - 1) // MAGNITUDE_STEP
+        if np.any((reveal.magnitude < 0) | (reveal.magnitude > most)):
+            raise Malformed("a magnitude that no values within the bounds have")
+        self.magnitude[due.features] = reveal.magnitude
+        self._stage = Moments
+
+    def _take_moments(self, reveal: Moments, due: Due) -> None:
+        encoding = self._encoding(due)
+        n, magnitude = self.n[reveal.features], self.magnitude[reveal.features]
+        y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
+        V_low, y_low = lowest_opened(magnitude, self.agreement.result_bits)
+        top = MAGNITUDE_STEP * (magnitude + 1) - V_low
+        for V, bits, k in zip(reveal.V, top.tolist(), magnitude.tolist(), strict=True):
+            smallest = 1 << (bits - MAGNITUDE_STEP) if k else 0
+            if not smallest <= V < 1 << bits:
+                raise Malformed("a V that is not of its magnitude and precision")
+        for S_y, count, bits, low in zip(
+            reveal.S_y, n.tolist(), y_bits.tolist(), y_low.tolist(), strict=True
+        ):
+            largest = count << bits
+            if not -largest >> low <= S_y <= largest >> low:
+                raise Malformed("an S_y that no values within the bounds have")
+        self._begin(self._first + self._size)
+
+    def _begin(self, first: int) -> None:
+        """Go to the batch that begins with a feature."""
+        self._first, self._step, self._stage = first, 0, Variation
+
+    def _encoding(self, due: Due) -> Encoding:
+        domain = self.agreement.domain.take(due.features)
+        return choose_encoding(domain, self.n[due.features], due.lmbda)
+
+    def _next(self) -> Due | None:
+        """The opening that comes next; goes past those for which no feature is left."""
+        if len(self.too_few()):
+            return None
+        while self._first < len(self.n):
+            batch = self.batch
+            if self._stage is Variation:
+                if len(several := batch[self.n[batch] > 1]):
+                    return Due(Variation, several, 0, self.bracket.value[several])
+                self._stage = Step
+            if self._stage is Step:
+                active = self._varies[batch] & ~finished(self.bracket.take(batch))
+                if self._step < self.agreement.max_steps and active.any():
+                    some = batch[active]
+                    return Due(Step, some, self._step, self.bracket.value[some])
+                self._stage = Magnitudes
+            if len(some := batch[self.n[batch] > 0]):
+                lmbda = np.where(self._varies[some], self.bracket.value[some], 1.0)
+                return Due(self._stage, some, self._step, lmbda)
+            self._begin(self._first + self._size)
+        return None
+
+
+def _word(kind: type[Reveal]) -> str:
+    return kind.__name__.lower()
