@@ -277,7 +277,7 @@ def judge(results: Results) -> Finding:
                 f"{sum(c['features'] for c in cost):,} features",
             ),
             Row(
-                "features whose λ takes more than 30 steps, which a warning says",
+                "features whose λ is not certain at the default, which a warning says",
                 "–",
                 f"{uncertain}"
                 + (
