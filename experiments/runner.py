@@ -22,6 +22,7 @@ from experiments import (
     convexity,
     cost,
     fixedpoint,
+    lattice,
     leakage,
     page,
     search,
@@ -43,6 +44,7 @@ ITEMS: dict[str, Item] = {
     "synthetic": synthetic,
     "search": search,
     "convexity": convexity,
+    "lattice": lattice,
 }
 NAMES = list(ITEMS)
 
@@ -136,7 +138,8 @@ def _key(name: str, parameters: Results) -> str:
     """Changes when the item, its parameters or the code do."""
     digest = hashlib.sha256(json.dumps([name, parameters], sort_keys=True).encode())
     here = Path(__file__).parent
-    shared = [here / f"{module}.py" for module in ("datasets", "precision", "references")]
+    modules = ("datasets", "histogram", "opening", "precision", "reduction", "references")
+    shared = [here / f"{module}.py" for module in modules]
     package = Path(securefedyj.__file__).parent.rglob("*.py")
     for path in sorted([*package, *shared, Path(str(ITEMS[name].__file__))]):  # type: ignore[attr-defined]
         digest.update(path.read_bytes())

@@ -20,7 +20,7 @@ MODULES = (
     *(f"cli/{path.stem}" for path in sorted((SOURCE / "cli").glob("*.py"))),
     "files", "parameters", "report/results", "network/toml",
     "tables/cells", "tables/csv_files", "tables/files", "tables/findings", "tables/parquet",
-    "network/channels", "network/checkpoint", "network/checks", "network/consortium", "network/hub",
+    "network/channels", "network/journal", "network/checks", "network/consortium", "network/hub",
     "network/identity", "network/ledger", "network/link", "network/participant", "network/patience",
     "network/peers", "network/progress", "network/records", "network/run", "network/session",
     "network/sessions", "network/states", "network/tls",

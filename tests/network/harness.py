@@ -21,6 +21,7 @@ from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.tables.digest import rows_digest
 
 BOUNDS = (0.0, 1000.0)
 ROWS = np.random.default_rng(5).lognormal(size=(60, 2))
@@ -34,7 +35,14 @@ COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
 
 def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **options: Any) -> Consortium:
     features = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
-    options = {"minimum_values": 10, "max_steps": 12, "levels_per_exchange": 2, **options}
+    options = {
+        "minimum_values": 10,
+        "max_steps": 12,
+        "levels_per_exchange": 2,
+        "result_bits": 44,
+        "max_interruptions": 20,
+        **options,
+    }
     return local.prepare(folder, tables, features, committee=COMMITTEE[len(tables)], **options)
 
 
@@ -152,6 +160,9 @@ class Loopback:
         output = self.folder / name
         output.mkdir(exist_ok=True)
         progress, done = options.pop("progress", None), options.pop("done", None)
+        table = self.tables[name]
+        if table is not None:
+            options.setdefault("rows", functools.partial(rows_digest, table, ["lactate", "age"]))
 
         def note_progress(now: network.Progress) -> None:
             if progress is not None:

@@ -46,7 +46,7 @@ def close_programs() -> None:
 
 @functools.lru_cache
 def whole(others: bool = False) -> Transcript:
-    """What a run over some rows reveals, or over others: counts, variation, three steps, moments."""
+    """A run over some rows, or over others: counts, variation, three steps, moments."""
     rows = np.arange(1.0, 8.0)[:, None] ** (0.5 if others else 1.0)
     return simulate(AGREEMENT, [rows[:3], rows[3:5], rows[5:]])[0]
 
@@ -345,7 +345,9 @@ class Trio:
 
     def __init__(self, known: dict[str, Memory] | None = None, **options: Any) -> None:
         known, self._options = known or {}, options
-        self.machines = {name: Machine(name, known.get(name, memory()), **options) for name in NAMES}
+        self.machines = {
+            name: Machine(name, known.get(name, memory()), **options) for name in NAMES
+        }
         self.present: list[str] = []
         self.way: dict[tuple[str, str], deque[AnyRecord]] = defaultdict(deque)
         self.slow: set[str] = set()  # those compute only when told to

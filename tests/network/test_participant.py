@@ -19,13 +19,13 @@ import securefedyj
 from securefedyj.network import hub as hub_module
 from securefedyj.network import link, local, records, tls
 from securefedyj.network import participant as network
-from securefedyj.network.checkpoint import FILE, Checkpoint, CheckpointError
+from securefedyj.network.journal import FILE, Journal, JournalError
 from securefedyj.network.participant import JoinError
 from securefedyj.numerics import wide
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.program import TooFewValues
-from securefedyj.protocol.transcript import Counts, Transcript
+from securefedyj.protocol.transcript import Transcript, to_line
 from tests.network import odd_party
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 
@@ -220,7 +220,7 @@ def test_who_has_the_result_does_not_need_the_others(tmp_path):
 
     transcript, said = run(scenario())
     assert_same_bits(transcript)
-    assert "did not confirm" in said[-1]
+    assert "did not say to have written it" in said[-1]
 
 
 def test_a_silent_party_is_named(tmp_path, monkeypatch):
@@ -289,8 +289,9 @@ def test_who_is_stopped_while_the_hub_is_lost_stops(tmp_path):
     assert run(scenario()) == []
 
 
-def test_rows_that_change_between_restarts_are_noticed(tmp_path):
-    """Only what is revealed again can be compared; here, the counts."""
+@pytest.mark.parametrize("lost", [False, True], ids=["with the state", "without it"])
+def test_rows_cannot_change_in_the_middle_of_a_run(tmp_path, lost):
+    """At home by their digest; without the state, by what all others have."""
 
     async def scenario() -> dict[str, Any]:
         async with Loopback(tmp_path, prepare(tmp_path), dict(THREE)) as net:
@@ -299,13 +300,15 @@ def test_rows_that_change_between_restarts_are_noticed(tmp_path):
                 net.start(name, wait=5.0)
             await net.until_exchange("ana", 4)
             await net.crash("bob")
-            (tmp_path / "bob" / "state.jsonl").unlink()
+            if lost:
+                (tmp_path / "bob" / FILE).unlink()
             net.tables["bob"] = ROWS[20:34]
             net.start("bob", wait=5.0)
             return await net.outcomes()
 
     outcomes = run(scenario())
-    assert any("come back with other rows" in str(error) for error in outcomes.values())
+    sentence = "without us there can be 1 at most" if lost else "not those that this run began with"
+    assert sentence in str(outcomes["bob"])
     assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
 
 
@@ -393,21 +396,26 @@ def test_nothing_but_public_data_is_on_disk(tmp_path):
         for own in wide.to_ints(silo.phi_sum(np.arange(2), 2)):
             assert str(own) not in text
             assert f"{own:x}" not in text
-    transcript = next(iter(outcomes.values()))
-    assert all(file == written[0] for file in written[:5])
-    assert_same_bits(transcript)
+    for transcript in outcomes.values():
+        assert_same_bits(transcript)
+        for file in written[:5]:
+            assert all(json.dumps(to_line(reveal)) in file for reveal in transcript.reveals)
+    keys = {json.loads(file.partition("\n")[0])["key"] for file in written[:5]}
+    assert len(keys) == 5  # each its own, for the digest of its rows
+    assert not any(
+        key in line for key in keys for line in [*net.lines, *sum(net.said.values(), [])]
+    )
 
 
 def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
     """So that who has joined with a wrong file can use the same command with the right one."""
     agreement = prepare(tmp_path).agreement()
-    other = dataclasses.replace(agreement, max_steps=13)
-    (tmp_path / FILE).write_text(Transcript(other).to_text())
-    assert Checkpoint(tmp_path, agreement).transcript.agreement.max_steps == 12
-    revealed = Counts(np.arange(2), np.array([60, 60]))
-    (tmp_path / FILE).write_text(Transcript(other, [revealed]).to_text())
-    with pytest.raises(CheckpointError, match="from a run with another agreed file"):
-        Checkpoint(tmp_path, agreement)
+    Journal(tmp_path, agreement, "other", "ana").close()
+    journal = Journal(tmp_path, agreement, "this", "ana")
+    journal.begin(0)
+    journal.close()
+    with pytest.raises(JournalError, match="from a run with another agreed file"):
+        Journal(tmp_path, agreement, "other", "ana")
 
 
 def codes_and_logs(processes: local.Processes, timeout: float) -> dict[str, int]:

@@ -14,8 +14,12 @@ from securefedyj.party import messages
 from securefedyj.party.messages import VERSION, Message
 
 GREETING: dict[str, Any] = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
-READY: dict[str, Any] = {"random": "0f" * 32, "reveals": 3}
-BEGIN: dict[str, Any] = {"session": "ab" * 16, "reveals": 3, "digest": "cd" * 32}
+READY: dict[str, Any] = {"random": "0f" * 32}
+BEGIN: dict[str, Any] = {
+    "session": "ab" * 16, "reveals": 3, "digest": "cd" * 32, "finished": False,
+}  # fmt: skip
+HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": [{"reveal": "counts"}]}
+DONE: dict[str, Any] = {"digest": "ef" * 32}
 MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
 
 EVERY_RECORD: dict[Kind, AnyRecord] = {
@@ -23,7 +27,9 @@ EVERY_RECORD: dict[Kind, AnyRecord] = {
     Kind.READY: records.Ready(**READY),
     Kind.BEGIN: records.Begin(**BEGIN),
     Kind.MESSAGE: records.Delivery(MESSAGE),
-    Kind.DONE: records.Done(),
+    Kind.HANDOVER: records.Handover(**HANDOVER),
+    Kind.DONE: records.Done(**DONE),
+    Kind.KEPT: records.Kept(),
     Kind.ALIVE: records.Alive(),
     Kind.LEAVE: records.Leave(),
 }
@@ -47,9 +53,11 @@ def test_what_is_written_is_read(kind):
         (Kind.READY, 2, json.dumps(READY).encode()),
         (Kind.BEGIN, 3, json.dumps(BEGIN).encode()),
         (Kind.MESSAGE, 4, MESSAGE.to_bytes()),
-        (Kind.DONE, 5, b""),
+        (Kind.DONE, 5, json.dumps(DONE).encode()),
         (Kind.ALIVE, 6, b""),
         (Kind.LEAVE, 7, b""),
+        (Kind.HANDOVER, 8, json.dumps(HANDOVER).encode()),
+        (Kind.KEPT, 9, b""),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -61,28 +69,48 @@ def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
     for content in ({"version": 99}, {**GREETING, "version": 99}, {"version": 99, "new": [1]}):
         record = tls.Record(Kind.GREETING, json.dumps(content).encode())
         assert records.read("bob", record) == records.OtherVersion(99)
-    assert records.read("bob", records.write(records.OtherVersion(3))) == records.OtherVersion(3)
+    assert records.read("bob", records.write(records.OtherVersion(98))) == records.OtherVersion(98)
 
 
 def without(content: dict[str, object], name: str) -> dict[str, object]:
     return {key: value for key, value in content.items() if key != name}
 
 
-WITH_FIELDS = {Kind.GREETING: GREETING, Kind.READY: READY, Kind.BEGIN: BEGIN}
+WITH_FIELDS = {
+    Kind.GREETING: GREETING,
+    Kind.READY: READY,
+    Kind.BEGIN: BEGIN,
+    Kind.HANDOVER: HANDOVER,
+    Kind.DONE: DONE,
+}
 MALFORMED = [
     *((kind, without(fields, name)) for kind, fields in WITH_FIELDS.items() for name in fields),
     *((kind, {**fields, "more": 1}) for kind, fields in WITH_FIELDS.items()),
     *((kind, {**fields, name: None}) for kind, fields in WITH_FIELDS.items() for name in fields),
-    *((kind, {**fields, name: True}) for kind, fields in WITH_FIELDS.items() for name in fields),
+    *(
+        (kind, {**fields, name: 1.5})
+        for kind, fields in WITH_FIELDS.items()
+        for name in fields
+        if name != "clock"
+    ),
+    *(
+        (kind, {**fields, name: True})
+        for kind, fields in WITH_FIELDS.items()
+        for name in fields
+        if name != "finished"
+    ),
     *((kind, content) for kind in WITH_FIELDS for content in ([], [1, 2], "text", 1, None)),
     (Kind.GREETING, {**GREETING, "version": "2"}),
     (Kind.GREETING, {**GREETING, "clock": "?"}),
     (Kind.GREETING, {**GREETING, "clock": 10**400}),
     (Kind.READY, {**READY, "random": "00"}),
     (Kind.READY, {**READY, "random": "0F" * 32}),
-    (Kind.READY, {**READY, "reveals": "many"}),
-    (Kind.READY, {**READY, "reveals": 1.0}),
-    (Kind.READY, {**READY, "reveals": -1}),
+    (Kind.BEGIN, {**BEGIN, "reveals": "many"}),
+    (Kind.BEGIN, {**BEGIN, "reveals": 1.0}),
+    (Kind.BEGIN, {**BEGIN, "reveals": -1}),
+    (Kind.BEGIN, {**BEGIN, "finished": 1}),
+    (Kind.HANDOVER, {**HANDOVER, "first": -1}),
+    (Kind.DONE, {"digest": "ef" * 31}),
     (Kind.BEGIN, {**BEGIN, "session": "ab" * 15}),
     (Kind.BEGIN, {**BEGIN, "session": "ab" * 15 + " a"}),
     (Kind.BEGIN, {**BEGIN, "digest": "?"}),
@@ -111,12 +139,12 @@ def test_a_body_that_is_not_json_is_not_read(body):
     refuse(Kind.GREETING, body)
 
 
-@pytest.mark.parametrize("kind", [Kind.DONE, Kind.ALIVE, Kind.LEAVE], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [Kind.KEPT, Kind.ALIVE, Kind.LEAVE], ids=lambda kind: kind.name)
 def test_what_has_no_content_must_be_empty(kind):
     refuse(kind, b"{}")
 
 
-@pytest.mark.parametrize("kind", [0, 8, 255])
+@pytest.mark.parametrize("kind", [0, 10, 255])
 def test_an_unknown_kind_is_not_read(kind):
     refuse(kind, b"")
 

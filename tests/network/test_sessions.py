@@ -151,9 +151,7 @@ CAUSES: dict[Signal, Callable[[Solo], object]] = {
     Signal.MESSAGE_CAME: lambda solo: solo.hear("cem", records.Delivery(solo.message("cem"))),
     Signal.COMPUTED: Solo.compute,
     Signal.RETURNED: Solo.compute,
-    Signal.STOPPED: lambda solo: solo.hear(
-        "cem", records.Delivery(solo.message("cem", Kind.STOP))
-    ),
+    Signal.STOPPED: lambda solo: solo.hear("cem", records.Delivery(solo.message("cem", Kind.STOP))),
     Signal.BEGAN_ANEW: lambda solo: solo.hear("bob", solo.ready("bob", 1)),
     Signal.PEER_LOST: lambda solo: solo.happen(events.PeerLeft("bob")),
     Signal.HUB_LOST: lambda solo: solo.happen(events.HubLost("The hub is gone.")),

@@ -18,8 +18,9 @@ def largest_message(agreement: Agreement) -> int:
     """Bytes of a message that no honest party exceeds, whatever the data."""
     limits = agreement.domain.limits()
     limbs, v_bits = 1, 1
-    for lmbda in (limits.lower, limits.upper, np.zeros_like(limits.lower)):
-        n = np.full(len(lmbda), MOST_VALUES)
+    n = np.full(len(agreement.features), MOST_VALUES)
+    for edge in (limits.lowest, limits.highest, 0.0):
+        lmbda = np.broadcast_to(np.asarray(edge, dtype=np.float64), n.shape)
         encoding = choose_encoding(agreement.domain, n, lmbda)
         limbs = max(limbs, int(encoding.limbs.max()))
         v_bits = max(v_bits, int(encoding.v_bits.max()))

@@ -88,7 +88,7 @@ def _check_role(party: PartyEntry) -> None:
         )
     if party.role not in _ROLES:
         raise ConsortiumError(
-            f'the role of {party.name!r} is {party.role!r}; it must be "silo" (has data) or '
+            f'the role of {party.name!r} is {shown(party.role)}; it must be "silo" (has data) or '
             '"helper" (has none).'
         )
 
@@ -97,7 +97,7 @@ def _refuse_twice(what: str, names: list[str]) -> None:
     for name, times in Counter(names).items():
         if times > 1:
             raise ConsortiumError(
-                f"there is more than one {what} named {name!r}; names must be distinct."
+                f"there is more than one {what} named {shown(name)}; names must be distinct."
             )
 
 

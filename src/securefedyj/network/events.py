@@ -16,6 +16,7 @@ from securefedyj.protocol.transcript import Transcript
 Outcome = Transcript | TooFewValues
 """What all parties of a run end with."""
 
+
 class Moment(NamedTuple):
     """A time by two clocks."""
 

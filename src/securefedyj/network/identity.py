@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from securefedyj.printable import shown
+
 LONGEST_NAME = 64  # characters, the limit of a certificate's common name
 _VALID = datetime.timedelta(days=3653)
 # Clocks of other parties may be behind ours.
@@ -38,8 +40,8 @@ def check_name(name: str) -> None:
     plain = all(c.isalnum() or c in " ._-" for c in name)
     if not plain or not name[:1].isalnum() or name != name.strip() or len(name) > LONGEST_NAME:
         raise ValueError(
-            f"{name!r} cannot be the name of a party: use up to {LONGEST_NAME} letters, digits, "
-            "spaces, dots, hyphens and underscores, with a letter or digit first."
+            f"{shown(name)} cannot be the name of a party: use up to {LONGEST_NAME} letters, "
+            "digits, spaces, dots, hyphens and underscores, with a letter or digit first."
         )
 
 

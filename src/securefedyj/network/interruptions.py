@@ -1,4 +1,4 @@
-"""Who has interrupted a run, how often, and when that is too often (docs/security.md, section 6)."""
+"""Who has interrupted a run, how often, and when it is too often (docs/security.md, section 6)."""
 
 from __future__ import annotations
 

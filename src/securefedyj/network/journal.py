@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.memory import NEW_RUN, Memory
+from securefedyj.network.memory import Memory
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
@@ -113,6 +113,9 @@ class Journal(Memory):
         if torn:
             os.ftruncate(self._file, len(whole) + 1)
         first, *others = whole.split(b"\n")
+        if not others:  # nothing was ever begun here
+            self._start()
+            return
         try:
             self._check_header(parse(first))
             for number, line in enumerate(others, start=2):

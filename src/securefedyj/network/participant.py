@@ -162,11 +162,13 @@ class _Participant:
 
     async def leave(self) -> None:
         """Take leave of all peers; they are told within seconds."""
-        self._worker.end()
-        self._happen_aside(events.Stopping())
-        if self._link is not None:
-            await self._link.close(_FLUSH)
-        self._journal.close()
+        try:
+            self._worker.end()
+            self._happen_aside(events.Stopping())
+            if self._link is not None:
+                await self._link.close(_FLUSH)
+        finally:
+            self._journal.close()
 
     async def keep_alive(self) -> None:
         """Let the hub and the peers know that we are there, also in long computations."""

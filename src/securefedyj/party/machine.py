@@ -238,12 +238,11 @@ class Party(Generic[R]):
             raise ProtocolError(f"{_described(message)} came twice; expected it once.")
 
     def _check_room(self, message: Message) -> None:
-        waiting = len(message.payload) + sum(
-            len(other.payload)
-            for (_, sender), other in self._inbox.items()
-            if sender == message.sender
-        )
-        if self._most_waiting is not None and waiting > self._most_waiting:
+        if self._most_waiting is None:
+            return
+        own = [other for (_, peer), other in self._inbox.items() if peer == message.sender]
+        waiting = sum(len(other.payload) for other in [*own, message])
+        if waiting > self._most_waiting:
             raise ProtocolError(
                 f"{_described(message)} is too much: {waiting} bytes of {message.sender} would "
                 f"wait for their round, and {self._most_waiting} are the most that can be."

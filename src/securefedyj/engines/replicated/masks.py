@@ -5,8 +5,8 @@ silo by itself; with them, any two members see the sum over all silos but their 
 Silo p shares v + sum over q > p of F(k_pq) - sum over q < p of F(k_pq) in place of v, where only p
 and q know k_pq: whoever lacks one of these keys sees noise.
 
-With three parties there is nothing to hide, because two members leave one other silo at most. The
-same goes for one or two silos. Then there are no masks.
+With three parties there is nothing to hide, because two members leave one other silo at most; nor
+is there with two silos, if they are members 0 and 1. Then there are no masks.
 """
 
 from collections.abc import Sequence
