@@ -100,9 +100,9 @@ over all silos' rows together. No noise was added; λ is found in at most
 <p><strong>Who must not collude.</strong> {_collusion(transcript)} Independently of the engine, all
 silos but one together can subtract their own share from the result, and then know the number, mean
 and variance of the last one's values.</p>
-<p><strong>What the result can tell.</strong> Statistics of very few values, or of few distinct ones,
-come close to telling them; a constant feature tells its constant; and repeated runs
-over nearly the same rows can be compared.
+<p><strong>What the result can tell.</strong> Statistics of very few values, or of few distinct
+ones, come close to telling them; a constant feature tells its constant; and repeated runs over
+nearly the same rows can be compared.
 {risky}</p>
 <p><strong>Assumed, not checked.</strong> That all parties ran the program as it is, with true data,
 and that the connections between them were encrypted and authenticated.</p>
