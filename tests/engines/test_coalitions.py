@@ -249,7 +249,7 @@ def test_a_helper_sees_least_as_member_2(place):
 
 @pytest.mark.parametrize(
     ("parties", "silos", "keys"),
-    [(3, 3, 0), (3, 2, 0), (4, 2, 0), (4, 3, 3), (4, 4, 6), (5, 4, 6), (5, 5, 10)],
+    [(3, 3, 0), (3, 2, 0), (4, 2, 1), (4, 1, 0), (4, 3, 3), (4, 4, 6), (5, 4, 6), (5, 5, 10)],
 )
 def test_masks_cost_a_key_for_each_pair_where_they_hide_something(parties, silos, keys):
     names = tuple(f"party {i}" for i in range(parties))

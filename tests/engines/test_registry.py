@@ -65,17 +65,6 @@ def test_too_few_parties_for_secrets_are_refused(facts):
         assert facts.committee_of(PARTIES[:2]) == PARTIES[:2]
 
 
-def test_who_sees_what_together_depends_on_masks():
-    say = facts_of("replicated").collusion
-    apart = "ana and bob together could have seen the sums of every silo by itself"
-    assert "the sums of the third" in say(PARTIES[:3], 3)
-    assert "the sums of the third" in say(PARTIES[:3], 3, 2)
-    for silos in (None, 3, 4):
-        assert "one sum over all silos but their own" in say(PARTIES[:3], 4, silos)
-        assert apart not in say(PARTIES[:3], 4, silos)
-    assert apart in say(PARTIES[:3], 4, 2)
-
-
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 @pytest.mark.parametrize("limbs", [1, 4, 10])
 @pytest.mark.parametrize("size", [0, 1, 7, 9, 100])

@@ -1,12 +1,24 @@
 """Rounds that some of their messages suffice for; what comes early, late, or too much."""
 
+from collections import deque
+from itertools import combinations
+
+import numpy as np
 import pytest
 
 from securefedyj.errors import ProtocolError, Stalled
+from securefedyj.numerics.encoding import (
+    LARGEST_BOUND,
+    SMALLEST_BOUND,
+    Domain,
+    choose_encoding,
+)
 from securefedyj.party.inprocess import run
 from securefedyj.party.machine import MAX_AHEAD, Party
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.party.rounds import in_lockstep, play_round
+from securefedyj.protocol.agreement import MOST_LEVELS
+from tests.simulation import FIVE, assemble
 
 NAMES = ("ana", "bob", "cem")
 PEERS = {"bob": 1, "cem": 1}
@@ -252,3 +264,59 @@ def test_one_message_that_is_too_large_is_refused_before_its_round_is_known():
     ana.receive(message("cem", 2, Kind.PRODUCT, bytes(61)))
     with pytest.raises(ProtocolError, match="round 2 from cem is too much: 61 bytes of cem"):
         _ = ana.result
+
+
+def longest_exchange(limbs):
+    """Rounds of one with all openings that there can be (docs/protocol.md, section 9)."""
+    return 3 + 2 + (16 * limbs - 1).bit_length() + 1 + MOST_LEVELS
+
+
+def test_messages_may_be_ahead_by_the_longest_exchange_of_the_widest_sums():
+    edges = [-LARGEST_BOUND, -1.0, -SMALLEST_BOUND, 0.0, SMALLEST_BOUND, 1.0, LARGEST_BOUND]
+    pairs = [(lower, upper) for lower, upper in combinations(edges, 2)]
+    domain = Domain.from_bounds(pairs, len(pairs))
+    n = np.full(len(pairs), 1 << 40)
+    limbs = max(
+        int(choose_encoding(domain, n, np.asarray(lmbda)).limbs.max())
+        for lmbda in (*domain.limits(), np.zeros(len(pairs)))
+    )
+    assert 16 < limbs < 64
+    assert longest_exchange(limbs) <= longest_exchange(64) == MAX_AHEAD
+
+
+LINKS = [(one, other) for one in FIVE.parties for other in FIVE.parties if one != other]
+
+
+@pytest.mark.parametrize("slow", LINKS, ids=" to ".join)
+def test_a_slow_line_is_never_mistaken_for_a_fault(slow):
+    """Its messages come when nothing else is left to come; those of one sender in order."""
+
+    async def exchanges(engine, name):
+        for number in range(3):
+            agree = engine.agree(bytes([number]) * 32)
+            _, x = await in_lockstep(agree, engine.share(None, size=1, limbs=64))
+            x = await engine.multiply(await engine.multiply(x, x), x)
+            signs = await engine.negative(x)
+            for _ in range(1 + MOST_LEVELS):
+                await engine.open_bits(signs)
+
+    parties = {party.name: party for party in assemble(exchanges, FIVE, "replicated")}
+    lines = {link: deque() for link in LINKS}
+
+    def post(messages):
+        for one in messages:
+            lines[one.sender, one.recipient].append(one)
+
+    for party in parties.values():
+        post(party.start())
+    most = 0
+    while waiting := [link for link in LINKS if lines[link]]:
+        link = min(waiting, key=lambda link: link == slow)
+        receiver = parties[link[1]]
+        most = max(most, lines[link][0].round - receiver.rounds)
+        post(receiver.receive(lines[link].popleft()))
+    for party in parties.values():
+        assert party.result is None
+    assert most <= MAX_AHEAD
+    if slow[1] not in FIVE.committee:
+        assert most == MAX_AHEAD, "the bound is reached"

@@ -36,13 +36,6 @@ class Connect(Protocol):
         """
 
 
-class Collusion(Protocol):
-    """Says who must not collude."""
-
-    def __call__(self, committee: Sequence[str], parties: int, silos: int | None = None) -> str:
-        """By the names of the committee and the number of all parties, and of those with data."""
-
-
 Launch: TypeAlias = Callable[
     [Callable[..., Coroutine[Any, Any, Any]], Mapping[str, tuple[Any, ...]]],
     "Mapping[str, Finished[Any]]",
@@ -67,8 +60,8 @@ class Facts:
     """What left the silos."""
     what_stayed: str
     """What nobody learned from the protocol."""
-    collusion: Collusion
-    """Who must not collude."""
+    collusion: Callable[[Sequence[str], int], str]
+    """Who must not collude, by the names of the committee and the number of all parties."""
     connect: Connect | None = None
     """None for an engine that brings its own connections, between processes of its own."""
     launch: Launch | None = None
@@ -135,27 +128,22 @@ def _largest_of_clear(size: int, limbs: int) -> int:
     return 8 * limbs * size + DIGEST_BYTES
 
 
-def _two_members(committee: Sequence[str], parties: int, silos: int | None = None) -> str:
+def _two_members(committee: Sequence[str], parties: int) -> str:
     first, second, third = committee
     words = f"Any two of {first}, {second} and {third}. "
     if parties == 3:
         return words + "Two of them together could have seen the sums of the third."
-    if silos is None or silos >= 3:
-        return words + (
-            "Two of them together could have seen one sum over all silos but their own, and "
-            "nothing finer."
-        )
     return words + (
-        f"{first} and {second} together could have seen the sums of every silo by itself; the "
-        "other two pairs only one sum over all parties outside of the pair."
+        "Two of them together could have seen one sum over all silos but their own, and nothing "
+        "finer."
     )
 
 
-def _a_majority(committee: Sequence[str], parties: int, silos: int | None = None) -> str:
+def _a_majority(committee: Sequence[str], parties: int) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
 
 
-def _nobody(committee: Sequence[str], parties: int, silos: int | None = None) -> str:
+def _nobody(committee: Sequence[str], parties: int) -> str:
     return "There was nothing to protect by keeping parties apart."
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import records, tls
+from securefedyj.network.bounds import largest_record
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.events import ChannelBroke, ChannelStands, Event, Heard, RecordArrived
 from securefedyj.network.identity import Identity
@@ -30,6 +31,7 @@ class Channels:
             peer: tls.context(identity, [known.certificate], server_side=self._server_side[peer])
             for peer, known in self._peers.items()
         }
+        self._most = largest_record(consortium.agreement())
         self._link: Link | None = None
         self._open: dict[str, tuple[int, tls.Channel]] = {}
 
@@ -50,7 +52,7 @@ class Channels:
             self._settings[peer],
             server_side=self._server_side[peer],
         )
-        channel.most = tls.MAX_RECORD
+        channel.most = self._most
         self._open[peer] = connection, channel
         channel.begin()
         self._flush(peer)

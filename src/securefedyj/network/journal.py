@@ -6,10 +6,11 @@ is the last one, and nothing was sent after it: it is dropped.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,8 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # where there is none, two processes in one folder are not found out
-    fcntl = None  # type: ignore[assignment]
 
 FILE = "state.jsonl"
 FORMAT = 2
@@ -63,6 +62,7 @@ class Journal(Memory):
         super().__init__(agreement)
         self.path = folder / FILE
         self._digest, self._rows = digest, rows
+        self._writing = threading.Lock()  # by the thread that computes
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._lock()
@@ -79,20 +79,21 @@ class Journal(Memory):
             self.interrupt(name, len(self.transcript.reveals))
 
     def close(self) -> None:
-        """Let go of the file."""
-        with contextlib.suppress(OSError):
-            os.close(self._file)
+        """Let go of the file; whatever computes still can write no more."""
+        with self._writing:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1
 
     def _lock(self) -> None:
         """One process at a time: two could send the same opening twice."""
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise JournalError(
-                f"Another process takes part with {self.path}; let it end, or stop it."
-            ) from None
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise JournalError(
+                    f"Another process takes part with {self.path}; let it end, or stop it."
+                ) from None
 
     def _start(self) -> None:
         key = secrets.token_bytes(_KEY_BYTES)
@@ -163,13 +164,18 @@ class Journal(Memory):
     def _write(self, line: dict[str, Any]) -> None:
         data = (json.dumps(line) + "\n").encode()
         try:
-            while data:
-                data = data[os.write(self._file, data) :]
+            with self._writing:
+                while data:
+                    data = data[os.write(self._file, data) :]
         except OSError as error:  # such as a full disk: nothing may be sent after it
             raise JoinError(f"cannot write {self.path}: {error.strerror}") from error
 
     def _sync(self) -> None:
-        os.fsync(self._file)
+        try:
+            with self._writing:
+                os.fsync(self._file)
+        except OSError as error:
+            raise JoinError(f"cannot write {self.path}: {error.strerror}") from error
 
 
 def _checked(line: dict[str, Any]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class _Participant:
             MOST_FAULTS,
             consortium.max_interruptions,
             settings.earlier,
-            largest_message(self._agreement) * 2,
+            4 * largest_message(self._agreement),
             self._new_party,
         )
         self._peers, self._most_waiting = terms.peers, terms.most_waiting

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from securefedyj.errors import ProtocolError
 from securefedyj.network.claims import Claim, claim_of, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.events import Compute, Finished, Keep, Moment, Output, Say, Send
+from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, take_over
 from securefedyj.network.interruptions import Interruptions
 from securefedyj.network.memory import Memory
@@ -19,14 +19,13 @@ from securefedyj.network.peers import Peer
 from securefedyj.network.progress import Tally, exchanges_done, prefix
 from securefedyj.network.records import (
     RANDOM_BYTES,
-    AnyRecord,
     Begin,
-    Delivery,
     Done,
     Kept,
     Ready,
 )
 from securefedyj.network.session import Session
+from securefedyj.network.speaker import Speaker
 from securefedyj.network.states import TRANSITIONS, Signal, State, successor
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
@@ -59,7 +58,7 @@ class Terms:
     fresh: Callable[[], str] = lambda: secrets.token_hex(RANDOM_BYTES)
 
 
-class Run:
+class Run(Speaker):
     """Moves along the table of states; `Sessions` tells it what has happened.
 
     Attributes
@@ -70,22 +69,17 @@ class Run:
         What was revealed, and what went wrong.
     conclusion
         How it ended, as soon as that is known.
-    peers
-        Everybody else.
     patience
         Since when we wait.
     now
         The time of the present event.
-    output
-        What is to be done because of it.
     """
 
     def __init__(self, terms: Terms, memory: Memory, now: Moment) -> None:
+        super().__init__({name: Peer(name, now.steady) for name in terms.peers})
         self.now = now
-        self.output: list[Output] = []
         self.state = State.GATHERING
         self.memory = memory
-        self.peers = {name: Peer(name, now.steady) for name in terms.peers}
         self.conclusion = Conclusion(memory, self.peers.values())
         self.patience = Patience(self.peers.values(), terms.timeout, terms.wait, now.steady)
         self._terms = terms
@@ -96,27 +90,8 @@ class Run:
         self._former: Session | None = None  # which may still get what was on its way
         self._tally = Tally()
 
-    # What is to be done.
-
     def move(self, signal: Signal) -> None:
         self.state = successor(TRANSITIONS, self.state, signal)
-
-    def say(self, sentence: str) -> None:
-        self.output.append(Say(sentence))
-
-    def send(self, peer: Peer, record: AnyRecord) -> None:
-        self.output.append(Send(peer.name, record))
-
-    def tell_all(self, record: AnyRecord) -> None:
-        for peer in self.peers.values():
-            if peer.connected:
-                self.send(peer, record)
-
-    def _send_messages(self, messages: list[Message]) -> None:
-        for message in messages:
-            peer = self.peers[message.recipient]
-            if peer.connected:
-                self.send(peer, Delivery(message))
 
     # A session, from READY to its end.
 
@@ -260,7 +235,7 @@ class Run:
         session = self._session
         assert session is not None
         if session.party is not None:
-            self._send_messages(session.computed(messages, self.now.steady))
+            self.send_messages(session.computed(messages, self.now.steady))
             if not session.party.done:
                 self.move(Signal.COMPUTED)
                 return
@@ -280,7 +255,7 @@ class Run:
         """End the session for everybody, if there is one; somebody has caused that."""
         session, self._session = self._session, None
         if session is not None and session.started:
-            self._send_messages(session.farewell(by))
+            self.send_messages(session.farewell(by))
             self._close_former()
             self._former = session
             self.memory.draining = True

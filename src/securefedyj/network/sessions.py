@@ -13,9 +13,9 @@ cannot go on tells the others to stop, and says READY again as soon as all are t
 middle of a session is therefore its end.
 
 When nothing is left to open, everybody is told DONE with the digest of the result. Who has heard
-the same from all writes the result, and says KEPT; who has heard that from all leaves. To a party that
-comes back without the result, READY and BEGIN lead as to any other: what it lacks is handed to it,
-and nothing is opened again. What an interruption reveals, and what not, is in docs/security.md,
+the same from all writes the result, and says KEPT; who has heard that from all leaves. To a party
+that comes back without the result, READY and BEGIN lead as to any other: what it lacks is handed to
+it, and nothing is opened again. What an interruption reveals, and what not, is in docs/security.md,
 section 6.
 """
 

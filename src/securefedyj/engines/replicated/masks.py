@@ -5,8 +5,8 @@ silo by itself; with them, any two members see the sum over all silos but their 
 Silo p shares v + sum over q > p of F(k_pq) - sum over q < p of F(k_pq) in place of v, where only p
 and q know k_pq: whoever lacks one of these keys sees noise.
 
-With three parties there is nothing to hide, because two members leave one other silo at most; nor
-is there with two silos, if they are members 0 and 1. Then there are no masks.
+With three parties there is nothing to hide, because two members leave one other silo at most. Then
+there are no masks.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Masks:
 
 def worthwhile(parties: Sequence[str], silos: Sequence[str]) -> bool:
     """Whether masks hide anything from two members: see above."""
-    return len(parties) > 3 and len(silos) >= 3
+    return len(parties) > 3 and len(silos) >= 2
 
 
 async def agree_on_masks(name: str, silos: Sequence[str]) -> Masks:
