@@ -232,6 +232,8 @@ def test_two_silos_and_a_coordinator_without_data(small_table, one_silo):
     fitted = SecureFedYJ().fit([small_table[:7], small_table[7:], None])
     assert_same_bits(fitted, one_silo)
     assert len(fitted.transcript_.agreement.parties) == 3
+    assert fitted.transcript_.agreement.helpers == ("silo 3",)
+    assert fitted.transcript_.agreement.silos == ("silo 1", "silo 2")
 
 
 def test_a_coordinator_may_stand_first(small_table, one_silo):
@@ -342,7 +344,12 @@ def test_values_that_are_no_numbers_are_refused_at_their_silo(small_table):
         ({"max_steps": 4.0}, "max_steps must be a positive integer, got 4.0"),
         ({"levels_per_exchange": -1}, "levels_per_exchange must be a positive integer, got -1"),
         ({"levels_per_exchange": 9}, "levels_per_exchange must be at most 8, got 9"),
+        ({"max_steps": 201}, "max_steps must be at most 200, got 201"),
+        ({"result_bits": 7}, "result_bits must be from 8 to 44, got 7"),
+        ({"result_bits": 45}, "result_bits must be from 8 to 44, got 45"),
+        ({"result_bits": True}, "result_bits must be a positive integer, got True"),
         ({"bounds": (5, 4)}, "lower < upper"),
+        ({"bounds": (-1e-300, 1e-299)}, "below 1e-292 there is no grid for sums"),
         ({"bounds": [(0, 1)] * 2}, "3 pairs"),
     ],
 )
@@ -385,6 +392,8 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
     "engine": {"engine": "clear"},
     "committee": {"committee": ("silo 2", "silo 1", "silo 3")},
     "minimum of values": {"minimum_values": 10},
+    "precision": {"result_bits": 24},
+    "helpers": {"helpers": ("silo 3",)},
 }
 
 
