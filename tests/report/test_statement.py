@@ -27,6 +27,12 @@ def test_statement_says_how_precise_the_result_is(transcript):
     assert "They are exact" not in words
 
 
+def test_bits_per_feature_are_told(transcript):
+    bits = transcript.bits_opened()
+    words = report.render(transcript).replace("\n", " ")
+    assert f"{bits.min()} to {bits.max()} bits were revealed of the values of each" in words
+
+
 def test_failed_audit_is_told_at_the_top(transcript):
     result = transcript.result._replace(lmbda=transcript.result.lmbda + 1)
     page = report.render(dataclasses.replace(transcript, result=result))

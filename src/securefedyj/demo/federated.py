@@ -24,8 +24,6 @@ from securefedyj.protocol.transcript import Transcript
 
 SILOS = ("north", "center", "south")
 
-# As the estimator has it, to compare digit by digit, and with the paper; a consortium has less.
-_PRECISION = {"max_steps": 40, "result_bits": 44}
 _PATIENCE = 120.0  # seconds; the processes take a few
 _FEATURES_SHOWN = ("mean area", "mean concavity", "radius error", "worst texture")
 
@@ -131,7 +129,9 @@ def _run_processes(
 
     Keys, tables and results are in the folder. However this ends, no process is left.
     """
-    prepare(folder, tables, features, name="demo", **_PRECISION)
+    # The precision of the estimator, to compare digit by digit, and with the paper; what a
+    # consortium has by default is less.
+    prepare(folder, tables, features, name="demo", max_steps=40, result_bits=44)
     with _status_cleared(), Processes(folder) as processes:
         start = time.monotonic()
         show_status("starting a hub and three parties ...")

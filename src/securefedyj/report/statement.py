@@ -62,7 +62,7 @@ def notices(
 
 def revealed(transcript: Transcript, audit: Audit) -> str:
     """What was opened, and what the audit says about it."""
-    signs = transcript.signs_opened()
+    signs, bits = transcript.signs_opened(), transcript.bits_opened()
     parties, engine, *words = audit.who_computed()
     outcome = "The audit passed." if audit.passed else "The audit FAILED."
     findings = "".join(f"<li>{text(finding)}</li>" for finding in audit.findings[:MOST_LISTED])
@@ -73,7 +73,9 @@ def revealed(transcript: Transcript, audit: Audit) -> str:
 <p>{text(" ".join(words))}</p>
 <p>Opened to every party, and to nobody else, for each feature:</p>
 <ul>{"".join(f"<li>{text(what)}</li>" for what in OPENED)}</ul>
-<p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.</p>
+<p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.
+With those of mean and variance, {count_range(bits)} bits were revealed of the values of each
+feature.</p>
 <p><strong>{outcome}</strong> It recomputes the result from what was revealed, and every sign from
 the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></p>
 <ul>{findings}</ul>"""
