@@ -41,6 +41,8 @@ __all__ = ["Counts", "Moments", "Reveal", "Step", "Transcript", "TranscriptError
 FORMAT = 1
 MOST_BYTES = 1 << 26
 """Of the file; 20,000 features and 40 steps take some 27 MB."""
+MOST_LINES = 20_000
+"""Of the file; 20,000 features in batches of 1028, and 200 steps, take some 4,000."""
 
 
 class TranscriptError(ValueError):
@@ -78,9 +80,7 @@ class Transcript(Revealed):
     def read(cls, path: Path | str) -> Transcript:
         """Read what `write` wrote; raises TranscriptError for anything else."""
         try:
-            return cls.from_lines(
-                parse(line) for line in lines_within(path, MOST_BYTES, MOST_IN_LINE) if line.strip()
-            )
+            return cls.from_lines(_parsed(lines_within(path, MOST_BYTES, MOST_IN_LINE)))
         except (Malformed, TooLarge) as error:
             raise TranscriptError(f"this is not a file of JSON lines: {error}") from None
 
@@ -126,6 +126,14 @@ class Transcript(Revealed):
             self.result = _read_result(line["result"], self.n_features)
         else:
             self.reveals.append(_read_reveal(line, self.n_features))
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
+    for number, line in enumerate(lines):
+        if number == MOST_LINES:
+            raise TooLarge(f"it has more than {MOST_LINES} lines")
+        if line.strip():
+            yield parse(line)
 
 
 def _plain(values: Any) -> dict[str, Any]:
