@@ -75,7 +75,7 @@ def open_columns(counts: list[Integers], precision: Precision) -> list[Opened]:
     values = [np.arange(len(c), dtype=np.float64) for c in counts]
     X = np.column_stack([np.repeat(v, c) for v, c in zip(values, counts, strict=True)])
     model = fit(X, [(0.0, v[-1]) for v in values], precision)
-    return opened(model, values, precision)
+    return opened(model, values)
 
 
 def attack(column: Opened, counts: Integers, *, by_silo: bool = False) -> Results:
@@ -277,7 +277,7 @@ def judge(results: Results) -> Finding:
                 f"{sum(c['features'] for c in cost):,} features",
             ),
             Row(
-                "features whose λ takes more than 30 steps, which a warning says",
+                "features whose λ is not certain at the default, which a warning says",
                 "–",
                 f"{uncertain}"
                 + (

@@ -10,7 +10,7 @@ from experiments import style
 from experiments.datasets import features_108, thinned
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import SecureFedYJ
-from securefedyj.protocol.transcript import Counts, Moments, Step, Variation
+from securefedyj.protocol.transcript import Counts, Magnitudes, Moments, Step, Variation
 
 TITLE = "What the protocol reveals follows from its result"
 SOURCE = "Proposition 4.1; appendix F"
@@ -184,7 +184,8 @@ def judge(results: Results) -> Finding:
     complete = all(r["matched"] == r["features"] and r["audits_passed"] for r in runs)
     complete &= results["same_transcript"]
     kinds = {kind for run in runs for kind in run["other_kinds"]}
-    complete &= kinds <= {Counts.__name__, Variation.__name__, Moments.__name__}
+    known = (Counts, Variation, Magnitudes, Moments)
+    complete &= kinds <= {kind.__name__ for kind in known}
     total = sum(run["signs"] for run in runs)
     return Finding(
         Verdict.CONFIRMED if complete else Verdict.NOT_CONFIRMED,

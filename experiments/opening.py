@@ -8,8 +8,8 @@ import numpy as np
 
 from experiments.histogram import Opened, Window
 from securefedyj import SecureFedYJ
-from securefedyj.numerics.arrays import Array, Integers
-from securefedyj.protocol.reveals import MAGNITUDE_STEP, Moments, Revealed, lowest_opened
+from securefedyj.numerics.arrays import Array
+from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
 
 SILOS = 3
 
@@ -26,70 +26,27 @@ FULL, DEFAULT = Precision(40, 44), Precision(30, 24)
 
 def fit(X: Array, bounds: list[tuple[float, float]], precision: Precision) -> SecureFedYJ:
     """A run over a table that is split over silos, without secrecy: it opens the same."""
-    model = SecureFedYJ(engine="clear", max_steps=precision.max_steps, bounds=bounds)
-    model.fit(np.array_split(X, SILOS))
-    transcript = model.transcript_
-    transcript.reveals[:] = [
-        _coarser(reveal, precision.result_bits) if isinstance(reveal, Moments) else reveal
-        for reveal in transcript.reveals
-    ]
-    result = transcript.concluded().result
-    assert result is not None
-    model._set_result(result)
-    return model
+    model = SecureFedYJ(engine="clear", bounds=bounds, **precision._asdict())
+    return model.fit(np.array_split(X, SILOS))
 
 
-def opened(model: SecureFedYJ, values: list[Array], precision: Precision) -> list[Opened]:
+def opened(model: SecureFedYJ, values: list[Array]) -> list[Opened]:
     """What the transcript tells of each column, whose possible values are public."""
     revealed: Revealed = model.transcript_
-    domain, bracket, n = revealed.agreement.domain, revealed.search_state(), revealed.counts()
-    columns: list[Opened] = []
+    agreement, bracket, n = revealed.agreement, revealed.search_state(), revealed.counts()
+    lows = lowest_opened(revealed.magnitudes(), agreement.result_bits)
+    columns: dict[int, Opened] = {}
     for reveal in revealed.all(Moments):
-        kept = lowest_opened(reveal.magnitude)
-        lows = _lowest_opened(reveal.magnitude, precision.result_bits)
-        for i, j in enumerate(reveal.features.tolist()):
-            S_y, V = (
-                Window(value[i] << int(low[i]) >> int(new[i]) << int(new[i]), 1 << int(new[i]))
-                for value, low, new in zip(
-                    (reveal.S_y, reveal.V), reversed(kept), reversed(lows), strict=True
-                )
+        for j, V, S_y in zip(reveal.features.tolist(), reveal.V, reveal.S_y, strict=True):
+            V_low, y_low = (int(low[j]) for low in lows)
+            columns[j] = Opened(
+                values[j],
+                (float(agreement.domain.lower[j]), float(agreement.domain.upper[j])),
+                int(n[j]),
+                float(bracket.value[j]),
+                float(bracket.lower[j]),
+                float(bracket.upper[j]),
+                Window(S_y << y_low, 1 << y_low),
+                Window(V << V_low, 1 << V_low),
             )
-            columns.append(
-                Opened(
-                    values[j],
-                    (float(domain.lower[j]), float(domain.upper[j])),
-                    int(n[j]),
-                    float(bracket.value[j]),
-                    float(bracket.lower[j]),
-                    float(bracket.upper[j]),
-                    S_y,
-                    V,
-                )
-            )
-    return columns
-
-
-def _lowest_opened(magnitude: Integers, result_bits: int) -> tuple[Integers, Integers]:
-    """As `lowest_opened`, at another precision."""
-    return (
-        np.maximum(MAGNITUDE_STEP * magnitude - result_bits, 0),
-        np.maximum(MAGNITUDE_STEP * magnitude // 2 - result_bits, 0),
-    )
-
-
-def _coarser(reveal: Moments, result_bits: int) -> Moments:
-    """The same moments with the bits below a precision at the middle of their range."""
-    pairs = zip(
-        (reveal.V, reveal.S_y),
-        lowest_opened(reveal.magnitude),
-        _lowest_opened(reveal.magnitude, result_bits),
-        strict=True,
-    )
-    V, S_y = (
-        [
-            (value >> more << more) + (1 << more >> 1)
-            for value, more in zip(values, (new - old).tolist(), strict=True)
-        ]
-        for values, old, new in pairs
-    )
-    return reveal._replace(V=V, S_y=S_y)
+    return [columns[j] for j in range(len(values))]

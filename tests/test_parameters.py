@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -139,7 +140,7 @@ def _in_feature(name, value):
 
 
 WRONG = {
-    "another version": (lambda d: d.update(version=3), "version 3, and this release reads"),
+    "another version": (lambda d: d.update(version=4), "version 4, and this release reads"),
     "another format": (lambda d: d.update(format="x"), "not a parameters.json of securefedyj"),
     "missing field": (lambda d: d.pop("standardize"), "the file lacks standardize"),
     "unknown field": (lambda d: d.update(extra=1), "unknown fields: 'extra'"),
@@ -167,6 +168,50 @@ def test_wrong_file_is_refused_with_a_reason(case, data):
     change(data)
     with pytest.raises(ParametersError, match=reason):
         Parameters.from_json(data)
+
+
+def as_before(data, version):
+    """What an earlier release wrote: each version has a few fields more than the one before."""
+    for name in ("result_bits", "helpers"):
+        del data["agreement"][name]
+    data["agreement"]["version"] = version
+    data["version"] = version
+    if version == 1:
+        for feature in data["features"]:
+            del feature["center_low"], feature["converged"]
+    return data
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_earlier_versions_are_read(data, right, version):
+    found, now = Parameters.from_json(as_before(data, version)), Parameters.from_json(right)
+    assert found.agreement == replace(now.agreement, domain=found.agreement.domain)
+    assert found.agreement.result_bits == 44
+    for ours, theirs in zip(found.result[:4], now.result[:4], strict=True):
+        assert bits(ours) == bits(theirs)
+    low = found.result.standardization.center_low
+    assert bits(low) == bits(now.result.standardization.center_low * (version > 1))
+    assert found.to_json()["version"] == 3
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("field", ["result_bits", "helpers"])
+def test_files_of_earlier_versions_have_no_later_fields(data, version, field):
+    whole = as_before(data, version)
+    whole["agreement"][field] = {"result_bits": 24, "helpers": []}[field]
+    with pytest.raises(ParametersError):
+        Parameters.from_json(whole)
+
+
+@pytest.mark.parametrize("result_bits", [8, 24, 44])
+def test_the_precision_stands_in_the_file_and_in_what_is_loaded(tmp_path, result_bits):
+    fitted, X = fitted_on_awkward_features(max_steps=30, result_bits=result_bits)
+    parameters.save(fitted.transcript_, tmp_path / "p.json")
+    stored = json.loads((tmp_path / "p.json").read_text())["agreement"]
+    assert (stored["result_bits"], stored["max_steps"]) == (result_bits, 30)
+    loaded = securefedyj.load(tmp_path / "p.json")
+    assert (loaded.result_bits, loaded.max_steps) == (result_bits, 30)
+    assert bits(loaded.transform(X)) == bits(fitted.transform(X))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[1]", b"{", b"a,b\n1,2\n", b"[" * 100000])

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from securefedyj.estimators import SecureFedYJ
 
 FORMAT = "securefedyj parameters"
-VERSION = 2
+VERSION = 3
+# What stood for itself before it could be agreed on, until version 2.
+_AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": []}
 # Of a file of version 1, which 0.1 wrote, these are not known.
 _NOT_IN_1: dict[str, float | bool] = {"center_low": 0.0, "converged": True}
 
@@ -92,6 +94,7 @@ class Parameters:
             levels_per_exchange=agreement.levels_per_exchange,
             bounds=bounds.tolist(),
             standardize=self.standardize,
+            result_bits=agreement.result_bits,
         )
         fitted.n_features_in_ = len(agreement.features)
         if not self.unnamed:
@@ -136,16 +139,18 @@ class Parameters:
                 "this is not a parameters.json of securefedyj: such a file begins with "
                 f'{{"format": "{FORMAT}"}}'
             )
-        if data.get("version") not in (1, VERSION):
+        if data.get("version") not in (1, 2, VERSION):
             raise ParametersError(
                 f"this file is of version {shown(data.get('version'))}, and this release reads "
-                f"versions 1 and {VERSION}: use the release that wrote it, or write it anew from "
+                f"versions 1 to {VERSION}: use the release that wrote it, or write it anew from "
                 "the transcript"
             )
         try:
             check_fields(data, _FIELDS, "the file")
             if data["version"] == 1:
                 data = _from_version_1(data)
+            if data["version"] < VERSION:
+                data = {**data, "agreement": _from_before_3(data["agreement"])}
             agreement = Agreement.from_json(data["agreement"])
             result = _result(data["features"], agreement)
         except ValueError as error:
@@ -195,11 +200,14 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
     for feature in data["features"]:
         known = isinstance(feature, dict) and not _NOT_IN_1.keys() & feature.keys()
         features.append({**feature, **_NOT_IN_1} if known else feature)
-    # Of the agreement, only names and bounds matter here, and these mean what they meant.
-    agreement = data["agreement"]
-    if agreement.get("version") == 1:
-        agreement = {**agreement, "version": PROTOCOL_VERSION}
-    return {**data, "features": features, "agreement": agreement}
+    return {**data, "features": features}
+
+
+def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
+    """The agreement as it is written now: names and bounds mean what they meant."""
+    if agreement.get("version") not in (1, 2) or _AGREED_BEFORE_3.keys() & agreement.keys():
+        return agreement
+    return {**agreement, **_AGREED_BEFORE_3, "version": PROTOCOL_VERSION}
 
 
 def _result(features: list[Any], agreement: Agreement) -> Result:

@@ -50,6 +50,7 @@ PARAMETERS: dict[str, Any] = {
     "levels_per_exchange": 3,
     "bounds": [(0, 1), (-2, 2)],
     "standardize": False,
+    "result_bits": 24,
 }
 
 
@@ -64,6 +65,7 @@ def test_parameters_are_stored_as_they_come_and_cloned():
         "levels_per_exchange": 4,
         "bounds": None,
         "standardize": True,
+        "result_bits": 44,
     }
     assert SecureFedYJ().get_params() == defaults
     # What is wrong with a parameter is said by fit.

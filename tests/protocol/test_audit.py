@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefedyj.protocol.transcript import Transcript
-from tests.protocol.small_run import NAMES, STEPS, of_kind, small_run
+from securefedyj.numerics.encoding import choose_encoding
+from securefedyj.protocol.transcript import Magnitudes, Moments, Transcript
+from tests.federated_data import agreement, run, shuffled
+from tests.protocol.small_run import NAMES, STEPS, data, of_kind, small_run
 
 
 def audited(lines: list[dict]) -> list[str]:
@@ -47,7 +49,9 @@ def test_every_altered_point_is_found(lines):
         for k, lmbda in enumerate(line["lmbda"]):
             line["lmbda"][k] = float(np.nextafter(lmbda, 9))
             findings = audited(lines)
-            assert len(findings) == 2, "this sign does not follow, and the right one is missing"
+            *two, course = findings
+            assert len(two) == 2, "this sign does not follow, and the right one is missing"
+            assert f"step {line['step']} at another lambda" in course
             line["lmbda"][k] = lmbda
 
 
@@ -198,9 +202,30 @@ def test_the_statement_says_who_computed_what_with_which_engine(transcript):
     for word in (*transcript.agreement.parties, *NAMES, "Engine: clear", "Audit: passed."):
         assert word in statement
     rows = {line.split()[0]: line.split()[1:] for line in statement.splitlines()[-6:]}
-    assert rows["income"] == ["40", str(STEPS), f"{transcript.result.lmbda[0]:.8g}"]
+    bits = transcript.bits_opened().tolist()
+    assert rows["income"] == ["40", str(STEPS), str(bits[0]), f"{transcript.result.lmbda[0]:.8g}"]
     assert rows["rare"][:2] == ["31", "6"]
-    assert rows["fixed"] == ["12", "0", "1"]
+    assert rows["fixed"] == ["12", "0", str(bits[3]), "1"]
+    assert rows["empty"] == ["0", "0", "0", "1"]
+
+
+@pytest.mark.parametrize("result_bits", [8, 24, 44])
+def test_the_statement_says_how_much_was_revealed(result_bits):
+    agreed = agreement(6, max_steps=STEPS, result_bits=result_bits)
+    found = run(agreed, shuffled(data(), 3))[0]
+    statement = found.audit().statement()
+    assert f"at most {STEPS} signs for lambda, and {result_bits} bits below the" in statement
+    encoding = choose_encoding(agreed.domain, found.result.n, found.result.lmbda)
+    (magnitudes,), (moments,) = found.all(Magnitudes), found.all(Moments)
+    counted = found.bits_opened()
+    rows = (magnitudes.features, magnitudes.magnitude, moments.S_y)
+    for j, magnitude, S_y in zip(*rows, strict=True):
+        of_V = min(8 * magnitude + 8, result_bits + 8)
+        of_S_y = len(f"{S_y:+b}")  # its digits and its sign
+        of_S_y -= S_y == 0
+        thresholds = int(encoding.v_bits[j]) // 8
+        assert counted[j] == found.signs_opened()[j] + thresholds + of_V + of_S_y
+    assert counted[5] == 0
 
 
 def test_the_statement_says_loudly_that_clear_keeps_nothing_secret(transcript):

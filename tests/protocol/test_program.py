@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefedyj import SecureFedYJ
+from securefedyj.engines.digests import DIGEST_BYTES
 from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.numerics import wide
@@ -232,6 +233,8 @@ def test_two_silos_and_a_coordinator_without_data(small_table, one_silo):
     fitted = SecureFedYJ().fit([small_table[:7], small_table[7:], None])
     assert_same_bits(fitted, one_silo)
     assert len(fitted.transcript_.agreement.parties) == 3
+    assert fitted.transcript_.agreement.helpers == ("silo 3",)
+    assert fitted.transcript_.agreement.silos == ("silo 1", "silo 2")
 
 
 def test_a_coordinator_may_stand_first(small_table, one_silo):
@@ -342,7 +345,12 @@ def test_values_that_are_no_numbers_are_refused_at_their_silo(small_table):
         ({"max_steps": 4.0}, "max_steps must be a positive integer, got 4.0"),
         ({"levels_per_exchange": -1}, "levels_per_exchange must be a positive integer, got -1"),
         ({"levels_per_exchange": 9}, "levels_per_exchange must be at most 8, got 9"),
+        ({"max_steps": 201}, "max_steps must be at most 200, got 201"),
+        ({"result_bits": 7}, "result_bits must be from 8 to 44, got 7"),
+        ({"result_bits": 45}, "result_bits must be from 8 to 44, got 45"),
+        ({"result_bits": True}, "result_bits must be a positive integer, got True"),
         ({"bounds": (5, 4)}, "lower < upper"),
+        ({"bounds": (-1e-300, 1e-299)}, "below 1e-292 there is no grid for sums"),
         ({"bounds": [(0, 1)] * 2}, "3 pairs"),
     ],
 )
@@ -385,6 +393,8 @@ DISAGREEMENTS: dict[str, dict[str, Any]] = {
     "engine": {"engine": "clear"},
     "committee": {"committee": ("silo 2", "silo 1", "silo 3")},
     "minimum of values": {"minimum_values": 10},
+    "precision": {"result_bits": 24},
+    "helpers": {"helpers": ("silo 3",)},
 }
 
 
@@ -568,7 +578,10 @@ def test_two_runs_on_the_same_data_share_no_payload(distinctive):
         recorder = Recorder()
         run(agreement(120, engine="replicated", max_steps=5), tables, recorder)
         # Openings of a single bit per feature have 15 bytes; chance does not repeat those.
-        seen.append({m.payload for m in recorder.messages if m.kind != Kind.HELLO})
+        secret = [m for m in recorder.messages if m.kind != Kind.HELLO]
+        # The digest of the transcript, which goes to all before the inputs, is public.
+        payloads = (m.payload[DIGEST_BYTES if m.kind & Kind.DIGEST else 0 :] for m in secret)
+        seen.append({payload for payload in payloads if payload})
     assert len(seen[0]) > 100
     assert min(map(len, seen[0])) >= 15
     assert not seen[0] & seen[1]
@@ -586,10 +599,14 @@ def test_the_example_of_the_document_is_what_a_run_sends():
     (rounds,) = re.findall(r"^    rounds .* = (\d+)$", example, re.MULTILINE)
     assert int(rounds) == parties[0].rounds
     listed = dict(re.findall(r"^    ([A-Z]+) .* = (\d+)$", example, re.MULTILINE))
-    assert len(listed) == 5
+    assert len(listed) == 6
+    digests = [m for m in recorder.messages if m.sender == "a" and m.kind & Kind.DIGEST]
+    assert DIGEST_BYTES * len(digests) == int(listed["DIGEST"])
     for name, total in listed.items():
-        sent = [m for m in recorder.messages if m.sender == "a" and m.kind == Kind[name]]
-        assert sum(len(m.payload) for m in sent) == int(total), name
+        sent = [m for m in recorder.messages if m.sender == "a" and m.kind & Kind[name]]
+        if name != "DIGEST":
+            size = sum(len(m.payload) - DIGEST_BYTES * bool(m.kind & Kind.DIGEST) for m in sent)
+            assert size == int(total), name
     (whole,) = re.findall(r"`a` sends (\d+) bytes", example.replace("\n", " "))
     assert int(whole) == sum(parties[0].bytes_sent.values())
 

@@ -17,7 +17,13 @@ from securefedyj.estimators.base import (
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
-from securefedyj.protocol.agreement import MOST_LEVELS, Agreement
+from securefedyj.protocol.agreement import (
+    FEWEST_BITS,
+    MOST_BITS,
+    MOST_LEVELS,
+    MOST_STEPS,
+    Agreement,
+)
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.simulation import simulate
 
@@ -46,6 +52,12 @@ class SecureFedYJ(YeoJohnsonTransformer):
         outside is an error at its silo.
     standardize : bool, default=True
         Give transformed features zero mean and unit variance over all silos.
+    result_bits : int, default=44
+        How precisely mean and variance are revealed, from 8 to 44: the mean to some
+        2^-result_bits of the standard deviation, the variance to as much of itself. What is not
+        revealed counts as the middle of its range, so that transformed values move by as little.
+        Fewer bits tell less about the values; together with `max_steps` they are what protects a
+        feature with few distinct values.
 
     Attributes
     ----------
@@ -85,12 +97,14 @@ class SecureFedYJ(YeoJohnsonTransformer):
         levels_per_exchange: int = 4,
         bounds: Sequence[float] | Sequence[Sequence[float]] | None = None,
         standardize: bool = True,
+        result_bits: int = MOST_BITS,
     ) -> None:
         self.engine = engine
         self.max_steps = max_steps
         self.levels_per_exchange = levels_per_exchange
         self.bounds = bounds
         self.standardize = standardize
+        self.result_bits = result_bits
 
     def fit(self, silos: Sequence[ArrayLike | None], y: object = None) -> Self:
         """Fit one transformation to the rows of all silos.
@@ -115,6 +129,16 @@ class SecureFedYJ(YeoJohnsonTransformer):
                 f"levels_per_exchange must be at most {MOST_LEVELS}, got "
                 f"{self.levels_per_exchange}: each level doubles the work of an exchange"
             )
+        if self.max_steps > MOST_STEPS:
+            raise ValueError(
+                f"max_steps must be at most {MOST_STEPS}, got {self.max_steps}: no search goes on "
+                "for so long"
+            )
+        check_positive_integer("result_bits", self.result_bits)
+        if not FEWEST_BITS <= self.result_bits <= MOST_BITS:
+            raise ValueError(
+                f"result_bits must be from {FEWEST_BITS} to {MOST_BITS}, got {self.result_bits}"
+            )
         tables = self._validated_silos(silos)
         names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
@@ -128,6 +152,10 @@ class SecureFedYJ(YeoJohnsonTransformer):
             engine=self.engine,
             max_steps=int(self.max_steps),
             levels_per_exchange=int(self.levels_per_exchange),
+            result_bits=int(self.result_bits),
+            helpers=tuple(
+                name for name, table in zip(parties, tables, strict=True) if table is None
+            ),
         )
         self.transcript_, self.cost_ = simulate(agreement, tables)
         result = self.transcript_.result
@@ -148,7 +176,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
             "bounds closer to the values, change the unit, or subtract a constant",
         )
         wanted = int(steps_wanted(self.transcript_.agreement.domain).max())
-        more = max(wanted, self.max_steps + 20)
+        more = min(max(wanted, self.max_steps + 20), MOST_STEPS)
         warn_not_converged(
             names[resolved & ~narrowed].tolist(),
             f"{self.max_steps} steps are too few to find lambda. Set max_steps to {more}, or "

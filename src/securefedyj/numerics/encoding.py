@@ -49,6 +49,8 @@ DEFAULT_BOUND = float(2**20)
 # Larger bounds leave too little of the range of lambda, smaller ones need more than there is.
 LARGEST_BOUND = float(2**100)
 SMALLEST_BOUND = float(2**-40)
+# Below this, float64 does not hold the scale of the grid of phi, and sums would be wrong.
+_NO_GRID_BELOW = 2.0**-970
 # Sums are taken digit by digit; a side may leave out whole digits only.
 DIGIT = 22
 
@@ -91,6 +93,14 @@ class Domain(NamedTuple):
             raise ValueError(
                 f"bounds of feature {j} must be numbers up to 2^100 with lower < upper, "
                 f"got ({lower[j]:g}, {upper[j]:g})"
+            )
+        tiny = np.flatnonzero(np.maximum(np.abs(lower), np.abs(upper)) < _NO_GRID_BELOW)
+        if len(tiny):
+            j = int(tiny[0])
+            raise ValueError(
+                f"bounds of feature {j} are ({lower[j]:g}, {upper[j]:g}): below 1e-292 there is no "
+                "grid for sums. Give the feature in another unit, in which its values are closer "
+                "to 1."
             )
         return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
 

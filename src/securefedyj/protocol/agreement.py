@@ -127,10 +127,11 @@ class Agreement:
         return agreement
 
     def check(self) -> None:
-        """Refuse what no run can work with; raises Malformed."""
+        """Refuse what no run can work with; raises ValueError."""
         for name, (least, most) in _RANGES.items():
             if not least <= (value := getattr(self, name)) <= most:
                 raise Malformed(f"{name} must be from {least} to {most}, not {value!r}")
+        self.domain.check_usable(self.features)
         _check_roles(facts_of(self.engine), self.parties, self.committee, self.helpers)
 
     def to_bytes(self) -> bytes:

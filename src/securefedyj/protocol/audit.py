@@ -1,34 +1,18 @@
 """The audit: is what was revealed what the result tells, and no more?
 
-The result is computed from what was revealed; the audit goes the other way. It recomputes every
-sign of the search from the result (the paper's proposition 4.1), so the signs told nothing that
-the result does not. docs/protocol.md, section 7.
+The findings are those of `findings.py`; this is what is said of them, for a reader who must answer
+for the data. docs/protocol.md, section 7.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from securefedyj.engines.registry import facts_of
-from securefedyj.numerics.search import recover_path
-from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.printable import printable
-from securefedyj.protocol.result import Result, compute_result
-from securefedyj.protocol.reveals import (
-    MAGNITUDE_STEP,
-    Counts,
-    Magnitudes,
-    Moments,
-    Reveal,
-    Revealed,
-    Step,
-    Variation,
-    lowest_opened,
-)
+from securefedyj.protocol.findings import findings
+from securefedyj.protocol.result import Result
+from securefedyj.protocol.reveals import Revealed
 
 # What every party learns about each feature.
 OPENED = (
@@ -43,7 +27,7 @@ MOST_LISTED = 20
 
 def audit(revealed: Revealed, result: Result | None) -> Audit:
     """Recompute from the result what was revealed on the way to it."""
-    return Audit(revealed, result, list(_findings(revealed, result)))
+    return Audit(revealed, result, list(findings(revealed, result)))
 
 
 @dataclass(frozen=True)
@@ -67,6 +51,7 @@ class Audit:
             "",
             "Opened to every party, and to nobody else, for each feature:",
             *(f"  - {what}" for what in OPENED),
+            *self.how_precisely(),
             "",
             f"Audit: {'passed' if self.passed else 'FAILED'}.",
             *(f"  - {finding}" for finding in self.findings[:MOST_LISTED]),
@@ -85,92 +70,26 @@ class Audit:
             *facts_of(agreement.engine).statement,
         ]
 
+    def how_precisely(self) -> list[str]:
+        """What was agreed on, so that no more is revealed than is needed."""
+        agreement = self.revealed.agreement
+        return [
+            f"Agreed precision: at most {agreement.max_steps} signs for lambda, and "
+            f"{agreement.result_bits} bits below the",
+            "standard deviation for mean and variance.",
+        ]
+
     def _table(self) -> list[str]:
         if self.result is None:
             return []
-        lines = ["", f"{'feature':<32} {'values':>9} {'signs':>6} {'lambda':>14}"]
-        features, signs = self.revealed.agreement.features, self.revealed.signs_opened()
-        for name, n, count, lmbda in zip(
-            features, self.result.n, signs, self.result.lmbda, strict=True
-        ):
-            lines.append(f"{printable(name, 32):<32} {n:>9} {count:>6} {lmbda:>14.8g}")
+        lines = [
+            "",
+            "Bits are those that were revealed of the values of a feature, signs included.",
+            "",
+            f"{'feature':<32} {'values':>9} {'signs':>6} {'bits':>5} {'lambda':>14}",
+        ]
+        revealed, result = self.revealed, self.result
+        columns = (result.n, revealed.signs_opened(), revealed.bits_opened(), result.lmbda)
+        for name, n, signs, bits, lmbda in zip(revealed.agreement.features, *columns, strict=True):
+            lines.append(f"{printable(name, 32):<32} {n:>9} {signs:>6} {bits:>5} {lmbda:>14.8g}")
         return lines
-
-
-def _findings(revealed: Revealed, result: Result | None) -> Iterator[str]:
-    if result is None:
-        yield "the transcript ends without a result"
-        return
-    yield from _result_findings(revealed, result)
-    yield from _sign_findings(revealed, result)
-    yield from _number_findings(revealed, result)
-    for reveal in revealed.all(Moments):
-        yield from _moment_findings(reveal, revealed)
-
-
-def _result_findings(revealed: Revealed, result: Result) -> Iterator[str]:
-    """Does the result follow from what was revealed?"""
-    names = revealed.agreement.features
-    try:
-        recomputed = compute_result(revealed)
-    except (ArithmeticError, ValueError):
-        yield "no result follows from what was revealed"
-        return
-    ours, theirs = ((*fit[:-1], *fit.standardization) for fit in (recomputed, result))
-    fields = (*Result._fields[:-1], *Standardization._fields)
-    for name, recomputed_values, told in zip(fields, ours, theirs, strict=True):
-        for j in np.flatnonzero(np.asarray(recomputed_values) != np.asarray(told)):
-            yield f"feature {names[j]!r}: {name} does not follow from what was revealed"
-
-
-def _sign_findings(revealed: Revealed, result: Result) -> Iterator[str]:
-    """Does every sign follow from the result (function F), and is every sign there once?"""
-    agreement = revealed.agreement
-    names, max_steps = agreement.features, agreement.max_steps
-    path = recover_path(result.lmbda, max_steps, agreement.domain.limits(), result.at_bound)
-    path.signs[:, result.constant] = 0  # a search that is over before it begins
-    seen = np.zeros(path.signs.shape, dtype=bool)
-    for reveal in revealed.all(Step):
-        step = reveal.step
-        for j, lmbda, delta in zip(*(part.tolist() for part in reveal[1:]), strict=True):
-            where = f"feature {names[j]!r}, step {step + 1}"
-            if not 0 <= step < max_steps or path.signs[step, j] == 0:
-                yield f"{where}: a sign was revealed that the search does not need"
-            elif seen[step, j]:
-                yield f"{where}: more than one sign was revealed"
-            elif path.points[step, j] != lmbda or path.signs[step, j] != delta:
-                yield f"{where}: the sign {delta:+d} at {lmbda!r} does not follow from lambda"
-            else:
-                seen[step, j] = True
-    for step, j in zip(*np.nonzero((path.signs != 0) & ~seen), strict=True):
-        yield f"feature {names[j]!r}, step {step + 1}: a sign of the search is missing"
-
-
-def _number_findings(revealed: Revealed, result: Result) -> Iterator[str]:
-    """Was everything else revealed as often as the protocol does?"""
-    p, names = revealed.n_features, revealed.agreement.features
-    expected: list[tuple[str, type[Reveal], Any]] = [
-        ("its count", Counts, np.ones(p)),
-        ("its variation", Variation, result.n > 1),
-        ("its magnitude", Magnitudes, result.n > 0),
-        ("its moments", Moments, result.n > 0),
-    ]
-    for what, kind, wanted in expected:
-        times = np.zeros(p, dtype=int)
-        for reveal in revealed.all(kind):
-            np.add.at(times, reveal.features, 1)
-        for j in np.flatnonzero(times != wanted):
-            yield f"feature {names[j]!r}: {what} revealed {times[j]} times, not {int(wanted[j])}"
-
-
-def _moment_findings(reveal: Moments, revealed: Revealed) -> Iterator[str]:
-    names, magnitudes = revealed.agreement.features, revealed.magnitudes()[reveal.features]
-    low, _ = lowest_opened(magnitudes, revealed.agreement.result_bits)
-    for j, magnitude, V, shift in zip(
-        reveal.features.tolist(), magnitudes.tolist(), reveal.V, low.tolist(), strict=True
-    ):
-        if magnitude < 0:
-            continue  # it was not revealed, which is a finding of its own
-        smallest = 0 if magnitude == 0 else 1 << (MAGNITUDE_STEP * magnitude)
-        if not smallest <= V << shift < 1 << (MAGNITUDE_STEP * (magnitude + 1)):
-            yield f"feature {names[j]!r}: the variance is not of the magnitude that was revealed"

@@ -55,7 +55,10 @@ class Course:
     """A run so far, reveal by reveal."""
 
     def __init__(self, agreement: Agreement) -> None:
-        agreement.check()
+        try:
+            agreement.check()
+        except ValueError as error:
+            raise Malformed(str(error)) from None
         size = len(agreement.features)
         self.agreement = agreement
         self.n: Integers = np.zeros(size, dtype=np.int64)

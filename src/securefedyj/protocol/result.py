@@ -17,6 +17,7 @@ from securefedyj.numerics.encoding import choose_encoding, is_decaying
 from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.protocol.reach import bounds_of_y
 from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
 
 
@@ -40,12 +41,20 @@ def compute_result(revealed: Revealed) -> Result:
     state, constant = revealed.search_state(), revealed.constant()
     lmbda = np.where(constant, 1.0, state.value)
     beyond = at_bound(state, domain.limits())
-    n = revealed.counts()
-    moments, magnitude = dict[int, tuple[int, int]](), revealed.magnitudes()
+    n, magnitude = revealed.counts(), revealed.magnitudes()
+    moments = dict[int, tuple[int, int]]()
     for reveal in revealed.all(Moments):
-        lows = lowest_opened(magnitude[reveal.features], revealed.agreement.result_bits)
-        values = zip(_complete(reveal.V, lows[0]), _complete(reveal.S_y, lows[1]), strict=True)
-        moments |= dict(zip(reveal.features.tolist(), values, strict=True))
+        chosen, bits = reveal.features, revealed.agreement.result_bits
+        V_low, y_low = lowest_opened(magnitude[chosen], bits)
+        V, S_y = _complete(reveal.V, V_low), _complete(reveal.S_y, y_low)
+        # A mean of n values is at least 1/sqrt(n) of a standard deviation within their range: only
+        # with very many can the middle of what was not opened be beyond.
+        for place in np.flatnonzero((n[chosen] > 4.0 ** (bits + 1)) & (y_low > 0)).tolist():
+            j = chosen[place : place + 1]
+            (lowest,), (highest,) = bounds_of_y(domain.take(j), n[j], lmbda[j])
+            count = int(n[j][0])
+            S_y[place] = min(max(S_y[place], count * lowest), count * highest)
+        moments |= dict(zip(chosen.tolist(), zip(V, S_y, strict=True), strict=True))
     grid = choose_encoding(domain, n, lmbda).grid
     result = Result(
         lmbda,
@@ -62,9 +71,9 @@ def compute_result(revealed: Revealed) -> Result:
         is_decaying(domain.L_negative, 2 - lmbda).tolist(),
         strict=True,
     )
-    for j, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
-        if j in moments:
-            _fill(result, j, step, sides, *moments[j])
+    for feature, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
+        if feature in moments:
+            _fill(result, feature, step, sides, *moments[feature])
     resolved, narrowed = certainty_of(revealed, result)
     result.converged[:] = resolved & narrowed
     return result

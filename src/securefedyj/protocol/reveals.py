@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array, Index, Integers, Signs
+from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.agreement import Agreement
 
@@ -136,3 +137,29 @@ class Revealed:
         for reveal in self.all(Step):
             np.add.at(signs, reveal.features, 1)
         return signs
+
+    def bits_opened(self) -> Integers:
+        """How many bits about the values of each feature were revealed, besides n.
+
+        The signs; the steps that the magnitude of V is told in; the bits of V; and those of S_y,
+        its sign included, from the first that is not 0.
+        """
+        bits, known = self.signs_opened(), self.magnitudes()
+        for reveal in self.all(Magnitudes):
+            np.add.at(bits, reveal.features, self._thresholds(reveal.features))
+        for moments in self.all(Moments):
+            magnitude = np.maximum(known[moments.features], 0)
+            V_low, _ = lowest_opened(magnitude, self.agreement.result_bits)
+            of_V = MAGNITUDE_STEP * (magnitude + 1) - V_low
+            of_S_y = np.array([1 + abs(S_y).bit_length() for S_y in moments.S_y], dtype=np.int64)
+            np.add.at(bits, moments.features, of_V + of_S_y)
+        return bits
+
+    def _thresholds(self, features: Index) -> Integers:
+        """How many thresholds V of each feature is compared with, to tell its magnitude."""
+        varies = ~self.constant()[features]
+        lmbda = np.where(varies, self.search_state().value[features], 1.0)
+        encoding = choose_encoding(
+            self.agreement.domain.take(features), self.counts()[features], lmbda
+        )
+        return encoding.v_bits // MAGNITUDE_STEP
