@@ -391,7 +391,9 @@ def with_other(kind: str, **values: Any) -> Callable[[list[str]], list[str]]:
 
 
 STATES: dict[str, Any] = {
+    "empty": lambda lines: [],
     "cut within a line": lambda lines: [*lines[:4], lines[4][:20]],
+    "no state": lambda lines: ["[1, 2]"],
     "of an older release": lambda lines: ['{"transcript": 1, "agreement": {}}', *lines[1:]],
     "of another file": lambda lines: [changed(lines[0], file="0" * 64), *lines[1:]],
     "a note": lambda lines: [*lines[:2], '{"closing": 3}', *lines[2:]],
@@ -399,6 +401,9 @@ STATES: dict[str, Any] = {
     "a count": with_other("counts", n="many"),
     "a sign": with_other("step", delta=[0, 1]),
     "a sign that leads elsewhere": with_other("step", delta=[1, -1]),
+    "the result": with_other("moments", S_y=["0x1", "0x30bc7b01c417"]),
+    "the result beyond audit": with_other("moments", S_y=["0xf" + "0" * 30, "0x0"]),
+    "what all have confirmed": lambda lines: [*lines[:-1], '{"confirmed": "00"}'],
 }
 
 
