@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import functools
 import json
@@ -21,6 +22,7 @@ import pytest
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.network import identity, local
 from securefedyj.network.consortium import Consortium, ConsortiumError
+from securefedyj.network.errors import EndOfRun
 from securefedyj.network.journal import Journal, JournalError
 from securefedyj.network.participant import JoinError, Progress
 from securefedyj.network.worker import Worker
@@ -246,7 +248,8 @@ def test_who_has_written_the_result_waits_for_a_party_that_dies_before_it_tells(
                 net.cables["eva"].deaden("to the hub")
 
             for name in FIVE:
-                net.start(name, **({"done": tell_nobody} if name == "eva" else {}))
+                options: dict[str, Any] = {"done": tell_nobody} if name == "eva" else {}
+                net.start(name, **options)
             await net.until_results(*FIVE)
             assert not any(task.done() for task in net.tasks.values())
             await net.crash("eva")
@@ -465,6 +468,30 @@ def test_a_state_that_has_lost_what_all_had_is_not_taken(finished, reveals):
         assert isinstance(outcome, JoinError), repr(outcome)
     assert any("lost" in str(outcome) for outcome in outcomes.values())
     assert {name: openings(finished / name) for name in THREE} == before
+
+
+@pytest.mark.parametrize("name", ["ana", "bob", "coordinator", "eva"])
+def test_only_who_is_of_the_committee_notes_openings_and_repeats_one_once(tmp_path, name):
+    """Others have sent nothing when an exchange is interrupted before it opens anything."""
+    consortium = prepare(tmp_path, FIVE)
+    (tmp_path / name).mkdir()
+
+    def open_first() -> None:
+        agreed, digest = consortium.agreement(), consortium.digest()
+        with contextlib.closing(Journal(tmp_path / name, agreed, digest, name)) as journal:
+            journal.begin(0)
+            journal.exchange(journal.transcript)
+            journal.opening(journal.transcript)
+
+    open_first()
+    open_first()
+    if name in consortium.committee:
+        assert openings(tmp_path / name) == [0, 0]
+        with pytest.raises(EndOfRun, match="made again 1 time in a run"):
+            open_first()
+    else:
+        open_first()
+        assert openings(tmp_path / name) == []
 
 
 def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):

@@ -41,6 +41,13 @@ class Drained(Exception):
 class Memory:
     """What was revealed, what was sent, and what went wrong, in a run that goes on or is over.
 
+    Parameters
+    ----------
+    agreement
+        What the parties have agreed upon.
+    member
+        Whether we are of the committee: nobody else sends openings.
+
     Attributes
     ----------
     transcript
@@ -63,8 +70,8 @@ class Memory:
         Whether the session is over, and only what is on its way may still come.
     """
 
-    def __init__(self, agreement: Agreement) -> None:
-        self.agreement = agreement
+    def __init__(self, agreement: Agreement, *, member: bool = True) -> None:
+        self.agreement, self._member = agreement, member
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
@@ -85,7 +92,9 @@ class Memory:
         self._sync()
 
     def opening(self, transcript: Transcript) -> None:
-        """We are about to send our part of the opening after the transcript's last."""
+        """We are about to send our part of the opening after the transcript's last, if any."""
+        if not self._member:
+            return
         self._stop_if_draining()
         number = len(transcript.reveals)
         if number < self.sent:
