@@ -327,9 +327,8 @@ def main() -> int:
         print(f"Broken: {error}")
         return 1
     print(f"\n{kills}\n{corruptions}")
-    print(
-        f"Nothing opened twice, no other bit, no hang, no traceback in {time.monotonic() - start:.0f} seconds."
-    )
+    seconds = time.monotonic() - start
+    print(f"Nothing opened twice, no other bit, no hang, no traceback in {seconds:.0f} seconds.")
     return 0
 
 
