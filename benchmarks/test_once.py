@@ -62,9 +62,21 @@ def test_a_second_repeat_is_found_at_one_party_or_at_two(same_party):
     assert "more than one opening was repeated: 0 by ana; 1 by " in found
 
 
-def test_an_opening_of_what_is_known_is_found():
-    states = {"ana": journal(0, REVEALS[0], 1, REVEALS[1], 1)}
-    assert once.violations(states) == ["ana: opening 1 was sent when it was known already"]
+def test_who_alone_has_an_opening_may_make_it_again_with_the_others():
+    alone = journal(0, REVEALS[0], 1, REVEALS[1], {"interruption": "bob"}, 1, 2, REVEALS[2])
+    others = journal(0, REVEALS[0], 1, {"interruption": "bob"}, 1, REVEALS[1], 2, REVEALS[2])
+    assert once.violations({"ana": alone, "bob": others, "cem": others}) == []
+
+
+def test_an_opening_of_what_is_long_known_is_found():
+    states = {"ana": journal(0, REVEALS[0], 1, REVEALS[1], 0)}
+    assert once.violations(states) == ["ana: opening 0 was sent when more was known already"]
+
+
+def test_openings_of_what_is_known_count_as_repeats():
+    handed = journal(REVEALS[0], 0, 1, 1, REVEALS[1])
+    (found,) = once.violations({"ana": handed})
+    assert "more than one opening was repeated: 0 by ana; 1 by ana" in found
 
 
 def test_different_reveals_are_found():
