@@ -78,7 +78,7 @@ def magnitudes(transcript: Transcript) -> np.ndarray:
 def test_flipped_magnitudes_give_nobody_a_result(tmp_path, expected, to):
     """Member bob adds to its products what flips the magnitude of V, the same for everybody.
 
-    Only what cannot be true is found: that V is smaller by a byte, say, is for verification to find.
+    Only what cannot be true is found; that V is smaller by a byte is for verification to find.
     """
     true = magnitudes(expected)
     flipped = []
