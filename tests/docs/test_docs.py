@@ -25,8 +25,9 @@ MODULES = (
       if path.stem not in ("frames", "local")),
 )  # fmt: skip
 INTERNAL = (
-    "A party does not send ", " names do not fit an array of shape ", "A digest has ", " bytes, not ",
-    " runs its parties in processes of its own, on one machine",
+    "A party does not send ", " names do not fit an array of shape ", "A digest has ",
+    " bytes, not ", " runs its parties in processes of its own, on one machine",
+    " has data, but was agreed on as a helper without data",
     # Of a record that cannot be read, the user is told only that.
     " has no content", "a clock shows a finite number", "nobody has revealed less than nothing",
     " bytes are ", " hexadecimal digits",
