@@ -334,7 +334,7 @@ def large_lines(seed: list[Any], size: int) -> Iterator[bytes]:
         few = {key: value[:1] if isinstance(value, list) else value for key, value in line.items()}
         none = {key: [] if isinstance(value, list) else value for key, value in line.items()}
         for content in (line, few, none):
-            yield _filled(head, as_json(content) + b"\n", b"", size // 8)
+            yield _filled(head, as_json(content) + b"\n", b"", size // 64)
     yield _filled(head, b"\n", b"", size)
     yield _filled(head, b"[],", b"\n", size)
     yield from (head + content for content in large_json(1 << 24))
