@@ -298,7 +298,10 @@ def _filled(begin: bytes, piece: bytes, end: bytes, size: int) -> bytes:
 def _numbered(begin: str, form: str, end: str, size: int) -> bytes:
     """As many different pieces as there is room for."""
     count = (size - len(begin) - len(end)) // len(form.format(size))
-    return (begin + "".join(map(form.format, range(count))) + end).encode()
+    content = bytearray(begin.encode())
+    for number in range(count):  # not all at once: their own memory would be counted
+        content += form.format(number).encode()
+    return bytes(content + end.encode())
 
 
 def large_json(size: int) -> Iterator[bytes]:
