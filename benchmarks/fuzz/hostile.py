@@ -301,7 +301,7 @@ def attack_apart(name: str, examples: int, seed: int) -> Tally:
     """The same in processes of its own, whose memory is that of one reader."""
     # Hypothesis remembers its examples: many at once would take more than any reader.
     parts = [min(AT_ONCE, examples - done) for done in range(0, examples, AT_ONCE)]
-    tallies = [_attack_in_child(name, part, seed + j) for j, part in enumerate(parts)]
+    tallies = [_attack_in_child(name, part, seed + j, j == 0) for j, part in enumerate(parts)]
     return Tally(
         sum(tally.examples for tally in tallies),
         sum(tally.accepted for tally in tallies),
@@ -310,9 +310,9 @@ def attack_apart(name: str, examples: int, seed: int) -> Tally:
     )
 
 
-def _attack_in_child(name: str, examples: int, seed: int) -> Tally:
+def _attack_in_child(name: str, examples: int, seed: int, large: bool) -> Tally:
     call = [sys.executable, "-m", "benchmarks.fuzz.hostile", "--inside", name]
-    numbers = ["--examples", str(examples), "--seed", str(seed)]
+    numbers = ["--examples", str(examples), "--seed", str(seed), *["--large"] * large]
     done = subprocess.run([*call, *numbers], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Broken(f"{name}:\n{done.stderr[-8000:]}")
@@ -325,12 +325,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--only", choices=TARGETS, metavar="READER", help=", ".join(TARGETS))
     parser.add_argument("--inside", choices=TARGETS, help=argparse.SUPPRESS)
+    parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.inside:
         print(
             json.dumps(
                 dataclasses.asdict(
-                    attack(options.inside, options.examples, options.seed, large=True)
+                    attack(options.inside, options.examples, options.seed, large=options.large)
                 )
             )
         )
