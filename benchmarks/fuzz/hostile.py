@@ -35,15 +35,16 @@ from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
 from securefedyj.errors import ProtocolError
 from securefedyj.network import frames, local, records, tls, toml
-from securefedyj.network.checkpoint import FILE as STATE
-from securefedyj.network.checkpoint import Checkpoint, CheckpointError
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
+from securefedyj.network.journal import FILE as STATE
+from securefedyj.network.journal import Journal
+from securefedyj.network.participant import JoinError
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION, Message
 from securefedyj.party.messages import Kind as Step
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Transcript, TranscriptError
+from securefedyj.protocol.transcript import Transcript, TranscriptError, to_line
 from securefedyj.report.cost import read_cost
 
 MOST_MEMORY = 200.0  # MB, of a process
@@ -162,10 +163,23 @@ def read_transcript(content: bytes) -> None:
 
 
 def read_state(content: bytes) -> None:
-    """To be that of `network.journal` as soon as there is one."""
     (folder() / "state").mkdir(exist_ok=True)
     file_of(f"state/{STATE}", content)
-    Checkpoint(folder() / "state", transcript().agreement)
+    Journal(folder() / "state", transcript().agreement, "d" * 64, "north").close()
+
+
+def state_lines() -> list[dict[str, Any]]:
+    """A journal with a note of every kind."""
+    agreement, reveals = transcript().agreement, [to_line(one) for one in transcript().reveals]
+    header = {"state": 2, "file": "d" * 64, "key": "00" * 32, "rows": ""}
+    begin: list[dict[str, Any]] = [{"session": 0}, {"exchange": 0}, {"opening": 0}, reveals[0]]
+    again: list[dict[str, Any]] = [
+        {"interruption": {"by": "south", "exchange": 1}},
+        {"session": 1},
+        {"exchange": 1},
+    ]
+    end: list[dict[str, Any]] = [{"repeat": 3}, {"confirmed": "e" * 64}]
+    return [{**header, "agreement": agreement.to_json()}, *begin, *again, *reveals[1:], *end]
 
 
 def read_cost_file(content: bytes) -> None:
@@ -191,8 +205,10 @@ def read_message(content: bytes) -> None:
 def hostile_records() -> st.SearchStrategy[bytes]:
     kinds: dict[records.Kind, records.AnyRecord] = {
         records.Kind.GREETING: records.Greeting(VERSION, "0" * 64, 1.0),
-        records.Kind.READY: records.Ready("0" * 64, 3),
-        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64),
+        records.Kind.READY: records.Ready("0" * 64),
+        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False),
+        records.Kind.HANDOVER: records.Handover("0" * 32, 1, [to_line(transcript().reveals[1])]),
+        records.Kind.DONE: records.Done("0" * 64),
     }
     written = {kind: records.write(record).body for kind, record in kinds.items()}
     described = [
@@ -231,7 +247,10 @@ TARGETS = {
         lambda: nasty.large_lines(list(transcript().to_lines()), 1 << 24),
     ),
     "state": Target(
-        lambda: nasty.json_lines(list(transcript().to_lines())), read_state, (CheckpointError,)
+        lambda: nasty.json_lines(state_lines()),
+        read_state,
+        (JoinError,),
+        lambda: nasty.large_lines(state_lines(), 1 << 24),
     ),
     "cost": Target(
         lambda: nasty.json_documents(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import Memory
 from securefedyj.protocol.agreement import Agreement
@@ -66,6 +67,10 @@ class Journal(Memory):
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._lock()
+            if os.fstat(self._file).st_size > 4 * largest_record(agreement):
+                raise JournalError(
+                    f"{self.path} is larger than a run can make it; choose another --output."
+                )
             with open(self._file, "rb", closefd=False) as file:
                 content = file.read()
             if b"\n" in content:

@@ -158,9 +158,8 @@ class _Run(NamedTuple):
 
     async def open_bits(self, bits: Sequence[SharedBits]) -> Sequence[Opened]:
         """Open vectors of bits, in a round that is for nothing else."""
-        opening = [self.engine.open_bits(some) for some in bits]
         self.log.opening(self.transcript)
-        return await in_lockstep(*opening)
+        return await in_lockstep(*(self.engine.open_bits(some) for some in bits))
 
     def reveal(self, reveal: Reveal) -> None:
         """Keep what was opened, if it can have been."""
