@@ -242,7 +242,7 @@ EVENTS: dict[str, Callable[[Solo], events.Event]] = {
     "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
     "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock)),
     "ready": lambda solo: said(solo.ready("bob", 1)),
-    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64, False)),
+    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64, False, False)),
     "old message": lambda solo: said(records.Delivery(OLD)),
     "handover": lambda solo: said(records.Handover("0" * 32, 0, [])),
     "done": lambda solo: said(solo.done()),

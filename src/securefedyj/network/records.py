@@ -81,6 +81,8 @@ class Begin:
     digest: str
     finished: bool
     """Whether nothing is left to open."""
+    sending: bool
+    """Whether it has sent its part of the next opening."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ AnyRecord = (
 _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
     Kind.GREETING: {"version": int, "digest": str, "clock": strict.NUMBER},
     Kind.READY: {"random": str},
-    Kind.BEGIN: {"session": str, "reveals": int, "digest": str, "finished": bool},
+    Kind.BEGIN: {"session": str, "reveals": int, "digest": str, "finished": bool, "sending": bool},
     Kind.HANDOVER: {"session": str, "first": int, "lines": list},
     Kind.DONE: {"digest": str},
 }
@@ -191,7 +193,8 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
     if kind == Kind.HANDOVER:
         return Handover(session, _count(fields["first"]), fields["lines"])
     digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
-    return Begin(session, _count(fields["reveals"]), digest, fields["finished"])
+    reveals = _count(fields["reveals"])
+    return Begin(session, reveals, digest, fields["finished"], fields["sending"])
 
 
 def _other_version(content: Any) -> int | None:

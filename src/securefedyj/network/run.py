@@ -87,6 +87,7 @@ class Run(Speaker):
         self._own: Ready | None = None
         self._session: Session | None = None
         self._start: Claim | None = None
+        self._again = False  # whether its first opening was made before
         self._former: Session | None = None  # which may still get what was on its way
         self._tally = Tally()
 
@@ -163,11 +164,15 @@ class Run(Speaker):
         session = self._session
         assert session is not None
         claims = {
-            peer.name: Claim(peer.begin.reveals, peer.begin.digest, peer.begin.finished)
+            peer.name: Claim(
+                peer.begin.reveals, peer.begin.digest, peer.begin.finished, peer.begin.sending
+            )
             for peer in self.peers.values()
             if peer.begin is not None
         }
         self._start = start = starting_point(self.memory, claims)
+        everybody = (claim_of(self.memory), *claims.values())
+        self._again = any(claim.leads_to(start) for claim in everybody)
         session.started = True
         for peer in self.peers.values():
             peer.start()
@@ -206,7 +211,7 @@ class Run(Speaker):
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; going on after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
-        self.memory.begin(start.reveals)
+        self.memory.begin(start.reveals, again=self._again)
         party = self._terms.new_party(session.id, start.reveals)
         self.output.append(session.start(party, self.now.steady))
 
