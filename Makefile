@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced lint bench bench-network paper soak clean
+.PHONY: help demo check test test-reduced lint bench bench-network paper soak fuzz clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make check   run the tests that are quick, in about a minute"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
+	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -53,6 +54,9 @@ paper: .venv/ready
 
 soak: .venv/ready
 	$(BIN)/python -m benchmarks.soak
+
+fuzz: .venv/ready
+	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -17,6 +17,7 @@ from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, par
         ("{" + ",".join(f'"{j}":1' for j in range(1001)) + "}", "1001 fields; 1000 are possible"),
         ("1" * 5000, "not JSON: Exceeds the limit"),
         (" " * (1 << 24) + "1", "bytes are too many"),
+        ('"' + "a" * (1 << 20) + 'é"', "bytes that are not all ASCII are too many"),
         ("\ufeff{}", "not JSON"),
         (b"\xef\xbb\xbf{}", "not JSON"),
         ("{}".encode("utf-16"), "not JSON"),

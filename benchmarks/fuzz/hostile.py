@@ -21,7 +21,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,10 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
 from benchmarks.fuzz import nasty
-from securefedyj import parameters
+from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
 from securefedyj.errors import ProtocolError
-from securefedyj.network import frames, local, records, tls
+from securefedyj.network import frames, local, records, tls, toml
 from securefedyj.network.checkpoint import FILE as STATE
 from securefedyj.network.checkpoint import Checkpoint, CheckpointError
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
@@ -63,6 +63,8 @@ class Target:
     contents: Callable[[], st.SearchStrategy[bytes]]
     read: Callable[[bytes], None]
     refusals: tuple[type[Exception], ...]
+    large: Callable[[], Iterator[bytes]] = lambda: iter(())
+    """Contents that take as much memory as they can."""
 
     def take(self, content: bytes) -> bool:
         """Whether the content is accepted; Broken, or another error, if something went wrong."""
@@ -211,15 +213,22 @@ def hostile_frames() -> st.SearchStrategy[bytes]:
 
 TARGETS = {
     "consortium": Target(
-        lambda: nasty.toml_documents(agreed_file()), read_agreed_file, (ConsortiumError,)
+        lambda: nasty.toml_documents(agreed_file()),
+        read_agreed_file,
+        (ConsortiumError,),
+        lambda: nasty.large_toml(toml.MOST_BYTES),
     ),
     "parameters": Target(
         lambda: nasty.json_documents(parameters.Parameters.of(transcript()).to_json()),
         read_parameters,
         (parameters.ParametersError,),
+        lambda: nasty.large_json(strict.MOST_BYTES),
     ),
     "transcript": Target(
-        lambda: nasty.json_lines(list(transcript().to_lines())), read_transcript, (TranscriptError,)
+        lambda: nasty.json_lines(list(transcript().to_lines())),
+        read_transcript,
+        (TranscriptError,),
+        lambda: nasty.large_lines(list(transcript().to_lines()), 1 << 24),
     ),
     "state": Target(
         lambda: nasty.json_lines(list(transcript().to_lines())), read_state, (CheckpointError,)
@@ -251,7 +260,7 @@ class Tally:
     heavy: str = ""  # a file with the last example that made it grow much
 
 
-def attack(name: str, examples: int, seed: int) -> Tally:
+def attack(name: str, examples: int, seed: int, large: bool = False) -> Tally:
     """Give a reader so many examples; its error, with the smallest one, if it breaks."""
     target, tally = TARGETS[name], Tally()
 
@@ -274,6 +283,10 @@ def attack(name: str, examples: int, seed: int) -> Tally:
                 tally.heavy = str(file_of(f"heavy-{name}", content))
 
     each()
+    if large:
+        for content in target.large():
+            tally.examples += 1
+            tally.accepted += target.take(content)
     tally.memory = memory()
     return tally
 
@@ -302,7 +315,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.inside:
         print(
-            json.dumps(dataclasses.asdict(attack(options.inside, options.examples, options.seed)))
+            json.dumps(
+                dataclasses.asdict(
+                    attack(options.inside, options.examples, options.seed, large=True)
+                )
+            )
         )
         return 0
     broken, total = [], 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -288,3 +289,52 @@ def toml_documents(draw: st.DrawFn, seed: str) -> bytes:
         lines[at] = f"{key} = {value}"
     content = "\n".join(lines).encode()
     return draw(edited(content)) if draw(st.integers(0, 2)) == 0 else content
+
+
+def _filled(begin: bytes, piece: bytes, end: bytes, size: int) -> bytes:
+    return begin + piece * ((size - len(begin) - len(end)) // len(piece)) + end
+
+
+def _numbered(begin: str, form: str, end: str, size: int) -> bytes:
+    """As many different pieces as there is room for."""
+    count = (size - len(begin) - len(end)) // len(form.format(size))
+    return (begin + "".join(map(form.format, range(count))) + end).encode()
+
+
+def large_json(size: int) -> Iterator[bytes]:
+    """Texts of that size whose content takes many times as much, if nobody looks."""
+    for piece in (b"[],", b"{},", b"1e9,", b"999,", b'"\xc4\x81",', b'"abc",', b'[[[{"a":[]}]]],'):
+        yield _filled(b"[", piece, b"1]", size)
+    yield _numbered("{", '"{:x}":1,', '"a":1}', size)
+    yield _filled(b'"', b"a", "\U0001f600".encode() + b'"', size)
+    yield _filled(b"", b"[", b"", size)
+    yield _filled(b"", b"9", b"", size)
+    yield _filled(b"1", b"9", b".5", size)
+    yield _filled(b"", b" ", b"1", size + 1)
+
+
+def large_toml(size: int) -> Iterator[bytes]:
+    """The same for TOML."""
+    for form in ("[a{}]\n", "[[a{}]]\n", "a{}.b = 1\n", "a{} = 1\n", "a{}=[]\n", "a{}={{}}\n"):
+        yield _numbered("format = 1\n", form, "", size)
+    for piece in (b"[],", b"{},", b"1e9,", b"999,", b"{a.b=1},", "'\u0101',".encode()):
+        yield _filled(b"format = 1\na = [", piece, b"]", size)
+    yield _filled(b"", b"[[feature]]\n", b"", size)
+    yield _filled(b"a", b".a", b" = 1", size)
+    yield _filled(b"a = ", b"[", b"", size)
+    yield _filled(b"a = '", b"a", "\U0001f600".encode() + b"'", size)
+    yield _filled(b"", b"#", b"", size + 1)
+
+
+def large_lines(seed: list[Any], size: int) -> Iterator[bytes]:
+    """The same for a transcript: its first line, and then any number of others."""
+    head = as_json(seed[0]) + b"\n"
+    reveals = {line.get("reveal"): line for line in seed[1:]}
+    for line in reveals.values():
+        few = {key: value[:1] if isinstance(value, list) else value for key, value in line.items()}
+        none = {key: [] if isinstance(value, list) else value for key, value in line.items()}
+        for content in (line, few, none):
+            yield _filled(head, as_json(content) + b"\n", b"", size // 8)
+    yield _filled(head, b"\n", b"", size)
+    yield _filled(head, b"[],", b"\n", size)
+    yield from (head + content for content in large_json(1 << 24))

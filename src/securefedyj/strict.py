@@ -34,6 +34,7 @@ MOST_DEPTH = 16
 _WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number",
           float: "a number", bool: "true or false"}  # fmt: skip
 _TOO_DEEP = "this is not of our form: it is nested too deeply"
+_SMALL = 1 << 16  # bytes
 _MOST_NAMED = 5  # fields, in a sentence
 
 
@@ -48,6 +49,9 @@ def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
     """
     if len(text) > most:
         raise Malformed(f"{len(text)} bytes are too many; {most} are possible here")
+    # We write ASCII only. One other character can make all of a text take four times its size.
+    if len(text) > max(most // 16, _SMALL) and not text.isascii():
+        raise Malformed(f"{len(text)} bytes that are not all ASCII are too many")
     try:
         decoded = text if isinstance(text, str) else text.decode()
         _check_extent(decoded)

@@ -19,6 +19,20 @@ def test_statement_names_who_must_not_collude(transcript):
     assert "No row and no value" not in clear
 
 
+def test_statement_says_how_precise_the_result_is(transcript):
+    coarse = dataclasses.replace(transcript.agreement, result_bits=17)
+    words = report.render(dataclasses.replace(transcript, agreement=coarse)).replace("\n", " ")
+    assert "λ is found in at most 12 steps, and mean and variance are given to 17 bits" in words
+    assert "<dt>Mean and variance</dt><dd>to 17 bits</dd>" in words
+    assert "They are exact" not in words
+
+
+def test_bits_per_feature_are_told(transcript):
+    bits = transcript.bits_opened()
+    words = report.render(transcript).replace("\n", " ")
+    assert f"{bits.min()} to {bits.max()} bits were revealed of the values of each" in words
+
+
 def test_failed_audit_is_told_at_the_top(transcript):
     result = transcript.result._replace(lmbda=transcript.result.lmbda + 1)
     page = report.render(dataclasses.replace(transcript, result=result))

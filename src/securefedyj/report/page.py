@@ -111,6 +111,7 @@ def _summary(transcript: Transcript, result: Result, audit: Audit) -> str:
         f"<dt>Computed by</dt><dd>{name_list(agreement.committee)} "
         f"(engine <code>{text(agreement.engine)}</code>)</dd>",
         f"<dt>Search</dt><dd>at most {agreement.max_steps} steps</dd>",
+        f"<dt>Mean and variance</dt><dd>to {agreement.result_bits} bits</dd>",
         "<dt>Transcript</dt><dd>SHA-256 "
         f"<code>{Parameters.of(transcript).transcript_sha256}</code></dd>",
         "</dl>",

@@ -62,7 +62,7 @@ def notices(
 
 def revealed(transcript: Transcript, audit: Audit) -> str:
     """What was opened, and what the audit says about it."""
-    signs = transcript.signs_opened()
+    signs, bits = transcript.signs_opened(), transcript.bits_opened()
     parties, engine, *words = audit.who_computed()
     outcome = "The audit passed." if audit.passed else "The audit FAILED."
     findings = "".join(f"<li>{text(finding)}</li>" for finding in audit.findings[:MOST_LISTED])
@@ -73,7 +73,9 @@ def revealed(transcript: Transcript, audit: Audit) -> str:
 <p>{text(" ".join(words))}</p>
 <p>Opened to every party, and to nobody else, for each feature:</p>
 <ul>{"".join(f"<li>{text(what)}</li>" for what in OPENED)}</ul>
-<p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.</p>
+<p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.
+With those of mean and variance, {count_range(bits)} bits were revealed of the values of each
+feature.</p>
 <p><strong>{outcome}</strong> It recomputes the result from what was revealed, and every sign from
 the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></p>
 <ul>{findings}</ul>"""
@@ -93,13 +95,16 @@ so that all parties prepare their data in the same way before they analyse them.
 <p><strong>What left the silo.</strong> {_what_left(transcript)}</p>
 <p><strong>What every party learned.</strong> For each feature: the number of values over all silos,
 whether they vary, λ, and the mean and variance of the transformed feature. These are statistics
-over all silos' rows together. They are exact: no noise was added.</p>
+over all silos' rows together. No noise was added; λ is found in at most
+{transcript.agreement.max_steps} steps, and mean and variance are given to
+{transcript.agreement.result_bits} bits and no further.</p>
 <p><strong>What nobody learned from the protocol.</strong> {_what_stayed(transcript)}</p>
 <p><strong>Who must not collude.</strong> {_collusion(transcript)} Independently of the engine, all
 silos but one together can subtract their own share from the result, and then know the number, mean
 and variance of the last one's values.</p>
-<p><strong>What the result can tell.</strong> Exact statistics of very few values determine them, a
-constant feature tells its constant, and repeated runs over nearly the same rows can be compared.
+<p><strong>What the result can tell.</strong> Statistics of very few values, or of few distinct
+ones, come close to telling them; a constant feature tells its constant; and repeated runs over
+nearly the same rows can be compared.
 {risky}</p>
 <p><strong>Assumed, not checked.</strong> That all parties ran the program as it is, with true data,
 and that the connections between them were encrypted and authenticated.</p>
