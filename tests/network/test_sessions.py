@@ -719,7 +719,7 @@ CLAIMS: dict[str, tuple[int, Callable[[Solo], records.Begin], str, bool]] = {
     "forged": (5, lambda solo: solo.begin(5, digest="a" * 64), "another record of what was", True),
     "shorter and forged": (5, lambda solo: solo.begin(4, digest="b" * 64), "another record", True),
     "longer than it can be": (2, lambda solo: solo.begin(5), "there can be 4 at most", False),
-    "absurdly long": (2, lambda solo: solo.begin(2, reveals=10**30), "can be 4 at most", False),
+    "absurdly long": (2, lambda solo: solo.begin(2, reveals=1 << 31), "can be 4 at most", False),
     "finished too soon": (5, lambda solo: solo.begin(5, finished=True), "another record", True),
 }
 

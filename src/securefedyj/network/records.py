@@ -32,6 +32,7 @@ from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 RANDOM_BYTES = 32
 """Of each party, in READY."""
 DIGEST_BYTES = 32
+_MOST_REVEALS = 1 << 31
 
 
 class Kind(IntEnum):
@@ -206,8 +207,8 @@ def _finite(number: float) -> float:
 
 
 def _count(number: int) -> int:
-    if number < 0:
-        raise strict.Malformed("nobody has revealed less than nothing")
+    if not 0 <= number <= _MOST_REVEALS:
+        raise strict.Malformed("nobody has revealed less than nothing, or so much")
     return number
 
 

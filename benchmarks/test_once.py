@@ -1,0 +1,110 @@
+"""The checker of states finds what was opened twice, and lets pass what may be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from benchmarks import once
+
+REVEALS = [{"reveal": "counts", "n": [60]}, {"reveal": "variation"}, {"reveal": "step", "step": 0}]
+
+
+def journal(*lines: Any) -> str:
+    """A state file; a number stands for the note of an opening, a reveal for itself."""
+    header = {"transcript": 2, "agreement": {}}
+    notes = [{"opening": line} if isinstance(line, int) else line for line in lines]
+    return "".join(json.dumps(line) + "\n" for line in [header, *notes])
+
+
+def a_run() -> str:
+    notes: list[Any] = [{"session": "ab"}, {"exchange": 0}]
+    for number, reveal in enumerate(REVEALS):
+        notes += [number, reveal]
+    return journal(*notes)
+
+
+def test_an_undisturbed_run_passes():
+    assert once.violations({"ana": a_run(), "bob": a_run()}) == []
+
+
+def test_parties_that_only_listen_pass():
+    assert once.violations({"ana": a_run(), "dua": journal(*REVEALS)}) == []
+
+
+def test_who_was_handed_a_reveal_passes():
+    other = journal(0, REVEALS[0], 1, REVEALS[1], {"interruption": "bob"}, REVEALS[2])
+    assert once.violations({"ana": a_run(), "bob": other}) == []
+
+
+def test_one_lost_opening_may_be_repeated_once():
+    repeated = journal(0, REVEALS[0], 1, {"interruption": "bob"}, 1, REVEALS[1], 2, REVEALS[2])
+    assert once.violations({"ana": repeated, "bob": repeated, "cem": a_run()}) == []
+
+
+def test_a_third_time_is_found():
+    repeated = journal(0, REVEALS[0], 1, 1, 1, REVEALS[1])
+    assert once.violations({"ana": repeated}) == ["ana: opening 1 was sent 3 times"]
+
+
+@pytest.mark.parametrize("same_party", [True, False])
+def test_a_second_repeat_is_found_at_one_party_or_at_two(same_party):
+    if same_party:
+        states = {"ana": journal(0, 0, REVEALS[0], 1, 1, REVEALS[1])}
+    else:
+        states = {
+            "ana": journal(0, 0, REVEALS[0], 1, REVEALS[1]),
+            "bob": journal(0, REVEALS[0], 1, 1, REVEALS[1]),
+        }
+    (found,) = once.violations(states)
+    assert "more than one opening was repeated: 0 by ana; 1 by " in found
+
+
+def test_who_alone_has_an_opening_may_make_it_again_with_the_others():
+    alone = journal(0, REVEALS[0], 1, REVEALS[1], {"interruption": "bob"}, 1, 2, REVEALS[2])
+    others = journal(0, REVEALS[0], 1, {"interruption": "bob"}, 1, REVEALS[1], 2, REVEALS[2])
+    assert once.violations({"ana": alone, "bob": others, "cem": others}) == []
+
+
+def test_an_opening_of_what_is_long_known_is_found():
+    states = {"ana": journal(0, REVEALS[0], 1, REVEALS[1], 0)}
+    assert once.violations(states) == ["ana: opening 0 was sent when more was known already"]
+
+
+def test_openings_of_what_is_known_count_as_repeats():
+    handed = journal(REVEALS[0], 0, 1, 1, REVEALS[1])
+    (found,) = once.violations({"ana": handed})
+    assert "more than one opening was repeated: 0 by ana; 1 by ana" in found
+
+
+def test_different_reveals_are_found():
+    other = journal(0, REVEALS[0], 1, {"reveal": "variation", "varies": [False]})
+    assert once.violations({"ana": a_run(), "bob": other}) == [
+        "bob and ana have different reveals 1"
+    ]
+
+
+def test_strangers_have_no_say():
+    assert once.violations({"ana": a_run(), "cem": journal(0, 0, 0)}, strangers=["cem"]) == []
+
+
+def test_a_line_that_was_cut_passes_only_at_the_end():
+    assert once.violations({"ana": a_run() + '{"opening": 3'}) == []
+    assert once.violations({"ana": a_run() + '{"opening"\n'}) == ["ana: line 10 is not JSON"]
+
+
+@pytest.mark.parametrize("number", [True, -1, 1.0, "1", None])
+def test_an_opening_without_a_number_is_found(number):
+    (found,) = once.violations({"ana": journal({"opening": number})})
+    assert "an opening without a number" in found
+
+
+def test_states_are_found_in_their_folders(tmp_path):
+    for name in ("ana", "bob"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / once.FILE).write_text(journal(0, 0, 0))
+    assert len(once.check_folder(tmp_path, ["ana", "bob", "cem"])) == 2
+    assert once.main([str(tmp_path / "ana" / once.FILE)]) == 1
+    assert once.main([]) == 1
