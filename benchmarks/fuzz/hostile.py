@@ -207,7 +207,9 @@ def hostile_records() -> st.SearchStrategy[bytes]:
         records.Kind.GREETING: records.Greeting(VERSION, "0" * 64, 1.0),
         records.Kind.READY: records.Ready("0" * 64),
         records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False, True),
-        records.Kind.HANDOVER: records.Handover("0" * 32, 1, [to_line(transcript().reveals[1])]),
+        records.Kind.HANDOVER: records.Handover(
+            "0" * 32, 1, [json.dumps(to_line(transcript().reveals[1]))]
+        ),
         records.Kind.DONE: records.Done("0" * 64),
     }
     written = {kind: records.write(record).body for kind, record in kinds.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Callable
 
 import pytest
@@ -131,7 +132,7 @@ def be_ahead(solo: Solo) -> None:
 
 def hand_on(solo: Solo) -> None:
     session = solo.last(records.Begin).session
-    lines = [to_line(whole().reveals[0])]
+    lines = [json.dumps(to_line(whole().reveals[0]))]
     solo.hear("bob", records.Handover(session, 0, lines))
 
 
@@ -746,12 +747,12 @@ def test_two_who_have_more_but_not_the_same_end_the_run():
     solo.hear("cem", solo.begin(4))
     solo.hear("bob", solo.begin(4))
     assert solo.is_in(State.TAKING)
-    solo.hear("bob", records.Handover(solo.last(records.Begin).session, 3, [{"reveal": "lie"}]))
+    solo.hear("bob", records.Handover(solo.last(records.Begin).session, 3, ['{"reveal": "lie"}']))
     assert "Party bob handed on what is not a transcript." in str(solo.error)
     solo = Solo(length=3).bring(State.BEGUN)
     solo.hear("cem", solo.begin(4))
     solo.hear("bob", solo.begin(4))
-    lie = to_line(_other_sign(whole(), 3))
+    lie = json.dumps(to_line(_other_sign(whole(), 3)))
     solo.hear("bob", records.Handover(solo.last(records.Begin).session, 3, [lie]))
     assert "Party bob handed on another transcript" in str(solo.error)
     assert solo.openings == 3

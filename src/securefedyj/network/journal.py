@@ -18,6 +18,7 @@ from typing import Any
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import Memory
+from securefedyj.network.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
@@ -81,7 +82,7 @@ class Journal(Memory):
             self.close()
             raise
         if self.running and not self.finished:
-            self.interrupt(name, len(self.transcript.reveals))
+            self.interrupt(name, exchanges_done(self.transcript) + 1)
 
     def close(self) -> None:
         """Let go of the file; whatever computes still can write no more."""

@@ -68,7 +68,7 @@ class Memory:
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
-        self._room = self._course.most_openings()  # of the present exchange
+        self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
         self.repeats: list[int] = []
         self.interruptions: list[Interruption] = []

@@ -83,7 +83,7 @@ class Run(Speaker):
         self.conclusion = Conclusion(memory, self.peers.values())
         self.patience = Patience(self.peers.values(), terms.timeout, terms.wait, now.steady)
         self._terms = terms
-        self._interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
+        self.interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
         self._own: Ready | None = None
         self._session: Session | None = None
         self._start: Claim | None = None
@@ -109,7 +109,7 @@ class Run(Speaker):
             case State.GATHERING if ending.outcome is not None:
                 self.move(Signal.HAVE_RESULT)
             case State.GATHERING if all(peer.here for peer in peers):
-                if tale := self._interruptions.count(self.exchanges_done + 1):
+                if tale := self.interruptions.count(self.exchanges_done + 1):
                     self.say(tale)
                 self._say_ready(Signal.ALL_HERE)
             case State.READY | State.BEGUN | State.DONE if ending.all_done:
@@ -264,7 +264,7 @@ class Run(Speaker):
             self._close_former()
             self._former = session
             self.memory.draining = True
-            self._interruptions.blame(by)
+            self.interruptions.blame(by)
         self.move(signal)
 
     def _close_former(self) -> None:
