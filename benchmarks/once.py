@@ -1,12 +1,13 @@
 """Reads what the parties of one run keep on disk: was any value opened twice?
 
 Before a party sends its part of an opening, it notes the number of the opening in its state, a file
-of JSON lines; when it has been opened, the reveal follows. An opening that was sent and that nobody
-has may be repeated, once in the whole run. So over one run
+of JSON lines; when it has been opened, the reveal follows. An opening that was sent and that too
+few have may be repeated, once in the whole run, and a note of that comes first. So over one run
 
-- no party may have noted an opening more than twice, or two openings twice;
+- no party may have noted an opening more than twice, or two openings twice, or one without saying
+  before the second time that it is a repeat;
 - the parties may have repeated one opening only, all the same;
-- what two parties have of the reveals must be the same.
+- what two parties have of the reveals must be the same, and the result that they have confirmed.
 
     python -m benchmarks.once FOLDER/*/state.jsonl
 """
@@ -30,18 +31,17 @@ class Journal(NamedTuple):
     """The numbers of the openings that it was about to send."""
     reveals: list[str]
     """What was opened, as lines."""
-    known: list[int]
-    """Openings that it sent though it had them."""
+    repeats: list[int]
+    """The numbers of the openings that it was about to send again."""
+    confirmed: set[str]
+    """Digests of results, as all parties have them."""
     wrong: list[str]
     """What cannot have come about by the rules, seen by itself."""
 
 
 def read_journal(text: str) -> Journal:
     """The notes of a state file; its last line may have been cut by a power failure."""
-    openings: list[int] = []
-    reveals: list[str] = []
-    known: list[int] = []
-    wrong: list[str] = []
+    journal = Journal([], [], [], set(), [])
     whole = text.endswith("\n")
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines, start=1):
@@ -49,24 +49,42 @@ def read_journal(text: str) -> Journal:
             content = json.loads(line)
         except ValueError:
             if whole or number < len(lines):
-                wrong.append(f"line {number} is not JSON")
+                journal.wrong.append(f"line {number} is not JSON")
             continue
-        if not isinstance(content, dict):
-            wrong.append(f"line {number} is no object")
-        elif "reveal" in content:
-            reveals.append(json.dumps(content, sort_keys=True))
-        elif "opening" in content:
-            opening = content["opening"]
-            if not _is_count(opening):
-                wrong.append(f"line {number} has an opening without a number")
-                continue
-            if opening < len(reveals):
-                # The last one may have reached us alone, and then it is made again with us.
-                known.append(opening)
-                if opening < len(reveals) - 1:
-                    wrong.append(f"opening {opening} was sent when more was known already")
-            openings.append(opening)
-    return Journal(openings, reveals, known, wrong)
+        if isinstance(content, dict):
+            _note(content, number, journal)
+        else:
+            journal.wrong.append(f"line {number} is no object")
+    return journal
+
+
+def _note(content: dict[str, Any], number: int, journal: Journal) -> None:
+    if "reveal" in content:
+        journal.reveals.append(json.dumps(content, sort_keys=True))
+    elif "confirmed" in content:
+        journal.confirmed.add(str(content["confirmed"]))
+    elif "repeat" in content:
+        if _is_count(content["repeat"]):
+            journal.repeats.append(content["repeat"])
+        else:
+            journal.wrong.append(f"line {number} has a repeat without a number")
+    elif "opening" in content:
+        if _is_count(content["opening"]):
+            journal.wrong.extend(_wrong_opening(content["opening"], journal))
+            journal.openings.append(content["opening"])
+        else:
+            journal.wrong.append(f"line {number} has an opening without a number")
+
+
+def _wrong_opening(opening: int, so_far: Journal) -> list[str]:
+    """What is wrong with the next opening; a repeat may be of what only we have."""
+    if opening in so_far.repeats:
+        return []
+    if opening < len(so_far.reveals):
+        return [f"opening {opening} was sent when it was known already"]
+    if opening in so_far.openings:
+        return [f"opening {opening} was sent again without a note that it is a repeat"]
+    return []
 
 
 def _is_count(number: Any) -> bool:
@@ -87,8 +105,10 @@ def violations(journals: Mapping[str, str], strangers: Iterable[str] = ()) -> li
     found = [f"{name}: {wrong}" for name, journal in read.items() for wrong in journal.wrong]
     repeated: dict[int, set[str]] = {}
     for name, journal in read.items():
+        for opening in journal.repeats:
+            repeated.setdefault(opening, set()).add(name)
         for opening, times in sorted(Counter(journal.openings).items()):
-            if times > 1 or opening in journal.known:
+            if times > 1:
                 repeated.setdefault(opening, set()).add(name)
             if times > 2:
                 found.append(f"{name}: opening {opening} was sent {times} times")
@@ -97,6 +117,9 @@ def violations(journals: Mapping[str, str], strangers: Iterable[str] = ()) -> li
             "more than one opening was repeated: "
             + "; ".join(f"{n} by {', '.join(sorted(who))}" for n, who in sorted(repeated.items()))
         )
+    confirmed = set().union(*(journal.confirmed for journal in read.values()))
+    if len(confirmed) > 1:
+        found.append("parties have confirmed different results")
     return found + _differences(read)
 
 
@@ -114,12 +137,17 @@ def _differences(read: Mapping[str, Journal]) -> list[str]:
     return found
 
 
-def check_folder(folder: Path, names: Iterable[str]) -> list[str]:
-    """The same for the states below a folder, one folder per party; who has none has no say."""
+def journals_in(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The states below a folder, one folder per party; who has none is left out."""
     states = {name: folder / name / FILE for name in names}
-    return violations(
-        {name: path.read_text(encoding="utf-8") for name, path in states.items() if path.exists()}
-    )
+    return {
+        name: path.read_text(encoding="utf-8") for name, path in states.items() if path.exists()
+    }
+
+
+def check_folder(folder: Path, names: Iterable[str]) -> list[str]:
+    """What the states below a folder have against the rules."""
+    return violations(journals_in(folder, names))
 
 
 def main(arguments: list[str]) -> int:

@@ -3,8 +3,10 @@
     python -m benchmarks.soak --kills 51 --corruptions 200
 
 Every run is a hub and five parties, each a process, with real TLS. It must end with the very bits
-of the in-process fit at every party, or with one sentence and exit code 1. Anything else, such
-as a traceback, a hang or another bit, ends the soak with exit code 1 and leaves its folder.
+of the in-process fit at every party, or with one sentence and exit code 1; nobody has a result
+unless all have confirmed it, and no value is opened twice (`once`, which reads all that the
+parties keep), but for the one lost opening of a run that may be. Anything else, such as a
+traceback, a hang or another bit, ends the soak with exit code 1 and leaves its folder.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import once
 from securefedyj import SecureFedYJ
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature
@@ -42,11 +45,27 @@ TABLES: dict[str, Any] = {
 COMMITTEE = ("coordinator", "ana", "dua")
 VICTIMS = {"member": COMMITTEE, "silo": ("bob", "eva"), "hub": ("hub",)}
 WAYS = ("flip", "cut", "drop", "repeat", "swap")
+MANY = 1000  # interruptions, so that none of these runs ends on their account
 PATIENCE = 180.0  # seconds; parties lose theirs after 60
 
 
 class Broken(Exception):
     """What must never happen has happened."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run has ended."""
+
+    sentences: list[str]
+    """Of the parties that stopped without a result."""
+    openings: int
+    repeats: int
+    """Openings that some party was about to send again."""
+
+    def __str__(self) -> str:
+        ended = f"stopped: {self.sentences[0]}" if self.sentences else "same bits"
+        return f"{ended}; {self.openings} openings, {self.repeats} made again"
 
 
 @dataclass
@@ -57,32 +76,63 @@ class Tally:
     done: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     same: int = 0
+    repeats: int = 0
+    openings: int = 0
     stopped: Counter[str] = field(default_factory=Counter)
 
-    def add(self, done: Counter[str], sentences: list[str]) -> None:
+    def add(self, done: Counter[str], end: End) -> None:
         self.done += done
         self.runs += 1
-        self.same += not sentences
-        self.stopped.update(sentences)
+        self.same += not end.sentences
+        self.repeats += end.repeats
+        self.openings += end.openings
+        self.stopped.update(end.sentences)
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.done.items()))
         lines = [
             f"{self.done.total()} {self.what} ({kinds}) in {self.runs} runs: {self.same} ended "
-            f"with the same bits everywhere, {self.runs - self.same} stopped."
+            f"with the same bits everywhere, {self.runs - self.same} stopped. Of {self.openings} "
+            f"openings {self.repeats} were made again, at most one in a run."
         ]
         return "\n".join(lines + [f"  {n} x {text}" for text, n in self.stopped.most_common()])
 
 
 def prepare(folder: Path, **numbers: int) -> Consortium:
     features = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
-    agreed: dict[str, Any] = {"minimum_values": 10, "levels_per_exchange": 1, **numbers}
+    agreed: dict[str, Any] = {
+        "minimum_values": 10,
+        "levels_per_exchange": 1,
+        "max_steps": 40,
+        "max_interruptions": MANY,
+        **numbers,
+    }
     return local.prepare(folder, TABLES, features, committee=COMMITTEE, **agreed)
 
 
-def in_one_process(max_steps: int) -> SecureFedYJ:
+def in_one_process(max_steps: int, result_bits: int) -> SecureFedYJ:
     """The fit that every run is compared with."""
-    return SecureFedYJ(bounds=BOUNDS, max_steps=max_steps).fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
+    fit = SecureFedYJ(bounds=BOUNDS, max_steps=max_steps, result_bits=result_bits)
+    return fit.fit([ROWS[:20], ROWS[20:40], ROWS[40:]])
+
+
+def end_of(processes: local.Processes) -> End:
+    """Wait for the end of a run, and look at all that it has left."""
+    sentences = sentences_of(processes)
+    journals = once.journals_in(processes.folder, TABLES)
+    found = once.violations(journals)
+    if found:
+        raise Broken(f"Something was opened twice: {'; '.join(found)}.")
+    read = {name: once.read_journal(text) for name, text in journals.items()}
+    whole = max((len(journal.reveals) for journal in read.values()), default=0)
+    for name in TABLES:
+        if not (processes.folder / name / "parameters.json").exists():
+            continue
+        if not read[name].confirmed or any(len(one.reveals) < whole for one in read.values()):
+            raise Broken(f"{name} has a result that not all have confirmed.")
+    openings = {opening for journal in read.values() for opening in journal.openings}
+    repeats = {opening for journal in read.values() for opening in journal.repeats}
+    return End(sentences, len(openings), len(repeats))
 
 
 def sentences_of(processes: local.Processes) -> list[str]:
@@ -91,7 +141,8 @@ def sentences_of(processes: local.Processes) -> list[str]:
         codes = processes.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         raise Broken("A party hangs.") from None
-    expected = in_one_process(processes.consortium.max_steps)
+    agreed = processes.consortium
+    expected = in_one_process(agreed.max_steps, agreed.result_bits)
     sentences = []
     for name in ("hub", *TABLES):
         if "Traceback" in processes.log(name):
@@ -150,9 +201,9 @@ def soak_kills(
                 time.sleep(chance.uniform(0, 0.05))  # somewhere inside of an exchange
                 _kill_and_start(processes, chance.choice(VICTIMS[kind]))
                 done[kind] += 1
-            sentences = sentences_of(processes)
-        tally.add(done, sentences)
-        say(f"run {tally.runs}: {done.total()} kills, {_outcome(sentences)}")
+            end = end_of(processes)
+        tally.add(done, end)
+        say(f"run {tally.runs}: {done.total()} kills, {end}")
     return tally
 
 
@@ -173,7 +224,7 @@ def _wait_for_reveals(processes: local.Processes, reveals: int) -> bool:
     path = processes.folder / "bob" / "state.jsonl"
 
     def revealed() -> int:
-        return path.read_text().count("\n") if path.exists() else 0
+        return path.read_text().count('"reveal"') if path.exists() else 0
 
     begin, deadline = revealed(), time.monotonic() + PATIENCE
     while all(processes.running[name].poll() is None for name in TABLES):
@@ -252,14 +303,10 @@ def soak_corruptions(
                 moved = dataclasses.replace(consortium, hub=hub)
                 moved.write(processes.folder / f"{name}.toml")
                 _start(processes, name, timeout="5", file=f"{name}.toml")
-            sentences = sentences_of(processes)
-        tally.add(proxies.done, sentences)
-        say(f"run {tally.runs}: {proxies.done.total()} corrupted streams, {_outcome(sentences)}")
+            end = end_of(processes)
+        tally.add(proxies.done, end)
+        say(f"run {tally.runs}: {proxies.done.total()} corrupted streams, {end}")
     return tally
-
-
-def _outcome(sentences: list[str]) -> str:
-    return f"stopped: {sentences[0]}" if sentences else "same bits"
 
 
 def main() -> int:
@@ -280,7 +327,10 @@ def main() -> int:
         print(f"Broken: {error}")
         return 1
     print(f"\n{kills}\n{corruptions}")
-    print(f"No other bit, no hang, no traceback in {time.monotonic() - start:.0f} seconds.")
+    print(
+        "Nothing opened twice, no other bit, no hang, no traceback in "
+        f"{time.monotonic() - start:.0f} seconds."
+    )
     return 0
 
 

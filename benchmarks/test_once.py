@@ -40,43 +40,52 @@ def test_who_was_handed_a_reveal_passes():
 
 
 def test_one_lost_opening_may_be_repeated_once():
-    repeated = journal(0, REVEALS[0], 1, {"interruption": "bob"}, 1, REVEALS[1], 2, REVEALS[2])
+    again = [{"interruption": {"by": "bob", "exchange": 1}}, {"repeat": 1}, 1]
+    repeated = journal(0, REVEALS[0], 1, *again, REVEALS[1], 2, REVEALS[2])
     assert once.violations({"ana": repeated, "bob": repeated, "cem": a_run()}) == []
 
 
+def test_what_only_one_party_has_may_be_repeated_once():
+    alone = journal(0, REVEALS[0], 1, REVEALS[1], {"repeat": 1}, 1, 2, REVEALS[2])
+    others = journal(0, REVEALS[0], 1, {"repeat": 1}, 1, REVEALS[1], 2, REVEALS[2])
+    assert once.violations({"ana": alone, "bob": others, "cem": others}) == []
+
+
+def test_a_second_time_without_a_note_is_found():
+    twice = journal(0, REVEALS[0], 1, 1, REVEALS[1])
+    assert once.violations({"ana": twice}) == [
+        "ana: opening 1 was sent again without a note that it is a repeat"
+    ]
+
+
+def test_different_results_are_found():
+    states = {name: a_run() + f'{{"confirmed": "{name}"}}\n' for name in ("ana", "bob")}
+    assert once.violations(states) == ["parties have confirmed different results"]
+    assert once.violations({"ana": states["ana"], "bob": a_run()}) == []
+
+
 def test_a_third_time_is_found():
-    repeated = journal(0, REVEALS[0], 1, 1, 1, REVEALS[1])
+    repeated = journal(0, REVEALS[0], 1, {"repeat": 1}, 1, 1, REVEALS[1])
     assert once.violations({"ana": repeated}) == ["ana: opening 1 was sent 3 times"]
 
 
 @pytest.mark.parametrize("same_party", [True, False])
 def test_a_second_repeat_is_found_at_one_party_or_at_two(same_party):
+    first, second = {"repeat": 0}, {"repeat": 1}
     if same_party:
-        states = {"ana": journal(0, 0, REVEALS[0], 1, 1, REVEALS[1])}
+        states = {"ana": journal(0, first, 0, REVEALS[0], 1, second, 1, REVEALS[1])}
     else:
         states = {
-            "ana": journal(0, 0, REVEALS[0], 1, REVEALS[1]),
-            "bob": journal(0, REVEALS[0], 1, 1, REVEALS[1]),
+            "ana": journal(0, first, 0, REVEALS[0], 1, REVEALS[1]),
+            "bob": journal(0, REVEALS[0], 1, second, 1, REVEALS[1]),
         }
     (found,) = once.violations(states)
     assert "more than one opening was repeated: 0 by ana; 1 by " in found
 
 
-def test_who_alone_has_an_opening_may_make_it_again_with_the_others():
-    alone = journal(0, REVEALS[0], 1, REVEALS[1], {"interruption": "bob"}, 1, 2, REVEALS[2])
-    others = journal(0, REVEALS[0], 1, {"interruption": "bob"}, 1, REVEALS[1], 2, REVEALS[2])
-    assert once.violations({"ana": alone, "bob": others, "cem": others}) == []
-
-
-def test_an_opening_of_what_is_long_known_is_found():
-    states = {"ana": journal(0, REVEALS[0], 1, REVEALS[1], 0)}
-    assert once.violations(states) == ["ana: opening 0 was sent when more was known already"]
-
-
-def test_openings_of_what_is_known_count_as_repeats():
-    handed = journal(REVEALS[0], 0, 1, 1, REVEALS[1])
-    (found,) = once.violations({"ana": handed})
-    assert "more than one opening was repeated: 0 by ana; 1 by ana" in found
+def test_an_opening_of_what_is_known_is_found():
+    states = {"ana": journal(0, REVEALS[0], 1, REVEALS[1], 1)}
+    assert once.violations(states) == ["ana: opening 1 was sent when it was known already"]
 
 
 def test_different_reveals_are_found():
@@ -96,15 +105,16 @@ def test_a_line_that_was_cut_passes_only_at_the_end():
 
 
 @pytest.mark.parametrize("number", [True, -1, 1.0, "1", None])
-def test_an_opening_without_a_number_is_found(number):
-    (found,) = once.violations({"ana": journal({"opening": number})})
-    assert "an opening without a number" in found
+@pytest.mark.parametrize("kind", ["opening", "repeat"])
+def test_a_note_without_a_number_is_found(kind, number):
+    (found,) = once.violations({"ana": journal({kind: number})})
+    assert f"{kind} without a number" in found
 
 
 def test_states_are_found_in_their_folders(tmp_path):
     for name in ("ana", "bob"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / once.FILE).write_text(journal(0, 0, 0))
+        (tmp_path / name / once.FILE).write_text(journal(0, {"repeat": 0}, 0, 0))
     assert len(once.check_folder(tmp_path, ["ana", "bob", "cem"])) == 2
     assert once.main([str(tmp_path / "ana" / once.FILE)]) == 1
     assert once.main([]) == 1

@@ -16,7 +16,7 @@ from unittest import mock
 
 from securefedyj.cli.main import main as command
 from securefedyj.engines.replicated.engine import Replicated
-from securefedyj.party.messages import Message
+from securefedyj.party.messages import Kind, Message
 
 
 def main() -> int:
@@ -47,11 +47,15 @@ def main() -> int:
 
 
 def record_shares(keep: Any) -> None:
-    """Call `keep` with the payload of every message, and with the sums that are shared."""
+    """Call `keep` with the payload of every message, and with the sums that are shared.
+
+    But not with what greets, a digest that each state begins with, nor with who ends a session.
+    """
     to_bytes, share = Message.to_bytes, Replicated.share
 
     def seen(message: Message) -> bytes:
-        keep(message.payload)
+        if message.kind not in (Kind.HELLO, Kind.STOP):
+            keep(message.payload)
         return to_bytes(message)
 
     async def shared(engine: Replicated, values: Any, *, size: int, limbs: int) -> Any:

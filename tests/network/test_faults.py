@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import json
 import os
 import shutil
@@ -19,14 +20,15 @@ import pytest
 
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.network import identity, local
-from securefedyj.network.checkpoint import Checkpoint, CheckpointError
 from securefedyj.network.consortium import Consortium, ConsortiumError
+from securefedyj.network.journal import Journal, JournalError
 from securefedyj.network.participant import JoinError, Progress
 from securefedyj.network.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.tables.digest import rows_digest
 from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import codes_and_logs, wait_for_state
 
@@ -54,6 +56,12 @@ def wait_for_words(processes: local.Processes, name: str, words: str) -> None:
     while words not in processes.log(name):
         assert time.monotonic() < deadline, processes.log(name)
         time.sleep(0.01)
+
+
+def openings(folder: Path) -> list[int]:
+    """The numbers of the openings that a party has sent, in order."""
+    lines = map(json.loads, (folder / "state.jsonl").read_text().splitlines())
+    return [line["opening"] for line in lines if "opening" in line]
 
 
 # Parties that stall, are stopped, or join twice.
@@ -167,7 +175,8 @@ def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
         processes.start_party("ana")
         wait_for_words(processes, "hub", 'connected consortium="on one machine" party="ana"')
         first = processes.running.pop("ana")
-        for name in THREE:
+        processes.start_party("ana", "--output", str(tmp_path / "elsewhere"))
+        for name in ("bob", "cem"):
             processes.start_party(name)
         assert first.wait(30) == 1
         assert set(codes_and_logs(processes, 60).values()) == {0}
@@ -175,30 +184,70 @@ def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
         assert f"securefedyj: {sentence}" in processes.log("ana")
 
 
+def test_of_two_processes_in_one_folder_the_earlier_stays(tmp_path):
+    """Else both could send the same opening."""
+    prepare(tmp_path)
+    with local.Processes(tmp_path) as processes:
+        processes.start_hub()
+        processes.start_party("ana")
+        wait_for_words(processes, "hub", 'connected consortium="on one machine" party="ana"')
+        first = processes.running.pop("ana")
+        processes.start_party("ana")
+        assert processes.running.pop("ana").wait(30) == 1
+        sentence = f"Another process takes part with {tmp_path / 'ana' / 'state.jsonl'};"
+        assert f"securefedyj: {sentence}" in processes.log("ana")
+        processes.running["ana"] = first
+        for name in ("bob", "cem"):
+            processes.start_party(name)
+        assert set(codes_and_logs(processes, 60).values()) == {0}
+
+
 # The end of a run.
 
 
-@pytest.mark.parametrize("told", [False, True], ids=["before its result", "before it tells"])
-def test_a_party_that_dies_at_the_very_end_gets_its_result_later(tmp_path, told):
-    """The others have theirs, and wait for eva, who has sent all that they need."""
+def test_nobody_has_a_result_before_a_party_that_dies_at_the_very_end(tmp_path):
+    """All was opened, and eva has sent all that the others need, but does not confirm it."""
+    heard: list[int] = []
 
     async def scenario() -> dict[str, Any]:
         async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
             await net.start_hub()
 
             def hear_no_more(progress: Progress) -> None:
-                if progress.exchange == 7:
+                heard.append(progress.exchange)
+                if heard.count(7) == 2:  # its second level, the last of the search
                     net.cables["eva"].deaden("from the hub")
-
-            def tell_nobody() -> None:
-                net.cables["eva"].deaden("to the hub")
 
             others = [name for name in FIVE if name != "eva"]
             for name in others:
                 net.start(name)
-            net.start("eva", **({"done": tell_nobody} if told else {"progress": hear_no_more}))
-            await net.until_results(*(FIVE if told else others))
-            assert ("eva" in net.results) == told
+            net.start("eva", progress=hear_no_more)
+            for name in others:
+                await net.until_exchange(name, 8)
+            assert not any(task.done() for task in net.tasks.values())
+            await net.crash("eva")
+            assert not net.results
+            net.start("eva")
+            return await net.outcomes()
+
+    for transcript in asyncio.run(scenario()).values():
+        assert_same_bits(transcript)
+    for name in FIVE:
+        sent = openings(tmp_path / name)
+        assert len(set(sent)) == len(sent)
+
+
+def test_who_has_written_the_result_waits_for_a_party_that_dies_before_it_tells(tmp_path):
+    async def scenario() -> dict[str, Any]:
+        async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
+            await net.start_hub()
+
+            def tell_nobody() -> None:
+                net.cables["eva"].deaden("to the hub")
+
+            for name in FIVE:
+                net.start(name, **({"done": tell_nobody} if name == "eva" else {}))
+            await net.until_results(*FIVE)
             assert not any(task.done() for task in net.tasks.values())
             await net.crash("eva")
             net.start("eva")
@@ -206,6 +255,9 @@ def test_a_party_that_dies_at_the_very_end_gets_its_result_later(tmp_path, told)
 
     for transcript in asyncio.run(scenario()).values():
         assert_same_bits(transcript)
+    for name in FIVE:
+        sent = openings(tmp_path / name)
+        assert len(set(sent)) == len(sent)
 
 
 # Disks.
@@ -225,10 +277,10 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_run(tmp_path):
             assert str(tmp_path / name) in line
 
 
-def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
-    """Files of cem may have 1,200 bytes, which is less than it has to keep in the end."""
+def test_a_full_disk_loses_nothing_that_was_kept(tmp_path, monkeypatch):
+    """Files of cem may have 2,000 bytes, which is less than it has to keep in the end."""
     prepare(tmp_path, levels_per_exchange=1)
-    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1200, 1200)); "
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
         processes.start_party("ana")
@@ -241,10 +293,14 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, monkeypatch):
         path = tmp_path / "cem" / "state.jsonl"
         assert last == f"securefedyj: cannot write {path}: File too large"
         assert [file.name for file in path.parent.iterdir()] == ["state.jsonl"]
-        assert 1 < len(Transcript.read(path).reveals) < 13
+        content = path.read_bytes()
+        assert len(content) == 2000
+        whole = content[: content.rindex(b"\n") + 1]
+        assert 1 < whole.count(b"reveal") < 13
         processes.start_party("cem")
         assert set(codes_and_logs(processes, 60).values()) == {0}
     assert_same_bits(Transcript.read(tmp_path / "cem" / "transcript.jsonl"))
+    assert path.read_bytes().startswith(whole)
 
 
 # Clocks.
@@ -314,54 +370,101 @@ def outcomes_of(folder: Path) -> dict[str, Any]:
     return asyncio.run(run())
 
 
+def journal_of(folder: Path, name: str) -> Journal:
+    consortium = Consortium.read(folder / "consortium.toml")
+    table = functools.partial(rows_digest, THREE[name], ["lactate", "age"])
+    return Journal(folder / name, consortium.agreement(), consortium.digest(), name, table)
+
+
 def changed(line: str, **values: Any) -> str:
     return json.dumps(json.loads(line) | values)
 
 
-def with_other_result(lines: list[str]) -> list[str]:
-    result = json.loads(lines[-1])["result"]
-    return [*lines[:-1], json.dumps({"result": {**result, "lmbda": [0.5] * 2}})]
+def with_other(kind: str, **values: Any) -> Callable[[list[str]], list[str]]:
+    """Change the first reveal of a kind."""
+
+    def change(lines: list[str]) -> list[str]:
+        at = next(i for i, line in enumerate(lines) if json.loads(line).get("reveal") == kind)
+        return [*lines[:at], changed(lines[at], **values), *lines[at + 1 :]]
+
+    return change
 
 
 STATES: dict[str, Any] = {
     "empty": lambda lines: [],
     "cut within a line": lambda lines: [*lines[:4], lines[4][:20]],
     "no state": lambda lines: ["[1, 2]"],
-    "a bound": lambda lines: [lines[0].replace("1000.0", "999.0", 1), *lines[1:]],
-    "a count": lambda lines: [lines[0], changed(lines[1], n="many"), *lines[2:]],
-    "the result": with_other_result,
+    "of an older release": lambda lines: ['{"transcript": 1, "agreement": {}}', *lines[1:]],
+    "of another file": lambda lines: [changed(lines[0], file="0" * 64), *lines[1:]],
+    "a note": lambda lines: [*lines[:2], '{"closing": 3}', *lines[2:]],
+    "an opening": lambda lines: [*lines[:2], '{"opening": -1}', *lines[2:]],
+    "a count": with_other("counts", n="many"),
+    "a sign": with_other("step", delta=[0, 1]),
+    "a sign that leads elsewhere": with_other("step", delta=[1, -1]),
+    "the result": with_other("moments", S_y=["0x1", "0x30bc7b01c417"]),
+    "the result beyond audit": with_other("moments", S_y=["0xf" + "0" * 30, "0x0"]),
+    "what all have confirmed": lambda lines: [*lines[:-1], '{"confirmed": "00"}'],
 }
 
 
 @pytest.mark.parametrize("how", STATES)
 def test_a_state_that_was_changed_is_refused_at_once(finished, how):
     path = finished / "bob" / "state.jsonl"
-    path.write_text("\n".join(STATES[how](path.read_text().splitlines())) + "\n")
-    with pytest.raises(CheckpointError, match=r"(?s)state\.jsonl.*hoose another --output"):
-        Checkpoint(path.parent, Consortium.read(finished / "consortium.toml").agreement())
+    before = "\n".join(STATES[how](path.read_text().splitlines())) + "\n"
+    path.write_text(before)
+    with pytest.raises(JournalError, match=r"(?s)state\.jsonl.*hoose another --output"):
+        journal_of(finished, "bob")
+    assert path.read_text() == before
+
+
+def test_a_state_as_it_was_left_is_accepted(finished):
+    journal = journal_of(finished, "bob")
+    assert journal.confirmed
+    journal.close()
 
 
 def test_other_signs_in_a_state_are_noticed_by_the_others(finished):
     for name in THREE:
         path = finished / name / "state.jsonl"
-        lines = path.read_text().splitlines()[:6]
+        lines = path.read_text().splitlines()
+        steps = [at for at, line in enumerate(lines) if json.loads(line).get("reveal") == "step"]
+        lines = lines[: steps[3] + 1]
         if name == "bob":
-            lines[4] = changed(lines[4], delta=[-sign for sign in json.loads(lines[4])["delta"]])
+            lines[-1] = changed(lines[-1], delta=[-sign for sign in json.loads(lines[-1])["delta"]])
         path.write_text("\n".join(lines) + "\n")
     outcomes = outcomes_of(finished)
     assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
-    assert any("another record of what was revealed" in str(one) for one in outcomes.values())
+    for name in ("ana", "cem"):
+        assert "another record of what was revealed" in str(outcomes[name])
 
 
-@pytest.mark.parametrize("kept", [3, 4, 5, 16])
-def test_a_state_may_end_anywhere(finished, kept):
-    """Also in the middle of an exchange, which atomic writing does not leave behind."""
+@pytest.mark.parametrize("kept", [0.0, 0.05, 0.3, 0.31, 0.32, 0.6, 0.9, 0.999])
+def test_a_state_may_end_anywhere_once_all_others_have_the_result(finished, kept):
+    """Also in the middle of a line: what was lost is handed over, and nothing is opened again."""
     path = finished / "bob" / "state.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:kept]))
-    for name, outcome in outcomes_of(finished).items():
-        assert isinstance(outcome, Transcript | JoinError), f"{name}: {outcome!r}"
-        if isinstance(outcome, Transcript):
-            assert_same_bits(outcome)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(kept * len(content))])
+    before = {name: openings(finished / name) for name in ("ana", "cem")}
+    for outcome in outcomes_of(finished).values():
+        assert_same_bits(outcome)
+    assert {name: openings(finished / name) for name in ("ana", "cem")} == before
+
+
+@pytest.mark.parametrize("reveals", [1, 2, 3, 4])
+def test_a_state_that_has_lost_what_all_had_is_not_taken(finished, reveals):
+    """The others have not come to the end, so what bob has lost could be asked for again."""
+    for name in THREE:
+        path = finished / name / "state.jsonl"
+        lines = path.read_text().splitlines()
+        opened = [at for at, line in enumerate(lines) if "reveal" in json.loads(line)]
+        end = opened[reveals if name == "bob" else 6] + 1
+        path.write_text("\n".join(lines[:end]) + "\n")
+    before = {name: openings(finished / name) for name in THREE}
+    outcomes = outcomes_of(finished)
+    for outcome in outcomes.values():
+        assert isinstance(outcome, JoinError), repr(outcome)
+    assert any("lost" in str(outcome) for outcome in outcomes.values())
+    assert {name: openings(finished / name) for name in THREE} == before
 
 
 def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
@@ -375,8 +478,10 @@ def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
         begin(stream, key)
 
     def seen(message: Message) -> bytes:
-        if message.kind != Kind.HELLO and len(message.payload) >= 8:
-            payloads.setdefault(message.session, set()).add(message.payload[:8])
+        # The digest of the transcript, which comes before the inputs, is public.
+        secret = message.payload[32 if Kind.DIGEST in message.kind else 0 :]
+        if message.kind not in (Kind.HELLO, Kind.STOP) and len(secret) >= 8:
+            payloads.setdefault(message.session, set()).add(secret[:8])
         return to_bytes(message)
 
     monkeypatch.setattr(Keystream, "__init__", counted)

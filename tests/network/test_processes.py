@@ -24,23 +24,24 @@ FEATURES = [
 
 
 @functools.lru_cache
-def in_one_process() -> SecureFedYJ:
+def in_one_process(max_steps: int, result_bits: int) -> SecureFedYJ:
     bounds = [(feature.lower, feature.upper) for feature in FEATURES]
-    return SecureFedYJ(bounds=bounds).fit([X[:100], X[100:101], X[101:]])
+    fit = SecureFedYJ(bounds=bounds, max_steps=max_steps, result_bits=result_bits)
+    return fit.fit([X[:100], X[100:101], X[101:]])
 
 
 @pytest.mark.parametrize("parties", [3, 5, 10])
 def test_any_number_of_processes_gives_the_bits_of_one(tmp_path, parties):
     parts = np.array_split(X, parties)
     tables: dict[str, Any] = {f"silo-{k}": part for k, part in enumerate(parts)}
-    local.prepare(tmp_path, tables, FEATURES)
+    agreed = local.prepare(tmp_path, tables, FEATURES)
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
         for name in tables:
             processes.start_party(name)
         codes = processes.wait(timeout=120)
     assert codes == dict.fromkeys(tables, 0)
-    expected = in_one_process()
+    expected = in_one_process(agreed.max_steps, agreed.result_bits)
     for name in tables:
         transcript = Transcript.read(tmp_path / name / "transcript.jsonl")
         assert transcript.result is not None

@@ -202,7 +202,7 @@ def test_nothing_that_a_party_writes_tells_rows_sums_shares_or_keys(tmp_path, mo
     for name in ("record", "home", "tmp", "cwd"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("RECORD", str(record))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     for variable in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"):
         monkeypatch.setenv(variable, str(tmp_path / "home"))
@@ -224,7 +224,8 @@ def test_nothing_that_a_party_writes_tells_rows_sums_shares_or_keys(tmp_path, mo
     own = {path for path in folder.iterdir() if path.suffix in (".csv", ".key")}
     paths = {Path(line) for file in record.glob("*.paths") for line in file.read_text().split("\n")}
     assert all(path.is_relative_to(tmp_path) for path in paths - {Path(), Path(os.devnull)}), paths
-    assert any(path.name.startswith(".state.jsonl.") for path in paths)
+    assert {folder / name / "state.jsonl" for name in FIVE} <= paths
+    assert any(path.name.startswith(".parameters.json.") for path in paths)
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path not in own]
     written = [path for path in written if path.suffix not in (".shares", ".paths")]
     assert {"transcript.jsonl", "parameters.json", "eva.log"} <= {path.name for path in written}

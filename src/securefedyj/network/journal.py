@@ -6,6 +6,7 @@ is the last one, and nothing was sent after it: it is dropped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -18,6 +19,7 @@ from typing import Any
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import Memory
+from securefedyj.network.outcome import digest_of
 from securefedyj.network.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import read_reveal
@@ -120,11 +122,13 @@ class Journal(Memory):
         if torn:
             os.ftruncate(self._file, len(whole) + 1)
         first, *others = whole.split(b"\n")
-        if not others:  # nothing was ever begun here
-            self._start()
-            return
         try:
-            self._check_header(parse(first))
+            header = parse(first)
+            _check_format(header)
+            if not others:  # nothing was ever begun here
+                self._start()
+                return
+            self._check_header(header)
             for number, line in enumerate(others, start=2):
                 self._take_line(number, line)
         except (Malformed, UnicodeDecodeError) as error:
@@ -133,10 +137,10 @@ class Journal(Memory):
             ) from None
         if self.failed:
             raise EndOfRun(self.failed)
+        if self.confirmed:
+            self._check_confirmed()
 
-    def _check_header(self, header: Any) -> None:
-        if not isinstance(header, dict) or header.get("state") != FORMAT:
-            raise Malformed(f"this is not a state of format {FORMAT}; an older release wrote it")
+    def _check_header(self, header: dict[str, Any]) -> None:
         fields = {"state": int, "file": str, "key": str, "rows": str, "agreement": dict}
         check_fields(header, fields, "line 1")
         if header["file"] != self._digest:
@@ -153,6 +157,16 @@ class Journal(Memory):
                 "rows that differ a little can tell the difference. Give the same table again, or "
                 "agree on a new run for the new rows: with a new name in the agreed file and a new "
                 "--output."
+            )
+
+    def _check_confirmed(self) -> None:
+        digest = ""
+        with contextlib.suppress(EndOfRun):  # it does not pass the audit
+            digest = digest_of(self, self.outcome()) if self.finished else ""
+        if digest != self.confirmed:
+            raise JournalError(
+                f"{self.path} is not as it was when all parties confirmed the result; choose "
+                "another --output."
             )
 
     def _take_line(self, number: int, text: bytes) -> None:
@@ -182,6 +196,11 @@ class Journal(Memory):
                 os.fsync(self._file)
         except OSError as error:
             raise JoinError(f"cannot write {self.path}: {error.strerror}") from error
+
+
+def _check_format(header: Any) -> None:
+    if not isinstance(header, dict) or header.get("state") != FORMAT:
+        raise Malformed(f"this is not a state of format {FORMAT}; an older release wrote it")
 
 
 def _checked(line: dict[str, Any]) -> dict[str, Any]:

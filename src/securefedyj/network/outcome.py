@@ -12,6 +12,12 @@ from securefedyj.network.peers import Peer
 from securefedyj.protocol.program import TooFewValues
 
 
+def digest_of(memory: Memory, outcome: Outcome) -> str:
+    """What the parties compare: of the transcript with its result, if there is one."""
+    known = memory.transcript if isinstance(outcome, TooFewValues) else outcome
+    return hashlib.sha256(known.to_text().encode()).hexdigest()
+
+
 class Conclusion:
     """Our outcome, as soon as it is known, and what the peers say of theirs.
 
@@ -38,8 +44,7 @@ class Conclusion:
         except EndOfRun as error:
             self._error = error
             return
-        known = self._memory.transcript if isinstance(self.outcome, TooFewValues) else self.outcome
-        self.digest = hashlib.sha256(known.to_text().encode()).hexdigest()
+        self.digest = digest_of(self._memory, self.outcome)
 
     def check(self) -> None:
         """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
