@@ -246,7 +246,8 @@ def test_who_has_written_the_result_waits_for_a_party_that_dies_before_it_tells(
                 net.cables["eva"].deaden("to the hub")
 
             for name in FIVE:
-                net.start(name, **({"done": tell_nobody} if name == "eva" else {}))
+                options: dict[str, Any] = {"done": tell_nobody} if name == "eva" else {}
+                net.start(name, **options)
             await net.until_results(*FIVE)
             assert not any(task.done() for task in net.tasks.values())
             await net.crash("eva")
