@@ -327,8 +327,10 @@ def main() -> int:
         print(f"Broken: {error}")
         return 1
     print(f"\n{kills}\n{corruptions}")
-    seconds = time.monotonic() - start
-    print(f"Nothing opened twice, no other bit, no hang, no traceback in {seconds:.0f} seconds.")
+    print(
+        "Nothing opened twice, no other bit, no hang, no traceback in "
+        f"{time.monotonic() - start:.0f} seconds."
+    )
     return 0
 
 

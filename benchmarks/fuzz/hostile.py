@@ -3,7 +3,7 @@
     python -m benchmarks.fuzz.hostile --examples 2000
     python -m benchmarks.fuzz.hostile --only transcript --examples 50000 --seed 7
 
-Each reader gets so many examples, in a process of its own. It may refuse with the errors that it is
+Each reader gets so many examples, in processes of its own. It may refuse with the errors that it is
 documented to raise, in a sentence that is short and cannot control a terminal, and do nothing else;
 and the process may take 200 MB of memory at most, hypothesis and the libraries included. The exit
 code is 1 if one of this fails; the example is printed, as small as it can be.
@@ -17,7 +17,6 @@ import dataclasses
 import functools
 import io
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -36,19 +35,21 @@ from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
 from securefedyj.errors import ProtocolError
 from securefedyj.network import frames, local, records, tls, toml
-from securefedyj.network.checkpoint import FILE as STATE
-from securefedyj.network.checkpoint import Checkpoint, CheckpointError
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
+from securefedyj.network.journal import FILE as STATE
+from securefedyj.network.journal import Journal
+from securefedyj.network.participant import JoinError
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION, Message
 from securefedyj.party.messages import Kind as Step
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Transcript, TranscriptError
+from securefedyj.protocol.transcript import Transcript, TranscriptError, to_line
 from securefedyj.report.cost import read_cost
 
 MOST_MEMORY = 200.0  # MB, of a process
 LONGEST_SENTENCE = 2000  # characters
+AT_ONCE = 500  # examples in one process
 HEAVY = 20.0  # MB of one example
 
 
@@ -162,10 +163,23 @@ def read_transcript(content: bytes) -> None:
 
 
 def read_state(content: bytes) -> None:
-    """To be that of `network.journal` as soon as there is one."""
     (folder() / "state").mkdir(exist_ok=True)
     file_of(f"state/{STATE}", content)
-    Checkpoint(folder() / "state", transcript().agreement)
+    Journal(folder() / "state", transcript().agreement, "d" * 64, "north").close()
+
+
+def state_lines() -> list[dict[str, Any]]:
+    """A journal with a note of every kind."""
+    agreement, reveals = transcript().agreement, [to_line(one) for one in transcript().reveals]
+    header = {"state": 2, "file": "d" * 64, "key": "00" * 32, "rows": ""}
+    begin: list[dict[str, Any]] = [{"session": 0}, {"exchange": 0}, {"opening": 0}, reveals[0]]
+    again: list[dict[str, Any]] = [
+        {"interruption": {"by": "south", "exchange": 1}},
+        {"session": 1},
+        {"exchange": 1},
+    ]
+    end: list[dict[str, Any]] = [{"repeat": 3}, {"confirmed": "e" * 64}]
+    return [{**header, "agreement": agreement.to_json()}, *begin, *again, *reveals[1:], *end]
 
 
 def read_cost_file(content: bytes) -> None:
@@ -191,8 +205,12 @@ def read_message(content: bytes) -> None:
 def hostile_records() -> st.SearchStrategy[bytes]:
     kinds: dict[records.Kind, records.AnyRecord] = {
         records.Kind.GREETING: records.Greeting(VERSION, "0" * 64, 1.0),
-        records.Kind.READY: records.Ready("0" * 64, 3),
-        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64),
+        records.Kind.READY: records.Ready("0" * 64),
+        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False, True),
+        records.Kind.HANDOVER: records.Handover(
+            "0" * 32, 1, [json.dumps(to_line(transcript().reveals[1]))]
+        ),
+        records.Kind.DONE: records.Done("0" * 64),
     }
     written = {kind: records.write(record).body for kind, record in kinds.items()}
     described = [
@@ -231,7 +249,10 @@ TARGETS = {
         lambda: nasty.large_lines(list(transcript().to_lines()), 1 << 24),
     ),
     "state": Target(
-        lambda: nasty.json_lines(list(transcript().to_lines())), read_state, (CheckpointError,)
+        lambda: nasty.json_lines(state_lines()),
+        read_state,
+        (JoinError,),
+        lambda: nasty.large_lines(state_lines(), 1 << 24),
     ),
     "cost": Target(
         lambda: nasty.json_documents(
@@ -282,24 +303,37 @@ def attack(name: str, examples: int, seed: int, large: bool = False) -> Tally:
             if memory() - before > HEAVY:
                 tally.heavy = str(file_of(f"heavy-{name}", content))
 
-    each()
-    if large:
+    if large:  # first, while hypothesis holds little
         for content in target.large():
             tally.examples += 1
             tally.accepted += target.take(content)
+    each()
     tally.memory = memory()
     return tally
 
 
 def memory() -> float:
-    """MB, at the peak of this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """MB, at the peak of this process; `getrusage` would count what its parent had taken, too."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def attack_apart(name: str, examples: int, seed: int) -> Tally:
-    """The same in a process of its own, whose memory is that of one reader."""
+    """The same in processes of its own, whose memory is that of one reader."""
+    # Hypothesis remembers its examples: many at once would take more than any reader.
+    parts = [min(AT_ONCE, examples - done) for done in range(0, examples, AT_ONCE)]
+    tallies = [_attack_in_child(name, part, seed + j, j == 0) for j, part in enumerate(parts)]
+    return Tally(
+        sum(tally.examples for tally in tallies),
+        sum(tally.accepted for tally in tallies),
+        max(tally.memory for tally in tallies),
+        next((tally.heavy for tally in tallies if tally.heavy), ""),
+    )
+
+
+def _attack_in_child(name: str, examples: int, seed: int, large: bool) -> Tally:
     call = [sys.executable, "-m", "benchmarks.fuzz.hostile", "--inside", name]
-    numbers = ["--examples", str(examples), "--seed", str(seed)]
+    numbers = ["--examples", str(examples), "--seed", str(seed), *["--large"] * large]
     done = subprocess.run([*call, *numbers], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Broken(f"{name}:\n{done.stderr[-8000:]}")
@@ -312,12 +346,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--only", choices=TARGETS, metavar="READER", help=", ".join(TARGETS))
     parser.add_argument("--inside", choices=TARGETS, help=argparse.SUPPRESS)
+    parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.inside:
         print(
             json.dumps(
                 dataclasses.asdict(
-                    attack(options.inside, options.examples, options.seed, large=True)
+                    attack(options.inside, options.examples, options.seed, large=options.large)
                 )
             )
         )

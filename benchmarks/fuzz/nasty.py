@@ -298,7 +298,10 @@ def _filled(begin: bytes, piece: bytes, end: bytes, size: int) -> bytes:
 def _numbered(begin: str, form: str, end: str, size: int) -> bytes:
     """As many different pieces as there is room for."""
     count = (size - len(begin) - len(end)) // len(form.format(size))
-    return (begin + "".join(map(form.format, range(count))) + end).encode()
+    content = bytearray(begin.encode())
+    for number in range(count):  # not all at once: their own memory would be counted
+        content += form.format(number).encode()
+    return bytes(content + end.encode())
 
 
 def large_json(size: int) -> Iterator[bytes]:
@@ -334,7 +337,7 @@ def large_lines(seed: list[Any], size: int) -> Iterator[bytes]:
         few = {key: value[:1] if isinstance(value, list) else value for key, value in line.items()}
         none = {key: [] if isinstance(value, list) else value for key, value in line.items()}
         for content in (line, few, none):
-            yield _filled(head, as_json(content) + b"\n", b"", size // 8)
+            yield _filled(head, as_json(content) + b"\n", b"", size // 64)
     yield _filled(head, b"\n", b"", size)
     yield _filled(head, b"[],", b"\n", size)
     yield from (head + content for content in large_json(1 << 24))

@@ -191,8 +191,9 @@ def stable(step: Typed) -> list[str]:
     for line in step.shown:
         if line.startswith("Waiting for "):  # depends on who types faster
             continue
-        # It is the hub or the party itself that is first to tell.
+        # It is the hub, the party itself or another that is first to tell.
         line = re.sub(r"^Party (\w+) (left|was stopped there) in", r"Party \1 left in", line)
+        line = re.sub(r"(interruptions, by \w+), as \w+ says", r"\1", line)
         line = re.sub(r"[0-9a-f]{64}", "HEX", line).replace("^C", "")  # may be written over
         if re.search(
             r"exchange \d|Recommended|Rings of |^\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",

@@ -105,7 +105,7 @@ class Arena(Loopback):
         return LyingSilo(timed_silo(self.consortium.agreement(), self.tables[name]))
 
     async def ended(self, name: str) -> None:
-        """Wait for the end of a party, whatever it is, and until its thread has let go of its state.
+        """Wait for the end of a party, and until its thread has let go of its state.
 
         Where parties are processes, the end of one is the end of its threads.
         """

@@ -62,7 +62,7 @@ class LyingSilo:
 
 def _plus(values: Any, number: int) -> Any:
     limbs, size = values.shape
-    return wide.add(values, wide.from_ints([number % (1 << 64 * limbs)] * size, limbs))
+    return wide.add(values, wide.from_ints([number] * size, limbs))
 
 
 @dataclasses.dataclass(eq=False)

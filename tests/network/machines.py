@@ -237,6 +237,7 @@ class Solo(Machine):
             "reveals": length,
             "digest": whole().digest(length).hex(),
             "finished": length == OPENINGS,
+            "sending": False,
         }
         return records.Begin(**{**known, **changed})
 

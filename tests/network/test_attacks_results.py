@@ -40,8 +40,8 @@ def test_an_opening_altered_towards_one_party_gives_nobody_another_result(
 ):
     """Member bob changes one bit of what it sends to one party.
 
-    What comes after the same from another member changes nothing; at the end of the run, nobody may
-    notice it any more.
+    What comes later than the same from another member changes nothing; near the end of the run, it
+    may come when all is over.
     """
     altered = []
 
@@ -57,7 +57,7 @@ def test_an_opening_altered_towards_one_party_gives_nobody_another_result(
             arena.stage.messages["bob"] = alter
             arena.join(timeout=1.0, wait=1.0)
             outcomes = await arena.outcomes()
-            if kind == "moments" and isinstance(outcomes[victim], Transcript):
+            if isinstance(outcomes[victim], Transcript):
                 arena.check(outcomes)
                 for name in arena.honest:
                     assert outcomes[name].to_text() == expected.to_text()
@@ -74,9 +74,12 @@ def magnitudes(transcript: Transcript) -> np.ndarray:
     return np.asarray(found)
 
 
-@pytest.mark.parametrize("to", ["0", "one less", "a gap"])
+@pytest.mark.parametrize("to", ["0", "a gap"])
 def test_flipped_magnitudes_give_nobody_a_result(tmp_path, expected, to):
-    """Member bob adds to its products what flips the magnitude of V, the same for everybody."""
+    """Member bob adds to its products what flips the magnitude of V, the same for everybody.
+
+    Only what cannot be true is found; that V is smaller by a byte is for verification to find.
+    """
     true = magnitudes(expected)
     flipped = []
 
@@ -85,7 +88,6 @@ def test_flipped_magnitudes_give_nobody_a_result(tmp_path, expected, to):
         steps = np.arange(size // len(true))[:, None]
         wanted = {
             "0": steps < true,
-            "one less": steps == true - 1,
             "a gap": steps == true - 2,
         }[to]
         flipped.append(size)

@@ -18,6 +18,7 @@ from securefedyj.cli.main import main
 from securefedyj.errors import ProtocolError
 from securefedyj.network import hub as hub_module
 from securefedyj.network import link, tls
+from securefedyj.network import lobby as lobby_module
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.outbox import Outbox
@@ -132,7 +133,7 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
 def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
     """Nagle's algorithm would hold it back until an earlier one is acknowledged: 40 ms a round."""
     options = []
-    secured = hub_module.secured
+    secured = lobby_module.secured
 
     async def spy(*arguments: Any) -> Any:
         reader, writer = await secured(*arguments)

@@ -288,5 +288,5 @@ def test_the_limits_are_those_of_the_documentation():
     text = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
     assert f"| {lobby_module.GUESTS} and {GUESTS_OF_ADDRESS} |" in text
     assert f"| {lobby_module.TURNS} and {TURNS_OF_ADDRESS} |" in text
-    assert f"| {hub_module.GRACE:g} and {hub_module.GRACE:g} |" in text
+    assert f"| {lobby_module.GRACE:g} and {lobby_module.GRACE:g} |" in text
     assert f"| {hub_module.HELLO} |" in text

@@ -307,7 +307,7 @@ def test_rows_cannot_change_in_the_middle_of_a_run(tmp_path, lost):
             return await net.outcomes()
 
     outcomes = run(scenario())
-    sentence = "without us there can be 1 at most" if lost else "not those that this run began with"
+    sentence = "without us there can be 0 at most" if lost else "not those that this run began with"
     assert sentence in str(outcomes["bob"])
     assert not any(isinstance(outcome, Transcript) for outcome in outcomes.values())
 

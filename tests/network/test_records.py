@@ -16,9 +16,9 @@ from securefedyj.party.messages import VERSION, Message
 GREETING: dict[str, Any] = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
 READY: dict[str, Any] = {"random": "0f" * 32}
 BEGIN: dict[str, Any] = {
-    "session": "ab" * 16, "reveals": 3, "digest": "cd" * 32, "finished": False,
+    "session": "ab" * 16, "reveals": 3, "digest": "cd" * 32, "finished": False, "sending": True,
 }  # fmt: skip
-HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": [{"reveal": "counts"}]}
+HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": ['{"reveal": "counts"}']}
 DONE: dict[str, Any] = {"digest": "ef" * 32}
 MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
 
@@ -97,7 +97,7 @@ MALFORMED = [
         (kind, {**fields, name: True})
         for kind, fields in WITH_FIELDS.items()
         for name in fields
-        if name != "finished"
+        if name not in ("finished", "sending")
     ),
     *((kind, content) for kind in WITH_FIELDS for content in ([], [1, 2], "text", 1, None)),
     (Kind.GREETING, {**GREETING, "version": "2"}),
@@ -109,7 +109,13 @@ MALFORMED = [
     (Kind.BEGIN, {**BEGIN, "reveals": 1.0}),
     (Kind.BEGIN, {**BEGIN, "reveals": -1}),
     (Kind.BEGIN, {**BEGIN, "finished": 1}),
+    (Kind.BEGIN, {**BEGIN, "sending": None}),
     (Kind.HANDOVER, {**HANDOVER, "first": -1}),
+    (Kind.HANDOVER, {**HANDOVER, "lines": [{}]}),
+    (Kind.GREETING, {**GREETING, "digest": "\x1b[2J"}),
+    (Kind.GREETING, {"version": 10**4000}),
+    (Kind.GREETING, {"version": -1}),
+    (Kind.READY, {"random": "0" * 5000}),
     (Kind.DONE, {"digest": "ef" * 31}),
     (Kind.BEGIN, {**BEGIN, "session": "ab" * 15}),
     (Kind.BEGIN, {**BEGIN, "session": "ab" * 15 + " a"}),

@@ -21,11 +21,21 @@ class Claim(NamedTuple):
     """Of all its reveals."""
     finished: bool
     """Whether nothing is left to open."""
+    sending: bool
+    """Whether it has sent its part of the next opening."""
+
+    def leads_to(self, start: Claim) -> bool:
+        """Whether the opening after a starting point was made before, as far as this party knows.
+
+        Then it is made again, at all parties alike.
+        """
+        return self.reveals > start.reveals or (self.reveals == start.reveals and self.sending)
 
 
 def claim_of(memory: Memory) -> Claim:
-    reveals = len(memory.transcript.reveals)
-    return Claim(reveals, memory.transcript.digest().hex(), memory.finished)
+    known = memory.transcript
+    reveals = len(known.reveals)
+    return Claim(reveals, known.digest().hex(), memory.finished, memory.sent > reveals)
 
 
 def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
@@ -64,7 +74,11 @@ def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
 
 def _is_result(claims: list[Claim]) -> bool:
     """Whether all of these have the same result, which may be handed to one who is late."""
-    return all(claim.finished for claim in claims) and len(set(claims)) == 1
+    return all(claim.finished for claim in claims) and _are_the_same(claims)
+
+
+def _are_the_same(claims: list[Claim]) -> bool:
+    return len({claim[:3] for claim in claims}) == 1
 
 
 def _check_shorter(peer: str, claim: Claim, own: Claim, memory: Memory, *, late: bool) -> None:
@@ -92,7 +106,7 @@ def _check_longer(peer: str, claim: Claim, most: int, *, late: bool) -> None:
 
 
 def _check_same(claims: list[Claim]) -> None:
-    if len(set(claims)) > 1:
+    if not _are_the_same(claims):
         raise EndOfRun(
             "Two parties have a different record of what was revealed. This run ends here. "
             + NEW_RUN

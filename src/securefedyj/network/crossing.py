@@ -79,7 +79,7 @@ class _End:
         self._identity, other = _identity(folder, name), consortium.party(peer)
         settings = tls.context(self._identity, [other.certificate], server_side=name < peer)
         self._channel = tls.Channel(peer, other.fingerprint, settings, server_side=name < peer)
-        self._channel.most = tls.MAX_RECORD
+        self._channel.most = tls.MAX_RECORD  # both ends are ours
         self._link: Link | None = None
         self._connection = 0
 

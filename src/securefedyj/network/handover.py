@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from securefedyj.network.claims import Claim
 from securefedyj.network.errors import JoinError
 from securefedyj.network.memory import Memory
 from securefedyj.network.records import Handover
 from securefedyj.protocol.transcript import Transcript, read_reveal, to_line
+from securefedyj.strict import parse
 
 
 def hand_on(memory: Memory, session: str, start: Claim, has: int) -> Handover | None:
@@ -14,14 +17,14 @@ def hand_on(memory: Memory, session: str, start: Claim, has: int) -> Handover | 
     known = memory.transcript.reveals[: start.reveals]
     if not has < start.reveals == len(known):
         return None
-    return Handover(session, has, [to_line(reveal) for reveal in known[has:]])
+    return Handover(session, has, [json.dumps(to_line(reveal)) for reveal in known[has:]])
 
 
 def take_over(memory: Memory, handover: Handover, start: Claim, peer: str) -> None:
     """Add what we lack, if it leads to what two parties said that they have."""
     known, n_features = memory.transcript, len(memory.agreement.features)
     try:
-        reveals = [read_reveal(line, n_features) for line in handover.lines]
+        reveals = [read_reveal(parse(line), n_features) for line in handover.lines]
     except (ValueError, OverflowError):
         raise JoinError(f"Party {peer} handed on what is not a transcript.") from None
     whole = Transcript(known.agreement, [*known.reveals, *reveals])

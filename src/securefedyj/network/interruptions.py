@@ -42,9 +42,8 @@ class Interruptions:
     def _check(self) -> None:
         if len(self._memory.interruptions) + self._earlier > self._most:
             raise EndOfRun(
-                f"This run was interrupted too often: {self.tale()} It ends here, since at every "
-                "interruption a party that does not follow the protocol may learn a little. Find "
-                f"out why. {NEW_RUN}"
+                f"This run was interrupted too often: {self.tale()} It ends here, for a party that "
+                f"does not follow the protocol may interrupt to ask again. Find out why. {NEW_RUN}"
             )
 
     def tale(self) -> str:

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import Memory
 from securefedyj.network.outcome import digest_of
+from securefedyj.network.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
@@ -68,6 +70,10 @@ class Journal(Memory):
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._lock()
+            if os.fstat(self._file).st_size > 4 * largest_record(agreement):
+                raise JournalError(
+                    f"{self.path} is larger than a run can make it; choose another --output."
+                )
             with open(self._file, "rb", closefd=False) as file:
                 content = file.read()
             if b"\n" in content:
@@ -78,7 +84,7 @@ class Journal(Memory):
             self.close()
             raise
         if self.running and not self.finished:
-            self.interrupt(name, len(self.transcript.reveals))
+            self.interrupt(name, exchanges_done(self.transcript) + 1)
 
     def close(self) -> None:
         """Let go of the file; whatever computes still can write no more."""

@@ -55,7 +55,7 @@ class Memory:
     least
         What every party has had: the beginning of the last exchange that has opened something.
     sent
-        So many openings have we taken part in, whether or not they reached anybody.
+        So many openings were sent, by us or others, whether or not they reached anybody.
     repeats
         The openings that were made again.
     interruptions
@@ -75,7 +75,7 @@ class Memory:
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
-        self._room = self._course.most_openings()  # of the present exchange
+        self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
         self.repeats: list[int] = []
         self.interruptions: list[Interruption] = []
@@ -138,10 +138,15 @@ class Memory:
                 ) from None
             self._write(to_line(reveal))
 
-    def begin(self, reveals: int) -> None:
-        """A session starts from so many reveals."""
+    def begin(self, reveals: int, *, again: bool = False) -> None:
+        """A session starts from so many reveals, maybe with an opening that some have made before.
+
+        What anybody has sent counts as sent by all: else it could be made again once for each.
+        """
         self.draining = False
         self._record({"session": reveals})
+        if again and self.sent <= reveals:
+            self._record({"opening": reveals})
         self._sync()
 
     def interrupt(self, by: str, exchange: int) -> None:

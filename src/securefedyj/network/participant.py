@@ -146,6 +146,8 @@ class _Participant:
                 "for a new run, choose another --output."
             )
             self._settings.done(outcome, None)
+        elif self._journal.interruptions:
+            self._settings.say(self._sessions.interruptions)
         await self._happen(events.TimePassed())
         while self._outcome is None:
             try:

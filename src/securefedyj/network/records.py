@@ -32,6 +32,9 @@ from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 RANDOM_BYTES = 32
 """Of each party, in READY."""
 DIGEST_BYTES = 32
+_MOST_REVEALS = 1 << 31
+_MOST_BYTES = 4096
+_MOST_VERSION = 1 << 16
 
 
 class Kind(IntEnum):
@@ -80,6 +83,8 @@ class Begin:
     digest: str
     finished: bool
     """Whether nothing is left to open."""
+    sending: bool
+    """Whether it has sent its part of the next opening."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,8 @@ class Handover:
 
     session: str
     first: int
-    lines: list[Any]
+    lines: list[str]
+    """Each a line of the file transcript.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ AnyRecord = (
 _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
     Kind.GREETING: {"version": int, "digest": str, "clock": strict.NUMBER},
     Kind.READY: {"random": str},
-    Kind.BEGIN: {"session": str, "reveals": int, "digest": str, "finished": bool},
+    Kind.BEGIN: {"session": str, "reveals": int, "digest": str, "finished": bool, "sending": bool},
     Kind.HANDOVER: {"session": str, "first": int, "lines": list},
     Kind.DONE: {"digest": str},
 }
@@ -176,27 +182,32 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
         if body:
             raise strict.Malformed(f"{kind.name} has no content")
         return _EMPTY[kind]
-    content = strict.parse(body)
+    # The channel bounds the size of records, and only one kind may use all of that.
+    content = strict.parse(body, tls.MAX_RECORD if kind == Kind.HANDOVER else _MOST_BYTES)
     if kind == Kind.GREETING and (version := _other_version(content)) is not None:
         return OtherVersion(version)
     fields = strict.check_fields(content, _FIELDS[kind], kind.name)
     if kind == Kind.GREETING:
-        return Greeting(fields["version"], fields["digest"], _finite(fields["clock"]))
+        digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
+        return Greeting(fields["version"], digest, _finite(fields["clock"]))
     if kind == Kind.READY:
         return Ready(_hexadecimal(fields["random"], RANDOM_BYTES))
     if kind == Kind.DONE:
         return Done(_hexadecimal(fields["digest"], DIGEST_BYTES))
     session = _hexadecimal(fields["session"], SESSION_BYTES)
     if kind == Kind.HANDOVER:
-        return Handover(session, _count(fields["first"]), fields["lines"])
+        lines = strict.check_items(fields["lines"], str, "lines")
+        return Handover(session, _count(fields["first"]), lines)
     digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
-    return Begin(session, _count(fields["reveals"]), digest, fields["finished"])
+    reveals = _count(fields["reveals"])
+    return Begin(session, reveals, digest, fields["finished"], fields["sending"])
 
 
 def _other_version(content: Any) -> int | None:
     """The version of a greeting, if it is not ours; other versions may have other fields."""
     version = content.get("version") if isinstance(content, dict) else None
-    return version if type(version) is int and version != VERSION else None
+    other = type(version) is int and version != VERSION and 0 <= version < _MOST_VERSION
+    return version if other else None
 
 
 def _finite(number: float) -> float:
@@ -206,8 +217,8 @@ def _finite(number: float) -> float:
 
 
 def _count(number: int) -> int:
-    if number < 0:
-        raise strict.Malformed("nobody has revealed less than nothing")
+    if not 0 <= number <= _MOST_REVEALS:
+        raise strict.Malformed("nobody has revealed less than nothing, or so much")
     return number
 
 

@@ -83,10 +83,11 @@ class Run(Speaker):
         self.conclusion = Conclusion(memory, self.peers.values())
         self.patience = Patience(self.peers.values(), terms.timeout, terms.wait, now.steady)
         self._terms = terms
-        self._interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
+        self.interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
         self._own: Ready | None = None
         self._session: Session | None = None
         self._start: Claim | None = None
+        self._again = False  # whether its first opening was made before
         self._former: Session | None = None  # which may still get what was on its way
         self._tally = Tally()
 
@@ -108,7 +109,7 @@ class Run(Speaker):
             case State.GATHERING if ending.outcome is not None:
                 self.move(Signal.HAVE_RESULT)
             case State.GATHERING if all(peer.here for peer in peers):
-                if tale := self._interruptions.count(self.exchanges_done + 1):
+                if tale := self.interruptions.count(self.exchanges_done + 1):
                     self.say(tale)
                 self._say_ready(Signal.ALL_HERE)
             case State.READY | State.BEGUN | State.DONE if ending.all_done:
@@ -163,11 +164,15 @@ class Run(Speaker):
         session = self._session
         assert session is not None
         claims = {
-            peer.name: Claim(peer.begin.reveals, peer.begin.digest, peer.begin.finished)
+            peer.name: Claim(
+                peer.begin.reveals, peer.begin.digest, peer.begin.finished, peer.begin.sending
+            )
             for peer in self.peers.values()
             if peer.begin is not None
         }
         self._start = start = starting_point(self.memory, claims)
+        everybody = (claim_of(self.memory), *claims.values())
+        self._again = any(claim.leads_to(start) for claim in everybody)
         session.started = True
         for peer in self.peers.values():
             peer.start()
@@ -206,7 +211,7 @@ class Run(Speaker):
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; going on after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
-        self.memory.begin(start.reveals)
+        self.memory.begin(start.reveals, again=self._again)
         party = self._terms.new_party(session.id, start.reveals)
         self.output.append(session.start(party, self.now.steady))
 
@@ -259,7 +264,7 @@ class Run(Speaker):
             self._close_former()
             self._former = session
             self.memory.draining = True
-            self._interruptions.blame(by)
+            self.interruptions.blame(by)
         self.move(signal)
 
     def _close_former(self) -> None:

@@ -72,6 +72,11 @@ class Sessions:
     def state(self) -> State:
         return self._run.state
 
+    @property
+    def interruptions(self) -> str:
+        """How often the run was interrupted so far, and by whom."""
+        return self._run.interruptions.tale()
+
     def handle(self, event: Event, now: Moment) -> list[Output]:
         """Take note of what has happened; return what is to be done, in order.
 

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
 from securefedyj.party.rounds import Incoming, Round, play_round
+from securefedyj.printable import printable
 
 R = TypeVar("R")
 
@@ -213,8 +214,9 @@ class Party(Generic[R]):
 
     def _check_origin(self, message: Message) -> None:
         if message.recipient != self.name or message.sender not in self.peers:
+            addressed = printable(message.recipient, 64)
             raise ProtocolError(
-                f"{_described(message)} is addressed to {message.recipient}; expected one "
+                f"{_described(message)} is addressed to {addressed}; expected one "
                 f"from {', '.join(self.peers)} to {self.name}."
             )
         if message.version != VERSION:
@@ -285,4 +287,6 @@ class Party(Generic[R]):
 
 
 def _described(message: Message) -> str:
-    return f"The message {message.kind} of round {message.round} from {message.sender}"
+    return (
+        f"The message {message.kind} of round {message.round} from {printable(message.sender, 64)}"
+    )

@@ -11,7 +11,6 @@ exact integers; mean and variance are opened to the precision of the answer and 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 
@@ -56,6 +55,7 @@ __all__ = [
 ]
 
 Opened = NDArray[np.uint8]
+Input = tuple[Limbs | None, int, int]  # a party's vector, its size and its limbs
 
 
 async def secure_fed_yj(
@@ -144,15 +144,22 @@ class _Run(NamedTuple):
         check_enough(self.course)
         return self.course.due
 
-    async def begin(self, *branches: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Begin an exchange: run its branches, if all have the same transcript."""
-        agreeing = self.engine.agree(self.transcript.digest())
-        return list(await in_lockstep(agreeing, *branches))[1:]
+    async def share(self, own: Sequence[Input]) -> list[Shared]:
+        """Begin an exchange: share vectors, each with its size and limbs, in one round.
+
+        All parties say in the same round what they have revealed so far: whoever has another
+        transcript is found out before anything is computed with the inputs.
+        """
+        branches: list[Coroutine[Any, Any, Any]] = [self.engine.agree(self.transcript.digest())]
+        for vector, size, limbs in own:
+            branches.append(self.engine.share(vector, size=size, limbs=limbs))
+        _, *shared = await in_lockstep(*branches)
+        return shared
 
     async def open_bits(self, bits: Sequence[SharedBits]) -> Sequence[Opened]:
         """Open vectors of bits, in a round that is for nothing else."""
         self.log.opening(self.transcript)
-        return await in_lockstep(*[self.engine.open_bits(some) for some in bits])
+        return await in_lockstep(*(self.engine.open_bits(some) for some in bits))
 
     def reveal(self, reveal: Reveal) -> None:
         """Keep what was opened, if it can have been."""
@@ -166,7 +173,7 @@ class _Run(NamedTuple):
     async def open_counts(self, due: Due) -> None:
         """n of each feature: how many values all silos have together (section 6.1)."""
         own = None if self.silo is None else wide.from_digits(self.silo.count[None], 62, 1)
-        (shared,) = await self.begin(self.engine.share(own, size=len(due.features), limbs=1))
+        (shared,) = await self.share([(own, len(due.features), 1)])
         self.log.opening(self.transcript)
         counts = await self.engine.open(shared)
         self.reveal(Counts(due.features, counts[0].astype(np.int64)))
@@ -222,21 +229,17 @@ class _Batch(NamedTuple):
         encoding = choose_encoding(self.domain.take(every), self.n[every], tree.points.ravel())
         widths = encoding.limbs.reshape(nodes, size).max(axis=0)
         pairs = np.arange(nodes * size).reshape(nodes, size)
-        groups = [
-            (limbs, g, tree.take(g), encoding.take(pairs[:, g].ravel()))
-            for limbs, g in groups_by_width(widths, WORTHWHILE // nodes)
-        ]
-        shrink = await self.run.begin(
-            *(self._signs(chosen[g], part, own, limbs, first) for limbs, g, part, own in groups)
+        groups = list(groups_by_width(widths, WORTHWHILE // nodes))
+        shared = await self.run.share(
+            [
+                self._inputs(
+                    chosen[g], tree.points[:, g], encoding.take(pairs[:, g].ravel()), limbs
+                )
+                for limbs, g in groups
+            ]
         )
-        return [_Signs(group[1], signs) for group, signs in zip(groups, shrink, strict=True)]
-
-    async def _signs(
-        self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
-    ) -> SharedBits:
-        """Whether lambda must shrink, at all nodes; at first also whether a feature varies."""
-        score, V = await self._score(chosen, tree, encoding, limbs, first)
-        return await self.run.engine.negative(score if V is None else concatenate([score, -V]))
+        shrink = await in_lockstep(*(self._signs(sums, nodes, first) for sums in shared))
+        return [_Signs(g, bits) for (_, g), bits in zip(groups, shrink, strict=True)]
 
     async def _open_signs(self, groups: Sequence[_Signs], node: Index, active: Bools) -> Opened:
         """Open the bits of the active features at their nodes; 0 stands for the others."""
@@ -250,31 +253,33 @@ class _Batch(NamedTuple):
             opened[group.features[some]] = values
         return opened
 
-    async def _score(
-        self, chosen: Index, tree: Speculation, encoding: Encoding, limbs: int, first: bool
-    ) -> tuple[Shared, Shared | None]:
-        """D at all points, where Delta = sign(D); in the first exchange also V at the root.
-
-        D is V > 0 times the derivative of the log-likelihood, on an integer grid:
-        D = S_phi V - h (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two rounds
-        (docs/protocol.md, section 6.3, steps 1 to 3).
-        """
-        engine, (nodes, size) = self.run.engine, tree.points.shape
-        pairs = np.concatenate([chosen] * nodes)
-        terms = self._terms(pairs, tree.points.ravel(), encoding, limbs)
+    def _inputs(self, chosen: Index, points: Array, encoding: Encoding, limbs: int) -> Input:
+        """This silo's terms at all nodes of some features, and their S_phi."""
+        pairs = np.concatenate([chosen] * len(points))
+        terms = self._terms(pairs, points.ravel(), encoding, limbs)
         if self.run.silo is not None:
             terms.append(self.run.silo.phi_sum(self.features[chosen], limbs))
-        S_y, nS_yy, hS_d, nhS_yd, S_phi = await self._share(terms, [len(pairs)] * 4 + [size], limbs)
-        S_phi = concatenate([S_phi] * nodes)  # it does not depend on lambda
-        V = None
+        return _joined(terms), 4 * len(pairs) + len(chosen), limbs
+
+    async def _signs(self, shared: Shared, nodes: int, first: bool) -> SharedBits:
+        """Whether lambda must shrink, at all nodes; at first also whether a feature varies.
+
+        Delta is the sign of D, which is V > 0 times the derivative of the log-likelihood, on an
+        integer grid: D = S_phi V - h (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two
+        rounds (docs/protocol.md, section 6.3, steps 1 to 4).
+        """
+        engine, size = self.run.engine, shared.size // (4 * nodes + 1)
+        N = nodes * size
+        S_y, nS_yy, hS_d, nhS_yd = (shared[k * N : (k + 1) * N] for k in range(4))
+        S_phi = concatenate([shared[4 * N :]] * nodes)  # it does not depend on lambda
+        factors = [S_phi, S_y]
         if first:
-            root = S_y[:size]
-            products = await engine.multiply(concatenate([S_phi, root]), concatenate([S_y, root]))
-            product, V = products[: len(pairs)], nS_yy[:size] - products[len(pairs) :]
-        else:
-            product = await engine.multiply(S_phi, S_y)
-        sums = await engine.sum_of_products([(S_phi, nS_yy), (S_y, hS_d - product)])
-        return sums - nhS_yd, V
+            factors = [concatenate([factor, S_y[:size]]) for factor in factors]
+        product = await engine.multiply(*factors)
+        D = await engine.sum_of_products([(S_phi, nS_yy), (S_y, hS_d - product[:N])]) - nhS_yd
+        return await engine.negative(
+            concatenate([D, product[N:] - nS_yy[:size]]) if first else D  # which is -V
+        )
 
     async def open_moments(self, due: Due) -> None:
         """Open S_y and V = n S_yy - S_y^2 at lambda*, down to the precision of the answer.
@@ -288,15 +293,22 @@ class _Batch(NamedTuple):
         limbs_of_V = -(-(encoding.v_bits + 2) // 64)
         groups = list(groups_by_width(limbs_of_V, WORTHWHILE))
         compare = due.kind is Magnitudes
-        shared = await run.begin(
+        terms = [self._terms(chosen[g], lmbda[g], encoding.take(g), limbs) for limbs, g in groups]
+        shared = await run.share(
+            [
+                (_joined(own[:2]), 2 * len(g), limbs)
+                for (limbs, g), own in zip(groups, terms, strict=True)
+            ]
+        )
+        parts = await in_lockstep(
             *(
-                self._moments(chosen[g], lmbda[g], encoding.take(g), limbs, compare)
-                for limbs, g in groups
+                self._moments(sums, int(encoding.v_bits[g].max()) if compare else 0)
+                for (_, g), sums in zip(groups, shared, strict=True)
             )
         )
-        places, bits = [g for _, g in groups], [bits for _, bits in shared]
+        places, bits = [g for _, g in groups], [bits for _, bits in parts]
         if compare:
-            below = await run.open_bits([small for small, _ in shared])
+            below = await run.open_bits([small for small, _ in parts if small is not None])
             run.reveal(Magnitudes(due.features, _magnitudes(places, below)))
         V_low, y_low = lowest_opened(
             run.course.magnitude[due.features], run.transcript.agreement.result_bits
@@ -318,19 +330,16 @@ class _Batch(NamedTuple):
                 V[j], S_y[j] = v, y
         run.reveal(Moments(due.features, V, S_y))
 
-    async def _moments(
-        self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int, compare: bool
-    ) -> tuple[SharedBits | None, SharedBits]:
-        """V compared with the thresholds of its magnitude, if asked for; all bits of V and S_y."""
-        engine, size = self.run.engine, len(chosen)
-        terms = self._terms(chosen, lmbda, encoding, limbs)
-        S_y, nS_yy = await self._share(terms[:2], [size] * 2, limbs)
+    async def _moments(self, shared: Shared, v_bits: int) -> tuple[SharedBits | None, SharedBits]:
+        """V compared with the thresholds of its magnitude up to v_bits; all bits of V and S_y."""
+        engine, size = self.run.engine, shared.size // 2
+        S_y, nS_yy = shared[:size], shared[size:]
         V = nS_yy - await engine.multiply(S_y, S_y)
         bits = engine.bits(concatenate([V, S_y]))
-        if not compare:
+        steps = range(MAGNITUDE_STEP, v_bits + 1, MAGNITUDE_STEP)
+        if not steps:  # the magnitude is known
             return None, await bits
-        steps = range(MAGNITUDE_STEP, int(encoding.v_bits.max()) + 1, MAGNITUDE_STEP)
-        thresholds = wide.from_ints([1 << step for step in steps], limbs)
+        thresholds = wide.from_ints([1 << step for step in steps], shared.limbs)
         below = concatenate([V] * len(steps)) - np.repeat(thresholds, size, axis=1)
         return await in_lockstep(engine.negative(below), bits)
 
@@ -350,13 +359,6 @@ class _Batch(NamedTuple):
         nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
         return [y, nS_yy, *(shifted(a, self.phi_grid[chosen]) for a in others)]
 
-    async def _share(self, terms: list[Limbs], sizes: list[int], limbs: int) -> list[Shared]:
-        """Share vectors of these sizes, summed over all silos."""
-        own = np.concatenate(terms, axis=1) if terms else None
-        shared = await self.run.engine.share(own, size=sum(sizes), limbs=limbs)
-        ends = list(itertools.accumulate(sizes))
-        return [shared[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-
 
 class _Signs(NamedTuple):
     """The signs of a group of features: node by node, and of each node feature by feature."""
@@ -364,6 +366,11 @@ class _Signs(NamedTuple):
     features: Index
     """Which of the features of the exchange."""
     shrink: SharedBits
+
+
+def _joined(terms: list[Limbs]) -> Limbs | None:
+    """One vector of all terms; None of a party without data."""
+    return np.concatenate(terms, axis=1) if terms else None
 
 
 def _magnitudes(places: Sequence[Index], below: Sequence[Opened]) -> Integers:
