@@ -238,6 +238,7 @@ class Solo(Machine):
             "digest": whole().digest(length).hex(),
             "finished": length == OPENINGS,
             "sending": False,
+            "repeated": False,
         }
         return records.Begin(**{**known, **changed})
 

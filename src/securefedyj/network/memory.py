@@ -34,6 +34,15 @@ class Interruption(NamedTuple):
     """In which it happened, by the openings made before."""
 
 
+def made_again_before(number: int) -> EndOfRun:
+    """What ends a run in which a second opening is lost."""
+    return EndOfRun(
+        f"Opening {number + 1} was sent before an interruption, and too few parties have it. Such "
+        f"openings are made again {MOST_REPEATS} time in a run, and more were lost: this run ends "
+        f"here. {NEW_RUN}"
+    )
+
+
 class Drained(Exception):
     """The session is over: its program takes what was on its way, and sends nothing more."""
 
@@ -99,11 +108,7 @@ class Memory:
         number = len(transcript.reveals)
         if number < self.sent:
             if len(self.repeats) >= MOST_REPEATS:
-                raise EndOfRun(
-                    f"Opening {number + 1} was sent before an interruption, and too few parties "
-                    f"have it. Such openings are made again {MOST_REPEATS} time in a run, and that "
-                    f"was done: this run ends here. {NEW_RUN}"
-                )
+                raise made_again_before(number)
             self._record({"repeat": number})
         self._record({"opening": number})
         self._sync()
