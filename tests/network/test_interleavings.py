@@ -26,7 +26,7 @@ from securefedyj.protocol.transcript import Transcript, read_reveal
 from tests.network.machines import AGREEMENT, NAMES, Machine, close_programs, whole
 
 ENDS = (State.OVER, State.FAILED)
-WAIT = 1e6
+WAIT = 100.0  # seconds that a party waits for others
 
 
 @pytest.fixture(autouse=True)
@@ -144,11 +144,10 @@ class Chaos:
         self._send(name)
         if machine.reconnects > before:
             self.leave(name)
-        if machine.state in ENDS:
-            if name in self.lines:
-                machine.happen(events.Stopping())
-                self._send(name)
-                self.leave(name, lossless=True)
+        if machine.state in ENDS and name in self.lines:
+            machine.happen(events.Stopping())
+            self._send(name)
+            self.leave(name, lossless=True)
 
     def _send(self, name: str) -> None:
         sent, self.machines[name].sent[:] = list(self.machines[name].sent), []
@@ -250,7 +249,7 @@ class Chaos:
         for name, machine in self.machines.items():
             if machine.asked is None and machine.state not in ENDS:
                 self.happen(name, events.TimePassed(self.now if name in self.lines else None))
-            elif machine.asked is not None and name in self.lines:
+            if name in self.lines:
                 self.happen(name, events.SignOfLifeDue())
 
     # The course of a run.
@@ -299,7 +298,7 @@ class Chaos:
                 continue
             if all(machine.state in ENDS for machine in self.machines.values()):
                 return
-            self.pass_time(2 * WAIT)
+            self.pass_time(4.0)
         raise AssertionError(f"no end: {[machine.state for machine in self.machines.values()]}")
 
     def run(self, disturbances: int) -> None:
