@@ -812,6 +812,28 @@ def test_what_was_on_its_way_is_taken_before_a_new_session():
     assert_all_have_the_result(trio)
 
 
+def test_openings_of_others_that_were_on_their_way_are_taken_without_sending_our_own():
+    """All that cem sends is late: its input, and its parts of what bob and cem have opened."""
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_opening("ana", 1)
+    late = trio.way.pop(("cem", "ana"))
+    before = len(trio["ana"].log)
+    while trio.way["bob", "ana"] or trio.way["ana", "cem"] or trio.way["cem", "bob"]:
+        trio.carry(until=lambda: bool(trio.way["cem", "ana"]))
+        late.extend(trio.way.pop(("cem", "ana"), ()))
+    assert (trio["ana"].openings, trio["cem"].openings) == (1, 4)
+    trio.crash("bob")
+    late.extend(trio.way["cem", "ana"])
+    trio.way["cem", "ana"] = late
+    trio.join("bob")
+    trio.carry(until=lambda: trio["ana"].state is State.BEGUN)
+    assert trio["ana"].openings == 4
+    assert len(trio["ana"].log) == before
+    trio.carry()
+    assert_all_have_the_result(trio)
+
+
 # The end.
 
 

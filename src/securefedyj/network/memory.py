@@ -101,10 +101,12 @@ class Memory:
         self._sync()
 
     def opening(self, transcript: Transcript) -> None:
-        """We are about to send our part of the opening after the transcript's last, if any."""
-        if not self._member:
+        """We are about to send our part of the opening after the transcript's last, if any.
+
+        When the session is over nothing is sent, and what others have sent is taken.
+        """
+        if not self._member or self.draining:
             return
-        self._stop_if_draining()
         number = len(transcript.reveals)
         if number < self.sent:
             if len(self.repeats) >= MOST_REPEATS:
