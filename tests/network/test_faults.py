@@ -25,11 +25,13 @@ from securefedyj.network.consortium import Consortium, ConsortiumError
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.journal import Journal, JournalError
 from securefedyj.network.participant import JoinError, Progress
+from securefedyj.network.progress import Tally
 from securefedyj.network.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.report.cost import read_cost
 from securefedyj.tables.digest import rows_digest
 from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import codes_and_logs, wait_for_state
@@ -261,6 +263,13 @@ def test_who_has_written_the_result_waits_for_a_party_that_dies_before_it_tells(
     for name in FIVE:
         sent = openings(tmp_path / name)
         assert len(set(sent)) == len(sent)
+
+
+def test_who_was_handed_the_result_can_report_what_it_cost(tmp_path):
+    """Its silo has taken time, and no session has."""
+    path = tmp_path / "cost.json"
+    path.write_text(json.dumps({"party": "eva"} | vars(Tally().cost("eva", 0.5))))
+    assert read_cost(path).seconds == 0.5
 
 
 # Disks.
