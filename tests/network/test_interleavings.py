@@ -296,8 +296,11 @@ class Chaos:
         for _ in range(20_000):
             if self.step():
                 continue
-            if all(machine.state in ENDS for machine in self.machines.values()):
+            states = [machine.state for machine in self.machines.values()]
+            if all(state in ENDS for state in states):
                 return
+            # All are there, nothing is on its way, nobody computes, and nobody has come to an end.
+            assert any(state in ENDS for state in states), f"deadlock: {states}"
             self.pass_time(4.0)
         raise AssertionError(f"no end: {[machine.state for machine in self.machines.values()]}")
 
