@@ -187,16 +187,24 @@ def _run(**numbers: int) -> Iterator[local.Processes]:
 
 
 def soak_kills(
-    kills: int, chance: random.Random, say: Callable[[str], None] = print, **numbers: int
+    kills: int,
+    chance: random.Random,
+    say: Callable[[str], None] = print,
+    most_per_run: int = 5,
+    **numbers: int,
 ) -> Tally:
-    """Kill each kind of process in turn, at random moments, and start it again."""
+    """Kill each kind of process in turn, at random moments, and start it again.
+
+    Not too often in a run: a second opening that a kill has made too few parties see ends it.
+    """
     tally = Tally("kills")
     while (left := kills - tally.done.total()) > 0:
         with _run(**numbers) as processes:
             for name in TABLES:
                 _start(processes, name)
             done: Counter[str] = Counter()
-            while done.total() < left and _wait_for_reveals(processes, chance.randrange(8)):
+            most = min(left, most_per_run)
+            while done.total() < most and _wait_for_reveals(processes, chance.randrange(8)):
                 kind = list(VICTIMS)[(tally.done.total() + done.total()) % len(VICTIMS)]
                 time.sleep(chance.uniform(0, 0.05))  # somewhere inside of an exchange
                 _kill_and_start(processes, chance.choice(VICTIMS[kind]))

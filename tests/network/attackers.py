@@ -314,6 +314,7 @@ def begin(digest: str) -> Any:
     """A BEGIN of the present form."""
     values: dict[str, Any] = {
         "session": "ab" * 16, "reveals": 0, "exchange": 0, "digest": digest, "finished": False,
+        "sending": False, "repeated": False,
     }  # fmt: skip
     return records.Begin(**{name: values[name] for name in records.Begin.__annotations__})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import functools
 import json
@@ -21,13 +22,16 @@ import pytest
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.network import identity, local
 from securefedyj.network.consortium import Consortium, ConsortiumError
+from securefedyj.network.errors import EndOfRun
 from securefedyj.network.journal import Journal, JournalError
 from securefedyj.network.participant import JoinError, Progress
+from securefedyj.network.progress import Tally
 from securefedyj.network.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.report.cost import read_cost
 from securefedyj.tables.digest import rows_digest
 from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import codes_and_logs, wait_for_state
@@ -261,6 +265,13 @@ def test_who_has_written_the_result_waits_for_a_party_that_dies_before_it_tells(
         assert len(set(sent)) == len(sent)
 
 
+def test_who_was_handed_the_result_can_report_what_it_cost(tmp_path):
+    """Its silo has taken time, and no session has."""
+    path = tmp_path / "cost.json"
+    path.write_text(json.dumps({"party": "eva"} | vars(Tally().cost("eva", 0.5))))
+    assert read_cost(path).seconds == 0.5
+
+
 # Disks.
 
 
@@ -466,6 +477,30 @@ def test_a_state_that_has_lost_what_all_had_is_not_taken(finished, reveals):
         assert isinstance(outcome, JoinError), repr(outcome)
     assert any("lost" in str(outcome) for outcome in outcomes.values())
     assert {name: openings(finished / name) for name in THREE} == before
+
+
+@pytest.mark.parametrize("name", ["ana", "bob", "coordinator", "eva"])
+def test_only_who_is_of_the_committee_notes_openings_and_repeats_one_once(tmp_path, name):
+    """Others have sent nothing when an exchange is interrupted before it opens anything."""
+    consortium = prepare(tmp_path, FIVE)
+    (tmp_path / name).mkdir()
+
+    def open_first() -> None:
+        agreed, digest = consortium.agreement(), consortium.digest()
+        with contextlib.closing(Journal(tmp_path / name, agreed, digest, name)) as journal:
+            journal.begin(0)
+            journal.exchange(journal.transcript)
+            journal.opening(journal.transcript)
+
+    open_first()
+    open_first()
+    if name in consortium.committee:
+        assert openings(tmp_path / name) == [0, 0]
+        with pytest.raises(EndOfRun, match="made again 1 time in a run"):
+            open_first()
+    else:
+        open_first()
+        assert openings(tmp_path / name) == []
 
 
 def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):

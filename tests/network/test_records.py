@@ -17,6 +17,7 @@ GREETING: dict[str, Any] = {"version": VERSION, "digest": "d" * 64, "clock": 1.5
 READY: dict[str, Any] = {"random": "0f" * 32}
 BEGIN: dict[str, Any] = {
     "session": "ab" * 16, "reveals": 3, "digest": "cd" * 32, "finished": False, "sending": True,
+    "repeated": False,
 }  # fmt: skip
 HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": ['{"reveal": "counts"}']}
 DONE: dict[str, Any] = {"digest": "ef" * 32}
@@ -97,7 +98,7 @@ MALFORMED = [
         (kind, {**fields, name: True})
         for kind, fields in WITH_FIELDS.items()
         for name in fields
-        if name not in ("finished", "sending")
+        if name not in ("finished", "sending", "repeated")
     ),
     *((kind, content) for kind in WITH_FIELDS for content in ([], [1, 2], "text", 1, None)),
     (Kind.GREETING, {**GREETING, "version": "2"}),
@@ -110,6 +111,7 @@ MALFORMED = [
     (Kind.BEGIN, {**BEGIN, "reveals": -1}),
     (Kind.BEGIN, {**BEGIN, "finished": 1}),
     (Kind.BEGIN, {**BEGIN, "sending": None}),
+    (Kind.BEGIN, {**BEGIN, "repeated": "no"}),
     (Kind.HANDOVER, {**HANDOVER, "first": -1}),
     (Kind.HANDOVER, {**HANDOVER, "lines": [{}]}),
     (Kind.GREETING, {**GREETING, "digest": "\x1b[2J"}),

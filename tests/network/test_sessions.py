@@ -243,7 +243,7 @@ EVENTS: dict[str, Callable[[Solo], events.Event]] = {
     "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
     "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock)),
     "ready": lambda solo: said(solo.ready("bob", 1)),
-    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64, False, False)),
+    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64, False, False, False)),
     "old message": lambda solo: said(records.Delivery(OLD)),
     "handover": lambda solo: said(records.Handover("0" * 32, 0, [])),
     "done": lambda solo: said(solo.done()),
@@ -686,6 +686,44 @@ def test_an_opening_that_only_one_has_is_made_again_once():
     assert not any(machine.kept for machine in trio.machines.values())
 
 
+@pytest.mark.parametrize("who", NAMES)
+def test_parties_together_make_one_opening_again(who):
+    """One has repeated an earlier opening, of which the others knew nothing."""
+    known = {name: memory(3) for name in NAMES}
+    known[who].repeats.append(1)
+    known["cem"].opening(known["cem"].transcript)
+    trio = Trio(known)
+    trio.join(*NAMES)
+    trio.carry()
+    for machine in trio.machines.values():
+        assert "Opening 4 was sent before an interruption" in str(machine.error)
+        assert machine.known.failed
+        assert machine.log == []
+
+
+def test_two_openings_that_only_one_has_sent_are_not_made_again():
+    known = {"ana": memory(2), "bob": memory(2), "cem": memory(3)}
+    known["cem"].opening(known["cem"].transcript)
+    trio = Trio(known)
+    trio.join(*NAMES)
+    trio.carry()
+    for machine in trio.machines.values():
+        assert "Opening 3 was sent before an interruption" in str(machine.error)
+        assert machine.known.failed
+        assert machine.log == []
+
+
+def test_who_has_made_one_again_goes_on_while_none_is_lost():
+    known = {name: memory(3) for name in NAMES}
+    for one in known.values():
+        one.repeats.append(1)
+    trio = Trio(known)
+    trio.join(*NAMES)
+    trio.carry()
+    for machine in trio.machines.values():
+        assert machine.outcome.to_text() == whole().to_text()
+
+
 def test_what_is_opened_again_must_be_the_same():
     trio = Trio({"ana": memory(2), "bob": memory(2), "cem": memory(3)})
     for machine in trio.machines.values():
@@ -787,6 +825,28 @@ def test_what_was_on_its_way_is_taken_before_a_new_session():
             trio.way[pair].clear()
     trio.crash("bob")
     trio.join("bob")
+    trio.carry()
+    assert_all_have_the_result(trio)
+
+
+def test_openings_of_others_that_were_on_their_way_are_taken_without_sending_our_own():
+    """All that cem sends is late: its input, and its parts of what bob and cem have opened."""
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_opening("ana", 1)
+    late = trio.way.pop(("cem", "ana"))
+    before = len(trio["ana"].log)
+    while trio.way["bob", "ana"] or trio.way["ana", "cem"] or trio.way["cem", "bob"]:
+        trio.carry(until=lambda: bool(trio.way["cem", "ana"]))
+        late.extend(trio.way.pop(("cem", "ana"), ()))
+    assert (trio["ana"].openings, trio["cem"].openings) == (1, 4)
+    trio.crash("bob")
+    late.extend(trio.way["cem", "ana"])
+    trio.way["cem", "ana"] = late
+    trio.join("bob")
+    trio.carry(until=lambda: trio["ana"].state is State.BEGUN)
+    assert trio["ana"].openings == 4
+    assert len(trio["ana"].log) == before
     trio.carry()
     assert_all_have_the_result(trio)
 

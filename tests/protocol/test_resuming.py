@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -333,3 +335,18 @@ def test_the_kinds_of_reveals_of_a_run_are_these():
     transcript = Transcript.from_lines(list(whole()))
     kinds = {type(reveal) for reveal in transcript.reveals}
     assert kinds == {Counts, Variation, Step, Magnitudes, Moments}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 2 + STEPS, 3 + STEPS])
+def test_a_log_that_refuses_an_opening_ends_the_run_without_a_trace(number):
+    class Refuses(Diary):
+        def opening(self, transcript):
+            if len(transcript.reveals) == number:
+                raise ProtocolError("no more of that")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(ProtocolError, match="no more of that"):
+            fit(diary=Refuses())
+        gc.collect()
+    assert [str(warning.message) for warning in told] == []

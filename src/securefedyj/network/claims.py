@@ -6,11 +6,11 @@ docs/security.md, section 6, "Going on after an interruption". Every party says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, NoReturn
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.memory import NEW_RUN, Memory
+from securefedyj.network.memory import MOST_REPEATS, NEW_RUN, Memory, made_again_before
 
 
 class Claim(NamedTuple):
@@ -23,19 +23,31 @@ class Claim(NamedTuple):
     """Whether nothing is left to open."""
     sending: bool
     """Whether it has sent its part of the next opening."""
+    repeated: bool
+    """Whether it has made openings again, as many as may be."""
 
-    def leads_to(self, start: Claim) -> bool:
-        """Whether the opening after a starting point was made before, as far as this party knows.
-
-        Then it is made again, at all parties alike.
-        """
-        return self.reveals > start.reveals or (self.reveals == start.reveals and self.sending)
+    def ahead_of(self, start: Claim) -> int:
+        """How many openings after a starting point this party has sent; they are made again."""
+        return max(0, self.reveals + self.sending - start.reveals)
 
 
 def claim_of(memory: Memory) -> Claim:
     known = memory.transcript
     reveals = len(known.reveals)
-    return Claim(reveals, known.digest().hex(), memory.finished, memory.sent > reveals)
+    digest, sending = known.digest().hex(), memory.sent > reveals
+    return Claim(reveals, digest, memory.finished, sending, len(memory.repeats) >= MOST_REPEATS)
+
+
+def begins_again(start: Claim, everybody: Collection[Claim]) -> bool:
+    """Whether the first opening of a session was made before; all parties find the same.
+
+    Raises EndOfRun if more would be made again than may be: together the parties have as many as
+    each of them, and who has sent two that too few have would need two.
+    """
+    again = max(claim.ahead_of(start) for claim in everybody)
+    if again > MOST_REPEATS or (again and any(claim.repeated for claim in everybody)):
+        raise made_again_before(start.reveals)
+    return again > 0
 
 
 def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:

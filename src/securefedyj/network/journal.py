@@ -63,7 +63,7 @@ class Journal(Memory):
         name: str,
         rows: Callable[[bytes], str] | None = None,
     ) -> None:
-        super().__init__(agreement)
+        super().__init__(agreement, member=name in agreement.committee)
         self.path = folder / FILE
         self._digest, self._rows = digest, rows
         self._writing = threading.Lock()  # by the thread that computes

@@ -34,12 +34,28 @@ class Interruption(NamedTuple):
     """In which it happened, by the openings made before."""
 
 
+def made_again_before(number: int) -> EndOfRun:
+    """What ends a run in which a second opening is lost."""
+    return EndOfRun(
+        f"Opening {number + 1} was sent before an interruption, and too few parties have it. Such "
+        f"openings are made again {MOST_REPEATS} time in a run, and more were lost: this run ends "
+        f"here. {NEW_RUN}"
+    )
+
+
 class Drained(Exception):
     """The session is over: its program takes what was on its way, and sends nothing more."""
 
 
 class Memory:
     """What was revealed, what was sent, and what went wrong, in a run that goes on or is over.
+
+    Parameters
+    ----------
+    agreement
+        What the parties have agreed upon.
+    member
+        Whether we are of the committee: nobody else sends openings.
 
     Attributes
     ----------
@@ -63,8 +79,8 @@ class Memory:
         Whether the session is over, and only what is on its way may still come.
     """
 
-    def __init__(self, agreement: Agreement) -> None:
-        self.agreement = agreement
+    def __init__(self, agreement: Agreement, *, member: bool = True) -> None:
+        self.agreement, self._member = agreement, member
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
@@ -85,16 +101,16 @@ class Memory:
         self._sync()
 
     def opening(self, transcript: Transcript) -> None:
-        """We are about to send our part of the opening after the transcript's last."""
-        self._stop_if_draining()
+        """We are about to send our part of the opening after the transcript's last, if any.
+
+        When the session is over nothing is sent, and what others have sent is taken.
+        """
+        if not self._member or self.draining:
+            return
         number = len(transcript.reveals)
         if number < self.sent:
             if len(self.repeats) >= MOST_REPEATS:
-                raise EndOfRun(
-                    f"Opening {number + 1} was sent before an interruption, and too few parties "
-                    f"have it. Such openings are made again {MOST_REPEATS} time in a run, and that "
-                    f"was done: this run ends here. {NEW_RUN}"
-                )
+                raise made_again_before(number)
             self._record({"repeat": number})
         self._record({"opening": number})
         self._sync()

@@ -105,7 +105,8 @@ class Tally:
             self.rounds,
             {name: dict(self.bytes_sent)},
             seconds_local,
-            self.seconds_computing - seconds_local,
+            # A silo may have computed outside of any session, whose result was then handed over.
+            max(0.0, self.seconds_computing - seconds_local),
             self.seconds_waiting,
             {name: self.bytes_received},
         )

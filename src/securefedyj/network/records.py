@@ -85,6 +85,8 @@ class Begin:
     """Whether nothing is left to open."""
     sending: bool
     """Whether it has sent its part of the next opening."""
+    repeated: bool
+    """Whether it has made openings again, as many as may be."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,14 @@ AnyRecord = (
 _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
     Kind.GREETING: {"version": int, "digest": str, "clock": strict.NUMBER},
     Kind.READY: {"random": str},
-    Kind.BEGIN: {"session": str, "reveals": int, "digest": str, "finished": bool, "sending": bool},
+    Kind.BEGIN: {
+        "session": str,
+        "reveals": int,
+        "digest": str,
+        "finished": bool,
+        "sending": bool,
+        "repeated": bool,
+    },
     Kind.HANDOVER: {"session": str, "first": int, "lines": list},
     Kind.DONE: {"digest": str},
 }
@@ -200,7 +209,8 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
         return Handover(session, _count(fields["first"]), lines)
     digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
     reveals = _count(fields["reveals"])
-    return Begin(session, reveals, digest, fields["finished"], fields["sending"])
+    answers = (fields[name] for name in ("finished", "sending", "repeated"))
+    return Begin(session, reveals, digest, *answers)
 
 
 def _other_version(content: Any) -> int | None:

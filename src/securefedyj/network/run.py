@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network.claims import Claim, claim_of, starting_point
+from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, take_over
@@ -164,15 +164,10 @@ class Run(Speaker):
         session = self._session
         assert session is not None
         claims = {
-            peer.name: Claim(
-                peer.begin.reveals, peer.begin.digest, peer.begin.finished, peer.begin.sending
-            )
-            for peer in self.peers.values()
-            if peer.begin is not None
+            peer.name: _claim(peer.begin) for peer in self.peers.values() if peer.begin is not None
         }
         self._start = start = starting_point(self.memory, claims)
-        everybody = (claim_of(self.memory), *claims.values())
-        self._again = any(claim.leads_to(start) for claim in everybody)
+        self._again = begins_again(start, [claim_of(self.memory), *claims.values()])
         session.started = True
         for peer in self.peers.values():
             peer.start()
@@ -301,6 +296,10 @@ class Run(Speaker):
         """In which exchange, as soon as there was one, also while a run begins anew."""
         done, running = self.exchanges_done, self.state in (State.COMPUTING, State.LISTENING)
         return f" in exchange {done + 1}" if done or running else ""
+
+
+def _claim(begin: Begin) -> Claim:
+    return Claim(begin.reveals, begin.digest, begin.finished, begin.sending, begin.repeated)
 
 
 def _check_end(error: Exception | None) -> None:
