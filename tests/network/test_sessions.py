@@ -796,6 +796,23 @@ def test_two_who_have_more_but_not_the_same_end_the_run():
     assert solo.openings == 3
 
 
+def test_what_is_handed_on_before_all_have_begun_counts():
+    solo = Solo().bring(State.BEGUN)
+    solo.hear("bob", solo.begin(1))
+    hand_on(solo)
+    solo.hear("cem", solo.begin(1))
+    assert solo.is_in(State.COMPUTING)
+    assert solo.openings == 1
+
+
+def test_what_is_handed_on_for_another_session_does_not():
+    solo = Solo().bring(State.TAKING)
+    lines = [json.dumps(to_line(whole().reveals[0]))]
+    solo.hear("bob", records.Handover("0" * 32, 0, lines))
+    assert solo.is_in(State.TAKING)
+    assert solo.openings == 0
+
+
 def test_what_was_on_its_way_is_taken_before_a_new_session():
     """Cem's part of an opening arrives after bob was lost, and before cem is ready again."""
     trio = Trio()

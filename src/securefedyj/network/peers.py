@@ -92,7 +92,7 @@ class Peer:
 
     def start(self) -> None:
         """Its READY and BEGIN have led to a session; the next one needs new ones."""
-        self.ready = self.begin = self.handover = None
+        self.ready = self.begin = None
 
     def _move(self, signal: PeerSignal) -> None:
         self.state = successor(PEER_TRANSITIONS, self.state, signal)

@@ -197,6 +197,8 @@ class Run(Speaker):
         session, start = self._session, self._start
         assert session is not None
         assert start is not None
+        for peer in self.peers.values():
+            peer.handover = None
         self.patience.start()
         self.move(signal)
         if self.memory.finished and start.reveals == len(self.memory.transcript.reveals):
