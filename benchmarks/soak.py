@@ -206,7 +206,7 @@ def soak_kills(
             most = min(left, most_per_run)
             while done.total() < most and _wait_for_reveals(processes, chance.randrange(8)):
                 kind = list(VICTIMS)[(tally.done.total() + done.total()) % len(VICTIMS)]
-                time.sleep(chance.uniform(0, 0.3))  # somewhere in an exchange, also on a busy machine
+                time.sleep(chance.uniform(0, 0.3))  # anywhere in an exchange
                 _kill_and_start(processes, chance.choice(VICTIMS[kind]))
                 done[kind] += 1
             end = end_of(processes)
