@@ -386,7 +386,9 @@ def test_who_leaves_during_a_computation_is_named_at_once_and_once():
     assert solo.said[-1] == "Party bob left in exchange 1."
     solo.compute()
     solo.happen(events.PeerLeft("bob"))
-    assert [sentence for sentence in solo.said if "bob" in sentence] == solo.said[-1:]
+    assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
+        "Party bob left in exchange 1."
+    ]
 
 
 def test_signs_of_life_and_the_last_word_go_to_whoever_is_connected():
@@ -442,7 +444,7 @@ def test_silence_is_warned_of_and_then_ends_the_session():
     solo.now += 2.5
     solo.happen(events.TimePassed(solo.now))
     sentence = "Nothing was heard from party bob for 10 seconds in exchange 1. Trying again."
-    assert solo.said[2:] == [sentence]
+    assert solo.said[2:] == [sentence, "1 of at most 5 interruptions, by bob."]
     assert (solo.state, solo.reconnects) == (State.GATHERING, 1)
 
 
@@ -551,11 +553,13 @@ def test_an_interruption_is_counted_and_told():
     for count in (1, 2):
         trio.crash("cem")
         assert trio["ana"].state is trio["bob"].state is State.GATHERING
-        assert trio["ana"].said[-1].startswith("Party cem left in exchange ")
+        assert trio["ana"].said[-2].startswith("Party cem left in exchange ")
+        both = "by" if count == 1 else "both by"
+        assert trio["ana"].said[-1] == f"{count} of at most 5 interruptions, {both} cem."
+        # Kept at once: ana may be stopped while it waits, and is not the one who interrupted.
+        assert [one.by for one in trio["ana"].known.interruptions] == ["cem"] * count
         trio.join("cem")
         trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
-        both = "by" if count == 1 else "both by"
-        assert trio["ana"].said[-2] == f"{count} of at most 5 interruptions, {both} cem."
         assert trio["ana"].said[-1].startswith("All 3 parties are there; going on after exchange ")
     trio.carry()
     assert_all_have_the_result(trio)
@@ -566,13 +570,13 @@ def test_an_interruption_is_counted_and_told():
 def test_too_many_interruptions_end_the_run_for_good():
     trio = Trio(most_interruptions=1)
     trio.join(*NAMES)
-    for _ in range(2):
-        trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
-        trio.happen("cem", events.HubLost("Cut."))
-        trio.cut("cem")
-        trio.join("cem")
-    trio.carry()
-    for name in ("ana", "bob"):
+    trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
+    trio.crash("cem")
+    trio.join("cem")
+    trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
+    with pytest.raises(EndOfRun, match="2 of at most 1 interruption, both by cem"):
+        trio.crash("cem")
+    for name in ("ana", "bob"):  # who do not wait for somebody that cannot go on
         assert trio[name].state is State.FAILED
         assert "This run was interrupted too often: 2 of at most 1 interruption" in str(
             trio[name].error
@@ -637,7 +641,10 @@ def test_a_ready_in_the_middle_is_the_end_of_a_session_for_all():
     trio.join(*NAMES)
     trio.until_opening("ana", 2)
     trio.happen("cem", events.HubLost("The connection to the hub was lost: cut."))
-    assert trio["cem"].said[-1] == "The connection to the hub was lost: cut. Trying again."
+    assert trio["cem"].said[-2:] == [
+        "The connection to the hub was lost: cut. Trying again.",
+        "1 of at most 5 interruptions, by the hub.",
+    ]
     trio.cut("cem")
     trio.join("cem")
     trio.carry()
