@@ -11,6 +11,7 @@ import pytest
 
 from securefedyj.network import events, records, run
 from securefedyj.network.errors import EndOfRun, IllegalTransition, JoinError
+from securefedyj.network.progress import Tally
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.states import (
     LEGAL_EVENTS,
@@ -807,6 +808,19 @@ def test_who_has_another_result_is_found_out_also_by_who_is_late():
     assert solo.kept == []
 
 
+def test_who_has_the_result_from_the_start_may_have_waited_enough_at_once():
+    solo = Solo(kept=True)
+    solo.now += 1000
+    solo.happen(events.TimePassed())
+    assert solo.said == ["bob, cem confirmed the result and did not say that it is written."]
+    assert solo.outcome.to_text() == whole().to_text()
+
+
+def test_who_is_handed_the_result_has_a_cost_that_the_report_can_read():
+    """Its silo may have taken some time, for nothing."""
+    assert Tally().cost("cem", 0.01).seconds_secure == 0.0
+
+
 def test_who_is_late_is_handed_the_result():
     trio = Trio({"ana": memory(OPENINGS), "bob": memory(OPENINGS), "cem": memory(5)})
     trio.join("ana", "bob")
@@ -814,7 +828,7 @@ def test_who_is_late_is_handed_the_result():
     assert trio.states() == [State.DONE, State.DONE, State.GATHERING]
     assert not trio["ana"].kept
     trio.pass_time(0.6, "ana")
-    assert trio["ana"].said == ["The result is here. Waiting for cem, up to 100 seconds."]
+    assert trio["ana"].said == ["Waiting for cem to compare the result, up to 100 seconds."]
     trio.join("cem")
     trio.carry()
     assert_all_have_the_result(trio)
@@ -869,7 +883,7 @@ def test_who_has_confirmed_and_falls_silent_is_not_waited_for():
     solo.now += 2
     solo.happen(events.TimePassed(solo.now))
     assert solo.is_in(State.OVER)
-    assert solo.said[-1] == "The result is here; cem did not say to have written it, too."
+    assert solo.said[-1] == "cem confirmed the result and did not say that it is written."
 
 
 def test_who_does_not_confirm_leaves_all_without_a_result():

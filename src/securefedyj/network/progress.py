@@ -105,7 +105,7 @@ class Tally:
             self.rounds,
             {name: dict(self.bytes_sent)},
             seconds_local,
-            self.seconds_computing - seconds_local,
+            max(0.0, self.seconds_computing - seconds_local),  # who is handed all computes nothing
             self.seconds_waiting,
             {name: self.bytes_received},
         )
