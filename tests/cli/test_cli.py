@@ -26,6 +26,21 @@ def test_version_is_that_of_the_package(capsys):
     assert capsys.readouterr().out == f"securefedyj {securefedyj.__version__}\n"
 
 
+def test_an_error_is_broken_between_words_on_a_terminal_and_one_line_elsewhere(
+    capsys, monkeypatch, tmp_path
+):
+    path = tmp_path / ("long " * 20) / "none.jsonl"
+    assert main(["audit", str(path)]) == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["audit", str(path)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1
+    assert " ".join(lines).split() == line.split()
+    assert all(len(one) < 80 for one in lines)
+
+
 def test_help_lists_the_commands(capsys):
     assert exit_code_of("--help") == 0
     assert "demo" in capsys.readouterr().out

@@ -220,7 +220,7 @@ def test_who_has_the_result_does_not_need_the_others(tmp_path):
 
     transcript, said = run(scenario())
     assert_same_bits(transcript)
-    assert "did not say to have written it" in said[-1]
+    assert "did not say that it is written" in said[-1]
 
 
 def test_a_silent_party_is_named(tmp_path, monkeypatch):
@@ -467,8 +467,13 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
         codes = codes_and_logs(processes, PLENTY)
         assert codes == {**dict.fromkeys(FIVE, 0), "bob": 1}
         last = processes.log("bob").splitlines()[-1]
-    assert last.startswith("securefedyj: The report could not be written (cannot write ")
-    assert "`securefedyj report`" in last
+        assert last.startswith("securefedyj: The report could not be written (cannot write ")
+        assert "`securefedyj report`" in last
+        (tmp_path / "bob" / "report.html").rmdir()
+        processes.start_party("bob", "--wait", "1")  # the same command writes it
+        assert codes_and_logs(processes, 60)["bob"] == 0
+        said = processes.log("bob")
+    assert said.index("Writing the report.") < said.index("did not say that it is written.")
     for name in FIVE:
         names = {path.name for path in (tmp_path / name).iterdir()}
         assert names == {

@@ -11,6 +11,7 @@ import pytest
 
 from securefedyj.network import events, records, run
 from securefedyj.network.errors import EndOfRun, IllegalTransition, JoinError
+from securefedyj.network.progress import Tally
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.states import (
     LEGAL_EVENTS,
@@ -386,7 +387,9 @@ def test_who_leaves_during_a_computation_is_named_at_once_and_once():
     assert solo.said[-1] == "Party bob left in exchange 1."
     solo.compute()
     solo.happen(events.PeerLeft("bob"))
-    assert [sentence for sentence in solo.said if "bob" in sentence] == solo.said[-1:]
+    assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
+        "Party bob left in exchange 1."
+    ]
 
 
 def test_signs_of_life_and_the_last_word_go_to_whoever_is_connected():
@@ -442,7 +445,7 @@ def test_silence_is_warned_of_and_then_ends_the_session():
     solo.now += 2.5
     solo.happen(events.TimePassed(solo.now))
     sentence = "Nothing was heard from party bob for 10 seconds in exchange 1. Trying again."
-    assert solo.said[2:] == [sentence]
+    assert solo.said[2:] == [sentence, "1 of at most 5 interruptions, by bob."]
     assert (solo.state, solo.reconnects) == (State.GATHERING, 1)
 
 
@@ -551,11 +554,13 @@ def test_an_interruption_is_counted_and_told():
     for count in (1, 2):
         trio.crash("cem")
         assert trio["ana"].state is trio["bob"].state is State.GATHERING
-        assert trio["ana"].said[-1].startswith("Party cem left in exchange ")
+        assert trio["ana"].said[-2].startswith("Party cem left in exchange ")
+        both = "by" if count == 1 else "both by"
+        assert trio["ana"].said[-1] == f"{count} of at most 5 interruptions, {both} cem."
+        # Kept at once: ana may be stopped while it waits, and is not the one who interrupted.
+        assert [one.by for one in trio["ana"].known.interruptions] == ["cem"] * count
         trio.join("cem")
         trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
-        both = "by" if count == 1 else "both by"
-        assert trio["ana"].said[-2] == f"{count} of at most 5 interruptions, {both} cem."
         assert trio["ana"].said[-1].startswith("All 3 parties are there; going on after exchange ")
     trio.carry()
     assert_all_have_the_result(trio)
@@ -566,13 +571,13 @@ def test_an_interruption_is_counted_and_told():
 def test_too_many_interruptions_end_the_run_for_good():
     trio = Trio(most_interruptions=1)
     trio.join(*NAMES)
-    for _ in range(2):
-        trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
-        trio.happen("cem", events.HubLost("Cut."))
-        trio.cut("cem")
-        trio.join("cem")
-    trio.carry()
-    for name in ("ana", "bob"):
+    trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
+    trio.crash("cem")
+    trio.join("cem")
+    trio.carry(until=lambda: trio.states() == [State.LISTENING] * 3)
+    with pytest.raises(EndOfRun, match="2 of at most 1 interruption, both by cem"):
+        trio.crash("cem")
+    for name in ("ana", "bob"):  # who do not wait for somebody that cannot go on
         assert trio[name].state is State.FAILED
         assert "This run was interrupted too often: 2 of at most 1 interruption" in str(
             trio[name].error
@@ -637,7 +642,10 @@ def test_a_ready_in_the_middle_is_the_end_of_a_session_for_all():
     trio.join(*NAMES)
     trio.until_opening("ana", 2)
     trio.happen("cem", events.HubLost("The connection to the hub was lost: cut."))
-    assert trio["cem"].said[-1] == "The connection to the hub was lost: cut. Trying again."
+    assert trio["cem"].said[-2:] == [
+        "The connection to the hub was lost: cut. Trying again.",
+        "1 of at most 5 interruptions, by the hub.",
+    ]
     trio.cut("cem")
     trio.join("cem")
     trio.carry()
@@ -877,6 +885,19 @@ def test_who_has_another_result_is_found_out_also_by_who_is_late():
     assert solo.kept == []
 
 
+def test_who_has_the_result_from_the_start_may_have_waited_enough_at_once():
+    solo = Solo(kept=True)
+    solo.now += 1000
+    solo.happen(events.TimePassed())
+    assert solo.said == ["bob, cem confirmed the result and did not say that it is written."]
+    assert solo.outcome.to_text() == whole().to_text()
+
+
+def test_who_is_handed_the_result_has_a_cost_that_the_report_can_read():
+    """Its silo may have taken some time, for nothing."""
+    assert Tally().cost("cem", 0.01).seconds_secure == 0.0
+
+
 def test_who_is_late_is_handed_the_result():
     trio = Trio({"ana": memory(OPENINGS), "bob": memory(OPENINGS), "cem": memory(5)})
     trio.join("ana", "bob")
@@ -884,7 +905,7 @@ def test_who_is_late_is_handed_the_result():
     assert trio.states() == [State.DONE, State.DONE, State.GATHERING]
     assert not trio["ana"].kept
     trio.pass_time(0.6, "ana")
-    assert trio["ana"].said == ["The result is here. Waiting for cem, up to 100 seconds."]
+    assert trio["ana"].said == ["Waiting for cem to compare the result, up to 100 seconds."]
     trio.join("cem")
     trio.carry()
     assert_all_have_the_result(trio)
@@ -939,7 +960,7 @@ def test_who_has_confirmed_and_falls_silent_is_not_waited_for():
     solo.now += 2
     solo.happen(events.TimePassed(solo.now))
     assert solo.is_in(State.OVER)
-    assert solo.said[-1] == "The result is here; cem did not say to have written it, too."
+    assert solo.said[-1] == "cem confirmed the result and did not say that it is written."
 
 
 def test_who_does_not_confirm_leaves_all_without_a_result():

@@ -7,8 +7,17 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from securefedyj.cli.common import FAILED, OK, Commands, add_missing, command, missing_values, tell
-from securefedyj.cli.record import add_ledger, warnings_before, wrapped
+from securefedyj.cli.common import (
+    FAILED,
+    OK,
+    Commands,
+    add_missing,
+    command,
+    missing_values,
+    tell,
+    wrapped,
+)
+from securefedyj.cli.record import add_ledger, warnings_before
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
@@ -52,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
          f"{consortium.result_bits} bits")  # fmt: skip
-    tell(f"At most {consortium.max_interruptions} interruptions; then a run ends")
+    tell(f"At most {consortium.max_interruptions} interruptions; with one more, a run ends")
     tell(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
     for feature in consortium.features:

@@ -18,6 +18,8 @@ Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
+_COLUMNS = 79
+
 
 def tell(words: str, *, error: bool = False) -> None:
     """Print for the user; what others have written into it cannot control the terminal.
@@ -25,6 +27,17 @@ def tell(words: str, *, error: bool = False) -> None:
     Line breaks are ours: a text of others passes `printable` before it gets here.
     """
     print(printable_lines(words), file=sys.stderr if error else sys.stdout, flush=error)
+
+
+def wrapped(sentence: str) -> str:
+    """In lines that fit a terminal; names and paths stay whole."""
+    return textwrap.fill(sentence, _COLUMNS, break_on_hyphens=False, break_long_words=False)
+
+
+def complain(sentence: str) -> None:
+    """Say on standard error what went wrong; a terminal would break it within words."""
+    words = f"securefedyj: {sentence}"
+    tell(wrapped(words) if sys.stderr.isatty() else words, error=True)
 
 
 def command(

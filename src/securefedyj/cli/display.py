@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from securefedyj.cli.common import tell
+from securefedyj.cli.common import tell, wrapped
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Progress
@@ -26,7 +26,7 @@ class Display:
         with self._lock:
             if sentence != self._last:  # such as that the hub cannot be reached, again and again
                 self.end()
-                tell(sentence, error=True)
+                tell(wrapped(sentence) if self._terminal else sentence, error=True)
             self._last = sentence
 
     def progress(self, now: Progress) -> None:

@@ -17,13 +17,15 @@ from securefedyj.cli.common import (
     Commands,
     add_missing,
     command,
+    complain,
     missing_values,
     read_certificate,
     read_identity,
     tell,
+    wrapped,
 )
 from securefedyj.cli.display import Display
-from securefedyj.cli.record import Record, add_ledger, wrapped
+from securefedyj.cli.record import Record, add_ledger
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
@@ -108,11 +110,18 @@ def run(options: argparse.Namespace) -> int:
     record = _record(party, consortium, table, options, display)
     options.output.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
+    reported: list[str] = []  # why there is no report, or nothing, as soon as it was tried
+
+    def report(transcript: Transcript) -> None:
+        display.say("The result is here. Writing the report.")
+        reported.append(_try_report(consortium, transcript, table, options.output, display))
 
     def done(transcript: Transcript, cost: Cost | None) -> None:
         written.update(write_results(transcript, cost, party.name, options.output))
         if record is not None:
             record.finished(display.say)
+        if cost is None:  # it was there from the start, and others may not come for long
+            report(transcript)
 
     settings = Settings(
         consortium,
@@ -130,14 +139,10 @@ def run(options: argparse.Namespace) -> int:
     )
     try:
         transcript = asyncio.run(_until_signal(settings, silo))
-        display.say("The result is here. Writing the report.")
-        failed = _try_report(consortium, transcript, table, options.output, display)
+        if not reported:
+            report(transcript)
     except KeyboardInterrupt:
-        display.say(
-            f"Stopped. The result is in {options.output}; there is no new report."
-            if written
-            else "Stopped; the others are told, and wait. The same command goes on from here."
-        )
+        display.say(_on_leaving(options.output, written=bool(written), reported=bool(reported)))
         raise
     except Exception:
         if record is not None and not written:
@@ -145,6 +150,7 @@ def run(options: argparse.Namespace) -> int:
         raise
     finally:
         display.end()
+    (failed,) = reported
     if not failed:
         written["report"] = options.output / REPORT
     if options.json:
@@ -153,8 +159,17 @@ def run(options: argparse.Namespace) -> int:
     else:
         tell(f"Done. In {options.output}: {', '.join(path.name for path in written.values())}")
     if failed:
-        tell(f"securefedyj: {failed}", error=True)
+        complain(failed)
     return FAILED if failed else OK
+
+
+def _on_leaving(output: Path, *, written: bool, reported: bool) -> str:
+    """What to tell a user who has pressed Ctrl-C."""
+    if not written:
+        return "Stopped; the others are told, and wait. The same command goes on from here."
+    if not reported:
+        return f"Stopped. The result is in {output}, its report is not; the same command writes it."
+    return f"Stopped. The result is in {output}."
 
 
 def _refuse_result_without_state(output: Path) -> None:

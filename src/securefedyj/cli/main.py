@@ -25,7 +25,7 @@ from securefedyj.cli import (
     report,
     transform,
 )
-from securefedyj.cli.common import FAILED, INTERRUPTED, tell
+from securefedyj.cli.common import FAILED, INTERRUPTED, complain
 from securefedyj.printable import printable
 
 _LONGEST = 4000  # characters of a sentence; it may quote a file
@@ -51,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, ValueError) as error:
-        tell(f"securefedyj: {_sentence(error)}", error=True)
+        complain(_sentence(error))
         return FAILED
     except (MemoryError, RecursionError, OverflowError):
-        tell("securefedyj: what is to be read here is too large, or nested too deeply.", error=True)
+        complain("what is to be read here is too large, or nested too deeply.")
         return FAILED
 
 

@@ -6,8 +6,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command, read_certificate, tell
-from securefedyj.cli.record import wrapped
+from securefedyj.cli.common import OK, Commands, command, read_certificate, tell, wrapped
 from securefedyj.network.consortium import (
     LEVELS_PER_EXCHANGE,
     MAX_INTERRUPTIONS,

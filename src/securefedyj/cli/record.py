@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from securefedyj.network.repeats import note_on_unfinished, warnings
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.digest import column_digests
 
-_COLUMNS = 79
-
 
 def add_ledger(parser: argparse.ArgumentParser) -> None:
     """Add the option --ledger."""
@@ -33,11 +30,6 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
         help="your own list of runs, which is never sent: you are warned of a run that differs "
         "little from an earlier one (default: ~/.securefedyj/ledger.jsonl)",
     )
-
-
-def wrapped(sentence: str) -> str:
-    """In lines that fit a terminal; names and paths stay whole."""
-    return textwrap.fill(sentence, _COLUMNS, break_on_hyphens=False, break_long_words=False)
 
 
 def warnings_before(

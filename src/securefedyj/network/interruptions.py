@@ -23,19 +23,11 @@ class Interruptions:
 
     def __init__(self, memory: Memory, most: int, earlier: int) -> None:
         self._memory, self._most, self._earlier = memory, most, earlier
-        self._culprit = ""
         self._check()
 
-    def blame(self, by: str) -> None:
-        """A session has ended on account of somebody."""
-        self._culprit = by
-
-    def count(self, exchange: int) -> str:
-        """Keep what has happened, before the next session; return what to tell the user."""
-        if not self._culprit:
-            return ""
-        self._memory.interrupt(self._culprit, exchange)
-        self._culprit = ""
+    def count(self, by: str, exchange: int) -> str:
+        """Keep that a session has ended on account of somebody; return what to tell the user."""
+        self._memory.interrupt(by, exchange)
         self._check()
         return self.tale()
 

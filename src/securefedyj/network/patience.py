@@ -99,17 +99,20 @@ class Patience:
             return now - self._kept_at > self._timeout
         return self._waited(now) > self._wait
 
-    def news(self, now: float, *, have_result: bool) -> str | None:
-        """Whom we wait for, if the user does not know; who has the result waits for fewer."""
+    def news(self, now: float, *, opened: bool, confirmed: bool) -> str | None:
+        """Whom we wait for and what for, if the user does not know; at the end, for fewer."""
         missing = _names(
-            peer for peer in self._peers if not peer.connected and not (have_result and peer.kept)
+            peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
         )
         if not missing or missing == self._told or self._waited(now) <= TELL_AFTER:
             return None
         self._told = missing
-        here = "The result is here. " if have_result else ""
         longest = self._wait if self._kept_at is None else self._timeout
-        return f"{here}Waiting for {missing}, up to {longest:g} seconds."
+        if confirmed:
+            return f"Waiting for {missing} to have the result, too, up to {longest:g} seconds."
+        if opened:
+            return f"Waiting for {missing} to compare the result, up to {longest:g} seconds."
+        return f"Waiting for {missing}, up to {longest:g} seconds."
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have lost their patience a moment before us."""

@@ -109,8 +109,6 @@ class Run(Speaker):
             case State.GATHERING if ending.outcome is not None:
                 self.move(Signal.HAVE_RESULT)
             case State.GATHERING if all(peer.here for peer in peers):
-                if tale := self.interruptions.count(self.exchanges_done + 1):
-                    self.say(tale)
                 self._say_ready(Signal.ALL_HERE)
             case State.READY | State.BEGUN | State.DONE if ending.all_done:
                 self._keep()
@@ -254,15 +252,19 @@ class Run(Speaker):
     # The end of a session before its time.
 
     def interrupt(self, signal: Signal, by: str) -> None:
-        """End the session for everybody, if there is one; somebody has caused that."""
+        """End the session for everybody, if there is one; somebody has caused that.
+
+        It is counted at once: who stops while it waits must not be blamed for it later, and who
+        waits after too many would wait for nothing.
+        """
         session, self._session = self._session, None
+        self.move(signal)
         if session is not None and session.started:
             self.send_messages(session.farewell(by))
             self._close_former()
             self._former = session
             self.memory.draining = True
-            self.interruptions.blame(by)
-        self.move(signal)
+            self.say(self.interruptions.count(by, self.exchanges_done + 1))
 
     def _close_former(self) -> None:
         if self._former is not None:

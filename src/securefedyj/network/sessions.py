@@ -246,6 +246,8 @@ class Sessions:
 
     def _pass_time(self, hub_heard: float | None) -> None:
         run, now, patience = self._run, self._run.now.steady, self._run.patience
+        if run.state is State.GATHERING:  # with a result from the start, if this is the first event
+            run.advance()
         if run.memory.confirmed and patience.exhausted(now):
             self._give_up()
         elif hub_heard is not None and (silent := patience.hub_is_silent(hub_heard, now)):
@@ -258,7 +260,8 @@ class Sessions:
         elif patience.exhausted(now):
             self._give_up()
         elif self._connected:
-            news = patience.news(now, have_result=run.conclusion.outcome is not None)
+            opened, confirmed = run.conclusion.outcome is not None, bool(run.memory.confirmed)
+            news = patience.news(now, opened=opened, confirmed=confirmed)
             if news is not None:
                 run.say(news)
 
@@ -266,7 +269,7 @@ class Sessions:
         run = self._run
         if run.memory.confirmed:
             late = sorted(peer.name for peer in run.peers.values() if not peer.kept)
-            run.say(f"The result is here; {', '.join(late)} did not say to have written it, too.")
+            run.say(f"{', '.join(late)} confirmed the result and did not say that it is written.")
             run.finish(Signal.UNCONFIRMED)
             return
         if run.conclusion.outcome is not None:
