@@ -103,8 +103,10 @@ class Session:
 
     def settle(self) -> list[Message]:
         """Let the program take what was on its way when the session ended; nothing is sent."""
-        while self._unread and self.party is not None:
-            self.party.receive(self._next())
+        while self._unread:
+            message = self._next()
+            if self.party is not None:  # else it had not started: nothing can come of it
+                self.party.receive(message)
         return []
 
     def check(self) -> None:
