@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from securefedyj.network import records
 from securefedyj.network.states import State
-from tests.network.machines import Solo, close_programs
+from securefedyj.protocol.transcript import to_line
+from tests.network.machines import Solo, close_programs, whole
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +34,43 @@ def test_messages_of_a_session_that_ended_before_its_program_began_hold_up_nobod
     for peer in ("bob", "cem"):
         ana.hear(peer, ana.ready(peer, 1))
     assert computed(ana).state is State.BEGUN
+
+
+# Handing on what somebody lacks.
+
+
+def handover(solo: Solo, *lines: str) -> records.Handover:
+    """The first opening, or something else, for the session that ana has begun."""
+    true = [json.dumps(to_line(whole().reveals[0]))]
+    return records.Handover(solo.last(records.Begin).session, 0, list(lines) or true)
+
+
+def test_what_is_handed_on_before_the_last_begin_is_taken():
+    """Cem has the first opening as well, says so last, and hands nothing on."""
+    ana = Solo().bring(State.BEGUN)
+    ana.hear("bob", ana.begin(1))
+    ana.hear("bob", handover(ana))
+    ana.hear("cem", ana.begin(1))
+    assert ana.state is State.COMPUTING
+    assert ana.openings == 1
+
+
+@pytest.mark.parametrize("lie", ["{}", "[]", "no JSON", '{"reveal": "counts"}', "1e999"])
+def test_a_false_handover_does_not_stand_in_the_way_of_a_true_one(lie):
+    ana = Solo().bring(State.TAKING)
+    for _ in range(3):
+        ana.hear("cem", handover(ana, lie))
+    assert ana.is_in(State.TAKING)
+    assert [words for words in ana.said if "handed on" in words] == [
+        "Party cem handed on what is not a transcript."
+    ]
+    ana.hear("bob", handover(ana))
+    assert ana.is_in(State.COMPUTING)
+    assert ana.openings == 1
+
+
+def test_nor_does_one_for_another_session():
+    ana = Solo().bring(State.TAKING)
+    ana.hear("bob", records.Handover("0" * 32, 0, ["{}"]))
+    ana.hear("cem", handover(ana))
+    assert ana.is_in(State.COMPUTING)

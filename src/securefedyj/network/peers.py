@@ -31,6 +31,8 @@ class Peer:
         Whether the user knows that it is going.
     warned
         Whether the user knows that nothing is heard from it.
+    false
+        Whether it has handed on what was not true; then nothing more is taken from it.
     heard, absent_since
         When it was last heard, and when it went.
     ready, begin, handover
@@ -46,7 +48,7 @@ class Peer:
 
     def _forget(self) -> None:
         self.state = PeerState.ABSENT
-        self.announced = self.warned = False
+        self.announced = self.warned = self.false = False
         self.ready: Ready | None = None
         self.begin: Begin | None = None
         self.handover: Handover | None = None
@@ -91,8 +93,11 @@ class Peer:
         self._forget()
 
     def start(self) -> None:
-        """Its READY and BEGIN have led to a session; the next one needs new ones."""
-        self.ready = self.begin = self.handover = None
+        """Its READY and BEGIN have led to a session; the next one needs new ones.
+
+        What it hands on may have come before, while we waited for the BEGIN of others.
+        """
+        self.ready = self.begin = None
 
     def _move(self, signal: PeerSignal) -> None:
         self.state = successor(PEER_TRANSITIONS, self.state, signal)

@@ -10,7 +10,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network.claims import Claim, claim_of, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.events import Compute, Finished, Keep, Moment
-from securefedyj.network.handover import hand_on, take_over
+from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.interruptions import Interruptions
 from securefedyj.network.memory import Memory
 from securefedyj.network.outcome import Conclusion
@@ -192,10 +192,17 @@ class Run(Speaker):
         assert self._start is not None
         for peer in self.peers.values():
             handover, peer.handover = peer.handover, None
-            if handover is not None and handover.session == self._session.id.hex():
-                take_over(self.memory, handover, self._start, peer.name)
-                self._go_on(Signal.HANDED)
-                return
+            if handover is None or peer.false or handover.session != self._session.id.hex():
+                continue
+            try:
+                reveals = handed(self.memory, handover, self._start, peer.name)
+            except JoinError as error:  # another has it, too: two said so
+                self.say(str(error))
+                peer.false = True
+                continue
+            self.memory.take(reveals)
+            self._go_on(Signal.HANDED)
+            return
 
     def _go_on(self, signal: Signal) -> None:
         """Start the program; or conclude, if nothing is left to open."""
