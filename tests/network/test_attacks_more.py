@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from securefedyj.network import records
+from securefedyj.network import events, records
 from securefedyj.network.states import State
 from securefedyj.protocol.transcript import to_line
-from tests.network.machines import Solo, close_programs, whole
+from tests.network.machines import NAMES, OPENINGS, Solo, Trio, close_programs, memory, whole
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +75,45 @@ def test_nor_does_one_for_another_session():
     ana.hear("bob", records.Handover("0" * 32, 0, ["{}"]))
     ana.hear("cem", handover(ana))
     assert ana.is_in(State.COMPUTING)
+
+
+# The last opening.
+
+
+def only_ana_has_the_end(**options: Any) -> Trio:
+    """All have sent their part of the last opening, and ana alone has got it."""
+    trio = Trio({name: memory(OPENINGS - (name != "ana")) for name in NAMES}, **options)
+    for name in ("bob", "cem"):
+        known = trio[name].known
+        known.exchange(known.transcript)
+        known.opening(known.transcript)
+    return trio
+
+
+def test_a_last_opening_that_one_party_has_is_made_again_with_this_party():
+    trio = only_ana_has_the_end()
+    trio.join(*NAMES)
+    trio.carry()
+    assert trio.states() == [State.OVER] * 3
+    assert [machine.known.repeats for machine in trio.machines.values()] == [[OPENINGS - 1]] * 3
+    assert trio["ana"].log == [(OPENINGS - 1, whole().digest(OPENINGS - 1).hex())]
+
+
+def test_but_once_in_a_run():
+    trio = only_ana_has_the_end()
+    for name in NAMES:
+        trio[name].known.repeats.append(2)
+    trio.join(*NAMES)
+    trio.carry()
+    assert trio.states() == [State.FAILED] * 3
+    assert [machine.log for machine in trio.machines.values()] == [[]] * 3
+    assert "Such openings are made again 1 time in a run" in str(trio["ana"].error)
+
+
+def test_and_who_has_the_end_counts_who_interrupts_that():
+    trio = only_ana_has_the_end(most_interruptions=0)
+    trio.join(*NAMES)
+    trio.carry(until=lambda: trio["ana"].state is State.LISTENING)
+    trio.happen("ana", events.RecordArrived("cem", records.Ready("ab" * 32)))
+    trio.carry()
+    assert "1 of at most 0 interruptions, by cem." in str(trio["ana"].error)

@@ -109,8 +109,6 @@ class Run(Speaker):
             case State.GATHERING if ending.outcome is not None:
                 self.move(Signal.HAVE_RESULT)
             case State.GATHERING if all(peer.here for peer in peers):
-                if tale := self.interruptions.count(self.exchanges_done + 1):
-                    self.say(tale)
                 self._say_ready(Signal.ALL_HERE)
             case State.READY | State.BEGUN | State.DONE if ending.all_done:
                 self._keep()
@@ -135,6 +133,8 @@ class Run(Speaker):
         return all(peer.here for peer in peers) and any(peer.ready for peer in peers)
 
     def _say_ready(self, signal: Signal) -> None:
+        if tale := self.interruptions.count(self.exchanges_done + 1):
+            self.say(tale)
         self.move(signal)
         self._own = Ready(self._terms.fresh())
         self.tell_all(self._own)
@@ -179,9 +179,10 @@ class Run(Speaker):
             lines = hand_on(self.memory, session.id.hex(), start, claims[peer.name].reveals)
             if lines is not None:
                 self.send(peer, lines)
-        if len(self.memory.transcript.reveals) < start.reveals:
+        known = len(self.memory.transcript.reveals)
+        if known < start.reveals:
             self.move(Signal.BEHIND)
-        elif self.conclusion.outcome is not None:
+        elif known == start.reveals and self.conclusion.outcome is not None:
             self._session = None
             self.move(Signal.HAVE_RESULT)
         else:
