@@ -117,3 +117,24 @@ def test_and_who_has_the_end_counts_who_interrupts_that():
     trio.happen("ana", events.RecordArrived("cem", records.Ready("ab" * 32)))
     trio.carry()
     assert "1 of at most 0 interruptions, by cem." in str(trio["ana"].error)
+
+
+# Saying one thing to ana and another to bob.
+
+
+def test_a_second_ready_for_one_party_alone_leaves_nobody_behind():
+    """Bob has started the session; ana lacks cem's BEGIN, and is told READY again in its place."""
+    trio = Trio()
+    trio.join(*NAMES)
+    from_cem = trio.way["cem", "ana"]
+    trio.carry(until=lambda: any(isinstance(record, records.Begin) for record in from_cem))
+    while isinstance(from_cem[0], records.Greeting | records.Ready):
+        trio.happen("ana", events.RecordArrived("cem", from_cem.popleft()))
+    from_cem.clear()
+    trio.carry(until=lambda: trio["bob"].state is State.LISTENING)
+    assert trio["ana"].state is State.BEGUN
+    trio.happen("ana", events.RecordArrived("cem", records.Ready("ab" * 32)))
+    trio.carry()
+    assert trio.states() == [State.OVER] * 3
+    assert "1 of at most 5 interruptions, by cem, as ana says." in trio["bob"].said
+    assert trio["ana"].known.interruptions == []  # she had not started

@@ -233,9 +233,13 @@ class Run(Speaker):
             if session is not None:
                 session.deliver(message)
 
-    def is_present(self, message: Message) -> bool:
-        """Whether a message belongs to the present session."""
-        return self._session is not None and self._session.id == message.session
+    def ends(self, stop: Message) -> bool:
+        """Whether it is the end of a session that we have started.
+
+        Who has not started waits for the READY that follows.
+        """
+        session = self._session
+        return session is not None and session.started and session.id == stop.session
 
     def computed(self, messages: list[Message]) -> None:
         """The program has computed as far as it could."""
@@ -267,13 +271,16 @@ class Run(Speaker):
     def interrupt(self, signal: Signal, by: str) -> None:
         """End the session for everybody, if there is one; somebody has caused that."""
         session, self._session = self._session, None
-        if session is not None and session.started:
+        if session is not None:  # others may have started it before us
             self.send_messages(session.farewell(by))
+        if session is not None and session.started:
             self._close_former()
             self._former = session
             self.memory.draining = True
             self.interruptions.blame(by)
         self.move(signal)
+        if self.state is State.READY and self._own is not None:
+            self.tell_all(self._own)  # again: who had started has used it up
 
     def _close_former(self) -> None:
         if self._former is not None:

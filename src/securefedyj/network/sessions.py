@@ -215,6 +215,8 @@ class Sessions:
 
     def _take_ready(self, peer: Peer, ready: Ready) -> None:
         """Note it. Of a session that has begun, it is the end."""
+        if ready == peer.ready:
+            return  # said again for others, who need it
         peer.ready = ready
         if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
             self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
@@ -224,7 +226,7 @@ class Sessions:
             raise ProtocolError(f"Party {peer.name} sent a message in the name of another.")
         if message.kind != Kind.STOP:
             self._run.deliver(message)
-        elif self._run.is_present(message):
+        elif self._run.ends(message):
             self._run.interrupt(Signal.STOPPED, self._culprit(peer.name, message.payload))
 
     def _culprit(self, peer: str, payload: bytes) -> str:
