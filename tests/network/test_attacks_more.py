@@ -138,3 +138,32 @@ def test_a_second_ready_for_one_party_alone_leaves_nobody_behind():
     assert trio.states() == [State.OVER] * 3
     assert "1 of at most 5 interruptions, by cem, as ana says." in trio["bob"].said
     assert trio["ana"].known.interruptions == []  # she had not started
+
+
+# Being there, and no more.
+
+
+def hold_out(solo: Solo, seconds: int, *words: records.AnyRecord) -> None:
+    """Both peers say something every second."""
+    for _ in range(seconds):
+        solo.now += 1
+        for peer in ("bob", "cem"):
+            if solo.state in (State.OVER, State.FAILED):
+                return
+            solo.happen(events.Heard(peer))
+            for record in words:
+                solo.hear(peer, record)
+        solo.happen(events.TimePassed(solo.now))
+
+
+@pytest.mark.parametrize("words", [[], [records.Alive()], [records.Kept(), records.Alive()]])
+def test_who_is_there_and_sends_nothing_of_the_session_is_not_waited_for_in_vain(words):
+    """Cem has not greeted in the session of ana and bob."""
+    ana = Solo(timeout=10.0, wait=100.0).bring(State.LISTENING)
+    hold_out(ana, 105, *words)
+    assert ana.state is State.LISTENING
+    hold_out(ana, 10, *words)
+    assert ana.is_in(State.FAILED)
+    assert "Party cem is there, and sent nothing of this session for more than 100" in str(ana.error)
+    assert [one.by for one in ana.known.interruptions] == ["cem"]
+    assert not ana.known.failed

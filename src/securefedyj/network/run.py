@@ -310,6 +310,12 @@ class Run(Speaker):
         return exchanges_done(self.memory.transcript)
 
     @property
+    def lacking(self) -> tuple[str, ...]:
+        """The peers that our program waits for."""
+        party = self._session.party if self._session is not None else None
+        return party.waiting_for if party is not None else ()
+
+    @property
     def where(self) -> str:
         """In which exchange, as soon as there was one, also while a run begins anew."""
         done, running = self.exchanges_done, self.state in (State.COMPUTING, State.LISTENING)

@@ -254,6 +254,8 @@ class Sessions:
             self._reconnect(silent, HUB)
         elif silence := patience.peer_is_silent(run.where, now):
             self._reconnect(*silence)
+        elif run.state is State.LISTENING and patience.session_is_stuck(now):
+            self._abandon()
         elif run.state is State.LISTENING:
             for warning in patience.warnings(run.where, now):
                 run.say(warning)
@@ -263,6 +265,18 @@ class Sessions:
             news = patience.news(now, have_result=run.conclusion.outcome is not None)
             if news is not None:
                 run.say(news)
+
+    def _abandon(self) -> None:
+        """Give up a session in which somebody is there, and says nothing of it."""
+        run = self._run
+        names, where = ", ".join(run.lacking), run.where
+        run.interrupt(Signal.PEER_LOST, names)
+        run.interruptions.count(run.exchanges_done + 1)
+        raise _OutOfPatience(
+            f"Party {names} is there, and sent nothing of this session for more than "
+            f"{self._terms.wait:g} seconds{where}: stopped. The same command goes on from there; "
+            "if sums take longer there, give all parties a longer --wait."
+        )
 
     def _give_up(self) -> None:
         run = self._run
