@@ -1,13 +1,15 @@
-"""What one party can try between sessions: to hang, divide, frame or empty the pockets of others."""
+"""What one party can try between sessions: to hang, to divide or to frame the others."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
 from securefedyj.network import events, records
+from securefedyj.network.errors import JoinError
 from securefedyj.network.states import State
 from securefedyj.protocol.transcript import to_line
 from tests.network.machines import NAMES, OPENINGS, Solo, Trio, close_programs, memory, whole
@@ -164,6 +166,52 @@ def test_who_is_there_and_sends_nothing_of_the_session_is_not_waited_for_in_vain
     assert ana.state is State.LISTENING
     hold_out(ana, 10, *words)
     assert ana.is_in(State.FAILED)
-    assert "Party cem is there, and sent nothing of this session for more than 100" in str(ana.error)
+    assert "Party cem is there, and sent nothing of this session for more than 100" in str(
+        ana.error
+    )
     assert [one.by for one in ana.known.interruptions] == ["cem"]
     assert not ana.known.failed
+
+
+# What comes to light while a session settles.
+
+
+def opening_on_its_way() -> Trio:
+    """Bob is lost, and cem's part of the fourth opening is on its way to ana."""
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.carry(until=lambda: len(trio["ana"].log) == 4)
+    for pair in trio.way:
+        if pair[0] == "bob":
+            trio.way[pair].clear()
+    trio.crash("bob")
+    return trio
+
+
+def test_a_disk_that_is_full_while_a_session_settles_is_not_overlooked(monkeypatch):
+    trio = opening_on_its_way()
+    ana = trio["ana"]
+
+    def full(line: dict[str, Any]) -> None:
+        if "reveal" in line:
+            raise JoinError("cannot write state.jsonl: No space left on device")
+
+    monkeypatch.setattr(ana.known, "_write", full)
+    trio.join("bob")
+    trio.carry()
+    assert ana.state is State.FAILED
+    assert "No space left" in str(ana.error)
+
+
+def test_nor_is_a_message_that_breaks_the_rules():
+    trio = opening_on_its_way()
+    ana, way = trio["ana"], trio.way["cem", "ana"]
+    places = [i for i, record in enumerate(way) if isinstance(record, records.Delivery)]
+    part = way[places[0]]
+    assert isinstance(part, records.Delivery)
+    way[places[0]] = records.Delivery(dataclasses.replace(part.message, payload=b"too long"))
+    trio.join("bob")
+    trio.carry()
+    assert ana.state is State.FAILED
+    assert "from cem has the wrong size" in str(ana.error)
+    assert ana.openings == 3

@@ -12,7 +12,7 @@ from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.interruptions import Interruptions
-from securefedyj.network.memory import Memory
+from securefedyj.network.memory import Drained, Memory
 from securefedyj.network.outcome import Conclusion
 from securefedyj.network.patience import Patience
 from securefedyj.network.peers import Peer
@@ -246,7 +246,7 @@ class Run(Speaker):
         self.patience.rest(self.now.steady)
         if self.state is State.SETTLING:
             assert self._former is not None
-            self._former.check()
+            _check_end(self._former.error)
             self.move(Signal.SETTLED)
             return
         session = self._session
@@ -324,7 +324,7 @@ class Run(Speaker):
 
 def _check_end(error: Exception | None) -> None:
     """Raise what has ended a program, if it has not come to its own end."""
-    if error is None or isinstance(error, TooFewValues):
+    if error is None or isinstance(error, TooFewValues | Drained):
         return
     if isinstance(error, EndOfRun):
         raise error
