@@ -216,3 +216,15 @@ def test_nor_is_a_message_that_breaks_the_rules():
     assert ana.state is State.FAILED
     assert "from cem has the wrong size" in str(ana.error)
     assert ana.openings == 3
+
+
+def test_who_says_ready_without_end_does_not_fill_our_memory():
+    """Each is answered by BEGIN to all; who does not read, or a hub, would let them pile up."""
+    ana = Solo().bring(State.BEGUN)
+    for turn in range(10_000):
+        if ana.reconnects:
+            break
+        ana.hear("cem", ana.ready("cem", turn))
+    assert ana.reconnects == 1
+    assert len(ana.sent) < 1000
+    assert ana.said[-1] == "Party cem said 100 times that it is ready. Trying again."

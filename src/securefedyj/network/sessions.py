@@ -217,7 +217,7 @@ class Sessions:
         """Note it. Of a session that has begun, it is the end."""
         if ready == peer.ready:
             return  # said again for others, who need it
-        peer.ready = ready
+        peer.say_ready(ready)
         if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
             self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
 
