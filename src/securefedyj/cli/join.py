@@ -85,7 +85,7 @@ def add(commands: Commands) -> None:
         type=float,
         default=WAIT,
         metavar="SECONDS",
-        help="to wait for parties to come, or to come back (default: %(default)g)",
+        help="to wait for parties to come, to come back, or to compute (default: %(default)g)",
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=run)

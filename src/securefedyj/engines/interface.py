@@ -163,6 +163,13 @@ class Engine(ABC):
         shared is used before the digests have been compared.
         """
 
+    async def compared(self) -> None:  # noqa: B027 (where nothing comes late)
+        """Wait until whatever was opened has come from all who send it, and was the same.
+
+        Only then may another opening depend on it: who is told something else than the others
+        would open something else than they do.
+        """
+
     @abstractmethod
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values.

@@ -8,7 +8,7 @@ from securefedyj.network.claims import Claim
 from securefedyj.network.errors import JoinError
 from securefedyj.network.memory import Memory
 from securefedyj.network.records import Handover
-from securefedyj.protocol.transcript import Transcript, read_reveal, to_line
+from securefedyj.protocol.transcript import Reveal, Transcript, read_reveal, to_line
 from securefedyj.strict import parse
 
 
@@ -20,8 +20,8 @@ def hand_on(memory: Memory, session: str, start: Claim, has: int) -> Handover | 
     return Handover(session, has, [json.dumps(to_line(reveal)) for reveal in known[has:]])
 
 
-def take_over(memory: Memory, handover: Handover, start: Claim, peer: str) -> None:
-    """Add what we lack, if it leads to what two parties said that they have."""
+def handed(memory: Memory, handover: Handover, start: Claim, peer: str) -> list[Reveal]:
+    """What we lack, if it leads to what two parties said that they have."""
     known, n_features = memory.transcript, len(memory.agreement.features)
     try:
         reveals = [read_reveal(parse(line), n_features) for line in handover.lines]
@@ -37,4 +37,4 @@ def take_over(memory: Memory, handover: Handover, start: Claim, peer: str) -> No
             f"Party {peer} handed on another transcript than the one that two parties said they "
             "have."
         )
-    memory.take(reveals)
+    return reveals

@@ -73,6 +73,10 @@ class Patience:
                 return f"{what} {self._timeout:g} seconds{where}.", peer.name
         return None
 
+    def session_is_stuck(self, now: float) -> bool:
+        """Whether our program has got nothing for longer than we wait, though all are there."""
+        return now - self._idle_since > self._wait + self._timeout
+
     def warnings(self, where: str, now: float) -> Iterator[str]:
         """Name the peers that were silent for long, each once."""
         for peer in self._audible():

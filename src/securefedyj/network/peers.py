@@ -15,6 +15,7 @@ from securefedyj.network.records import (
 )
 from securefedyj.network.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
 
+MOST_READY = 100  # that lead to no session; each is answered to all, who might not read as fast
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
 
 
@@ -31,6 +32,8 @@ class Peer:
         Whether the user knows that it is going.
     warned
         Whether the user knows that nothing is heard from it.
+    false
+        Whether it has handed on what was not true; then nothing more is taken from it.
     heard, absent_since
         When it was last heard, and when it went.
     ready, begin, handover
@@ -46,7 +49,8 @@ class Peer:
 
     def _forget(self) -> None:
         self.state = PeerState.ABSENT
-        self.announced = self.warned = False
+        self.announced = self.warned = self.false = False
+        self._times_ready = 0  # since the last session
         self.ready: Ready | None = None
         self.begin: Begin | None = None
         self.handover: Handover | None = None
@@ -83,6 +87,13 @@ class Peer:
             raise ProtocolError(f"Party {self.name} did not begin with a greeting.")
         self._move(signal)
 
+    def say_ready(self, ready: Ready) -> None:
+        """Note that it is ready, which must lead to a session at some time."""
+        self.ready = ready
+        self._times_ready += 1
+        if self._times_ready > MOST_READY:
+            raise ProtocolError(f"Party {self.name} said {MOST_READY} times that it is ready.")
+
     def lose(self, now: float) -> None:
         """Forget the channel. Who was never connected since the last time is absent since then."""
         if self.connected:
@@ -91,8 +102,12 @@ class Peer:
         self._forget()
 
     def start(self) -> None:
-        """Its READY and BEGIN have led to a session; the next one needs new ones."""
+        """Its READY and BEGIN have led to a session; the next one needs new ones.
+
+        What it hands on may have come before, while we waited for the BEGIN of others.
+        """
         self.ready = self.begin = None
+        self._times_ready = 0
 
     def _move(self, signal: PeerSignal) -> None:
         self.state = successor(PEER_TRANSITIONS, self.state, signal)

@@ -10,9 +10,9 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.events import Compute, Finished, Keep, Moment
-from securefedyj.network.handover import hand_on, take_over
+from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.interruptions import Interruptions
-from securefedyj.network.memory import Memory
+from securefedyj.network.memory import Drained, Memory
 from securefedyj.network.outcome import Conclusion
 from securefedyj.network.patience import Patience
 from securefedyj.network.peers import Peer
@@ -172,9 +172,10 @@ class Run(Speaker):
             lines = hand_on(self.memory, session.id.hex(), start, claims[peer.name].reveals)
             if lines is not None:
                 self.send(peer, lines)
-        if len(self.memory.transcript.reveals) < start.reveals:
+        known = len(self.memory.transcript.reveals)
+        if known < start.reveals:
             self.move(Signal.BEHIND)
-        elif self.conclusion.outcome is not None:
+        elif known == start.reveals and self.conclusion.outcome is not None:
             self._session = None
             self.move(Signal.HAVE_RESULT)
         else:
@@ -185,10 +186,17 @@ class Run(Speaker):
         assert self._start is not None
         for peer in self.peers.values():
             handover, peer.handover = peer.handover, None
-            if handover is not None and handover.session == self._session.id.hex():
-                take_over(self.memory, handover, self._start, peer.name)
-                self._go_on(Signal.HANDED)
-                return
+            if handover is None or peer.false or handover.session != self._session.id.hex():
+                continue
+            try:
+                reveals = handed(self.memory, handover, self._start, peer.name)
+            except JoinError as error:  # another has it, too: two said so
+                self.say(str(error))
+                peer.false = True
+                continue
+            self.memory.take(reveals)
+            self._go_on(Signal.HANDED)
+            return
 
     def _go_on(self, signal: Signal) -> None:
         """Start the program; or conclude, if nothing is left to open."""
@@ -220,16 +228,20 @@ class Run(Speaker):
             if session is not None:
                 session.deliver(message)
 
-    def is_present(self, message: Message) -> bool:
-        """Whether a message belongs to the present session."""
-        return self._session is not None and self._session.id == message.session
+    def ends(self, stop: Message) -> bool:
+        """Whether it is the end of a session that we have started.
+
+        Who has not started waits for the READY that follows.
+        """
+        session = self._session
+        return session is not None and session.started and session.id == stop.session
 
     def computed(self, messages: list[Message]) -> None:
         """The program has computed as far as it could."""
         self.patience.rest(self.now.steady)
         if self.state is State.SETTLING:
             assert self._former is not None
-            self._former.check()
+            _check_end(self._former.error)
             self.move(Signal.SETTLED)
             return
         session = self._session
@@ -259,12 +271,15 @@ class Run(Speaker):
         """
         session, self._session = self._session, None
         self.move(signal)
-        if session is not None and session.started:
+        if session is not None:  # others may have started it before us
             self.send_messages(session.farewell(by))
+        if session is not None and session.started:
             self._close_former()
             self._former = session
             self.memory.draining = True
             self.say(self.interruptions.count(by, self.exchanges_done + 1))
+        if self.state is State.READY and self._own is not None:
+            self.tell_all(self._own)  # again: who had started has used it up
 
     def _close_former(self) -> None:
         if self._former is not None:
@@ -294,6 +309,12 @@ class Run(Speaker):
         return exchanges_done(self.memory.transcript)
 
     @property
+    def lacking(self) -> tuple[str, ...]:
+        """The peers that our program waits for."""
+        party = self._session.party if self._session is not None else None
+        return party.waiting_for if party is not None else ()
+
+    @property
     def where(self) -> str:
         """In which exchange, as soon as there was one, also while a run begins anew."""
         done, running = self.exchanges_done, self.state in (State.COMPUTING, State.LISTENING)
@@ -306,7 +327,7 @@ def _claim(begin: Begin) -> Claim:
 
 def _check_end(error: Exception | None) -> None:
     """Raise what has ended a program, if it has not come to its own end."""
-    if error is None or isinstance(error, TooFewValues):
+    if error is None or isinstance(error, TooFewValues | Drained):
         return
     if isinstance(error, EndOfRun):
         raise error

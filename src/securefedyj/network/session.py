@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import JoinError
 from securefedyj.network.events import Compute
 from securefedyj.network.progress import Tally
 from securefedyj.network.records import Ready
@@ -103,14 +103,16 @@ class Session:
 
     def settle(self) -> list[Message]:
         """Let the program take what was on its way when the session ended; nothing is sent."""
-        while self._unread and self.party is not None:
-            self.party.receive(self._next())
+        while self._unread:
+            message = self._next()
+            if self.party is not None:  # else it had not started: nothing can come of it
+                self.party.receive(message)
         return []
 
-    def check(self) -> None:
-        """Raise what has ended the run for good, if that came to light while it settled."""
-        if self.party is not None and isinstance(self.party.error, EndOfRun):
-            raise self.party.error
+    @property
+    def error(self) -> Exception | None:
+        """What has ended the program before its time."""
+        return None if self.party is None else self.party.error
 
     def close(self, tally: Tally, now: float) -> None:
         """End the program, and add what the session took."""

@@ -215,7 +215,9 @@ class Sessions:
 
     def _take_ready(self, peer: Peer, ready: Ready) -> None:
         """Note it. Of a session that has begun, it is the end."""
-        peer.ready = ready
+        if ready == peer.ready:
+            return  # said again for others, who need it
+        peer.say_ready(ready)
         if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
             self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
 
@@ -224,7 +226,7 @@ class Sessions:
             raise ProtocolError(f"Party {peer.name} sent a message in the name of another.")
         if message.kind != Kind.STOP:
             self._run.deliver(message)
-        elif self._run.is_present(message):
+        elif self._run.ends(message):
             self._run.interrupt(Signal.STOPPED, self._culprit(peer.name, message.payload))
 
     def _culprit(self, peer: str, payload: bytes) -> str:
@@ -254,6 +256,8 @@ class Sessions:
             self._reconnect(silent, HUB)
         elif silence := patience.peer_is_silent(run.where, now):
             self._reconnect(*silence)
+        elif run.state is State.LISTENING and patience.session_is_stuck(now):
+            self._abandon()
         elif run.state is State.LISTENING:
             for warning in patience.warnings(run.where, now):
                 run.say(warning)
@@ -264,6 +268,17 @@ class Sessions:
             news = patience.news(now, opened=opened, confirmed=confirmed)
             if news is not None:
                 run.say(news)
+
+    def _abandon(self) -> None:
+        """Give up a session in which somebody is there, and says nothing of it."""
+        run = self._run
+        names, where = ", ".join(run.lacking), run.where
+        run.interrupt(Signal.PEER_LOST, names)
+        raise _OutOfPatience(
+            f"Party {names} is there, and sent nothing of this session for more than "
+            f"{self._terms.wait:g} seconds{where}: stopped. The same command goes on from there; "
+            "if sums take longer there, give all parties a longer --wait."
+        )
 
     def _give_up(self) -> None:
         run = self._run

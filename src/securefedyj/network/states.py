@@ -101,7 +101,6 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.BEHIND: State.TAKING,
         Signal.HAVE_RESULT: State.DONE,
         Signal.BEGAN_ANEW: State.READY,
-        Signal.STOPPED: State.GATHERING,
         **_LOSSES,
         **_ENDINGS,
         **_FAILURES,

@@ -12,7 +12,8 @@
 A round that asks nothing of a party is over for it at once, so a party may run ahead of others.
 What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes. Some rounds need only
 some of the messages that they expect, whichever come first: what comes later is checked against
-what was taken, within the same number of rounds, and then thrown away.
+what was taken, within the same number of rounds, and then thrown away. A program can wait for that
+(`all_compared`).
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
-from securefedyj.party.rounds import Incoming, Round, play_round
+from securefedyj.party.rounds import Comparison, Incoming, Round, play_round
 from securefedyj.printable import printable
 
 R = TypeVar("R")
@@ -88,7 +89,7 @@ class Party(Generic[R]):
         self._program = program
         self._session = session
         self._coroutine = self._greet_and_run(hashlib.sha256(parameters).digest())
-        self._current: Round | None = None
+        self._current: Round | Comparison | None = None
         self._most_waiting = most_waiting
         self._inbox: dict[tuple[int, str], Message] = {}
         self._late: dict[tuple[int, str], Round] = {}  # rounds that are over, the earliest first
@@ -113,6 +114,8 @@ class Party(Generic[R]):
         """The peers whose message of the present round is missing; some of them may suffice."""
         if self.done or self._current is None:
             return ()
+        if isinstance(self._current, Comparison):
+            return tuple(dict.fromkeys(peer for _, peer in self._late))
         return tuple(p for p in self._current.expected if (self.rounds, p) not in self._inbox)
 
     def start(self) -> list[Message]:
@@ -161,6 +164,11 @@ class Party(Generic[R]):
     def _advance(self, outgoing: list[Message]) -> None:
         """Play all rounds for which enough messages are there."""
         while (current := self._current) is not None:
+            if isinstance(current, Comparison):
+                if self._late:
+                    return
+                self._step({}, outgoing)
+                continue
             incoming = {}
             missing = []
             for peer in current.expected:
@@ -186,9 +194,11 @@ class Party(Generic[R]):
         except StopIteration as stop:
             self._returned.append(stop.value)
             return
-        if not isinstance(request, Round):
+        if not isinstance(request, Round | Comparison):
             raise TypeError("A program may await engine operations only, nothing with a clock.")
         self._current = request
+        if isinstance(request, Comparison):
+            return
         for peer, payload in request.outgoing.items():
             outgoing.append(self._message(peer, request.kind, payload))
         # What came early could not be checked before its round was known.
@@ -207,7 +217,7 @@ class Party(Generic[R]):
                 over.late(message.sender, message.payload)
             return
         self._check_turn(message)
-        if message.round == self.rounds and self._current is not None:
+        if message.round == self.rounds and isinstance(self._current, Round):
             self._check_content(message, self._current)
         self._check_room(message)
         self._inbox[message.round, message.sender] = message

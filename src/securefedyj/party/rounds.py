@@ -64,6 +64,17 @@ def play_round(
     return (yield Round(kind, outgoing, expected, enough, late))
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Not a round: wait until all that comes late has come, and was found to be the same."""
+
+
+@types.coroutine
+def all_compared() -> Generator[Comparison, Incoming, Incoming]:
+    """Wait for what earlier rounds were over without. Nothing else may share this step."""
+    return (yield Comparison())
+
+
 Start: TypeAlias = Callable[[], Awaitable[Any]]
 """Begins some work, without waiting for anything, and returns what to wait for."""
 

@@ -157,7 +157,11 @@ class _Run(NamedTuple):
         return shared
 
     async def open_bits(self, bits: Sequence[SharedBits]) -> Sequence[Opened]:
-        """Open vectors of bits, in a round that is for nothing else."""
+        """Open vectors of bits, in a round that is for nothing else.
+
+        Which bits these are depends on what was opened before: that must be what all others have.
+        """
+        await self.engine.compared()
         self.log.opening(self.transcript)
         return await in_lockstep(*(self.engine.open_bits(some) for some in bits))
 

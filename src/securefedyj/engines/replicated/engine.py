@@ -31,7 +31,7 @@ from securefedyj.engines.replicated.shares import (
 )
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import in_lockstep, play_round
+from securefedyj.party.rounds import all_compared, in_lockstep, play_round
 
 
 class Replicated(Engine):
@@ -59,6 +59,10 @@ class Replicated(Engine):
     async def agree(self, digest: bytes) -> None:
         """Compare a digest with all other parties."""
         await digests.exchange(self._peers, digest)
+
+    async def compared(self) -> None:
+        """Wait for the second holder of every component that was opened."""
+        await all_compared()
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values."""
