@@ -9,6 +9,7 @@ from securefedyj.network.errors import EndOfRun
 from securefedyj.network.events import Outcome
 from securefedyj.network.memory import NEW_RUN, Memory
 from securefedyj.network.peers import Peer
+from securefedyj.party.messages import Message
 from securefedyj.protocol.program import TooFewValues
 
 
@@ -37,14 +38,17 @@ class Conclusion:
         if memory.finished:
             self.reach()
 
-    def reach(self) -> None:
-        """Compute the outcome from what was revealed; `check` raises what went wrong."""
+    def reach(self) -> list[Message]:
+        """Compute the outcome from what was revealed; `check` raises what went wrong.
+
+        It is a step of the computation, which has no messages for the peers.
+        """
         try:
             self.outcome = self._memory.outcome()
+            self.digest = digest_of(self._memory, self.outcome)
         except EndOfRun as error:
             self._error = error
-            return
-        self.digest = digest_of(self._memory, self.outcome)
+        return []
 
     def check(self) -> None:
         """Refuse an outcome that does not pass the audit, or that differs from a peer's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from securefedyj.errors import ProtocolError
@@ -116,7 +116,7 @@ class Run(Speaker):
                 self.move(Signal.ALL_DONE)
             case State.READY | State.BEGUN | State.KEPT if ending.all_kept:
                 self.finish(Signal.ALL_KEPT)
-            case State.DONE | State.KEPT if self._asked_again():
+            case State.DONE | State.KEPT if _asked_again(peers):
                 self._say_ready(Signal.ASKED_AGAIN)
             case State.READY if all(peer.ready for peer in peers):
                 self._say_begin()
@@ -127,10 +127,6 @@ class Run(Speaker):
             case State.LISTENING if self._session is not None and self._session.has_unread:
                 self.move(Signal.MESSAGE_CAME)
                 self.output.append(self._session.read_next(self.now.steady))
-
-    def _asked_again(self) -> bool:
-        peers = self.peers.values()
-        return all(peer.here for peer in peers) and any(peer.ready for peer in peers)
 
     def _say_ready(self, signal: Signal) -> None:
         self.move(signal)
@@ -209,7 +205,7 @@ class Run(Speaker):
         self.move(signal)
         if self.memory.finished and start.reveals == len(self.memory.transcript.reveals):
             self.say("Nothing is left to open; the result is compared with the others'.")
-            self.output.append(Compute(self._conclude))
+            self.output.append(Compute(self.conclusion.reach))
             return
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; going on after exchange {before}." if start.reveals else "."
@@ -218,10 +214,6 @@ class Run(Speaker):
         party = self._terms.new_party(session.id, start.reveals)
         self.output.append(session.start(party, self.now.steady))
 
-    def _conclude(self) -> list[Message]:
-        self.conclusion.reach()
-        return []
-
     def deliver(self, message: Message) -> None:
         """Give a message to its session, which may be over; others belong to earlier ones."""
         for session in (self._session, self._former):
@@ -229,10 +221,7 @@ class Run(Speaker):
                 session.deliver(message)
 
     def ends(self, stop: Message) -> bool:
-        """Whether it is the end of a session that we have started.
-
-        Who has not started waits for the READY that follows.
-        """
+        """Whether it ends a session that we have started; who has not waits for READY."""
         session = self._session
         return session is not None and session.started and session.id == stop.session
 
@@ -254,7 +243,7 @@ class Run(Speaker):
             error = session.party.error
             session.close(self._tally, self.now.steady)
             _check_end(error)
-            self.output.append(Compute(self._conclude))
+            self.output.append(Compute(self.conclusion.reach))
             return
         self._session = None
         self.conclusion.check()
@@ -277,7 +266,7 @@ class Run(Speaker):
             self._close_former()
             self._former = session
             self.memory.draining = True
-            self.say(self.interruptions.count(by, self.exchanges_done + 1))
+            self.say(self.interruptions.count(by, exchanges_done(self.memory.transcript) + 1))
         if self.state is State.READY and self._own is not None:
             self.tell_all(self._own)  # again: who had started has used it up
 
@@ -305,19 +294,15 @@ class Run(Speaker):
         self.output.append(Finished(self.conclusion.outcome))
 
     @property
-    def exchanges_done(self) -> int:
-        return exchanges_done(self.memory.transcript)
-
-    @property
     def lacking(self) -> tuple[str, ...]:
         """The peers that our program waits for."""
-        party = self._session.party if self._session is not None else None
-        return party.waiting_for if party is not None else ()
+        return self._session.lacking if self._session is not None else ()
 
     @property
     def where(self) -> str:
         """In which exchange, as soon as there was one, also while a run begins anew."""
-        done, running = self.exchanges_done, self.state in (State.COMPUTING, State.LISTENING)
+        done = exchanges_done(self.memory.transcript)
+        running = self.state in (State.COMPUTING, State.LISTENING)
         return f" in exchange {done + 1}" if done or running else ""
 
 
@@ -335,3 +320,8 @@ def _check_end(error: Exception | None) -> None:
         raise JoinError(str(error)) from error
     # What an error of another library says may hold values: its name must do.
     raise JoinError(f"The computation failed here ({type(error).__name__}).") from error
+
+
+def _asked_again(peers: Collection[Peer]) -> bool:
+    """Whether somebody wants another session, and all could take part."""
+    return all(peer.here for peer in peers) and any(peer.ready for peer in peers)

@@ -114,6 +114,11 @@ class Session:
         """What has ended the program before its time."""
         return None if self.party is None else self.party.error
 
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The peers that the program waits for."""
+        return () if self.party is None else self.party.waiting_for
+
     def close(self, tally: Tally, now: float) -> None:
         """End the program, and add what the session took."""
         if self.party is not None:

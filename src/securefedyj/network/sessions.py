@@ -27,6 +27,7 @@ from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.events import Event, Moment, Output
 from securefedyj.network.memory import HUB, Memory
 from securefedyj.network.peers import Peer, check_greeting
+from securefedyj.network.progress import exchanges_done
 from securefedyj.network.records import (
     Alive,
     AnyRecord,
@@ -227,14 +228,7 @@ class Sessions:
         if message.kind != Kind.STOP:
             self._run.deliver(message)
         elif self._run.ends(message):
-            self._run.interrupt(Signal.STOPPED, self._culprit(peer.name, message.payload))
-
-    def _culprit(self, peer: str, payload: bytes) -> str:
-        """Who has ended a session, as a peer says that has stopped it."""
-        for name in (HUB, self._terms.name, *self._terms.peers):
-            if payload == name.encode() and name != peer:
-                return f"{name}, as {peer} says"
-        return peer
+            self._run.interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
 
     def _take_leave(self, peer: Peer) -> None:
         if peer.kept:
@@ -297,6 +291,14 @@ class Sessions:
         what = run.patience.blame(run.now.steady)
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"
-        done = run.exchanges_done
+        done = exchanges_done(run.memory.transcript)
         kept = f" after exchange {done}; the same command goes on from there" if done else ""
         raise _OutOfPatience(f"{what} within {self._terms.wait:g} seconds: stopped{kept}.")
+
+
+def _culprit(peer: str, payload: bytes, terms: Terms) -> str:
+    """Who has ended a session, as a peer says that has stopped it."""
+    for name in (HUB, terms.name, *terms.peers):
+        if payload == name.encode() and name != peer:
+            return f"{name}, as {peer} says"
+    return peer

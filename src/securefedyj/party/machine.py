@@ -204,7 +204,7 @@ class Party(Generic[R]):
         # What came early could not be checked before its round was known.
         for (turn, _), message in self._inbox.items():
             if turn == self.rounds:
-                self._check_content(message, request)
+                _check_content(message, request)
 
     def _accept(self, message: Message) -> None:
         """Check one message and keep it until its round is complete."""
@@ -212,13 +212,13 @@ class Party(Generic[R]):
         if message.kind == Kind.STOP:
             raise PartyStopped(f"Party {message.sender} stopped; the reason is known there.")
         if (over := self._late.pop((message.round, message.sender), None)) is not None:
-            self._check_content(message, over)
+            _check_content(message, over)
             if over.late is not None:
                 over.late(message.sender, message.payload)
             return
         self._check_turn(message)
         if message.round == self.rounds and isinstance(self._current, Round):
-            self._check_content(message, self._current)
+            _check_content(message, self._current)
         self._check_room(message)
         self._inbox[message.round, message.sender] = message
 
@@ -268,17 +268,6 @@ class Party(Generic[R]):
                 f"came: expected it by round {turn + MAX_AHEAD} at the latest."
             )
 
-    def _check_content(self, message: Message, current: Round) -> None:
-        size = current.expected.get(message.sender)
-        if message.kind != current.kind or size is None:
-            wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
-            raise ProtocolError(f"{_described(message)} is unexpected: expected {wanted}.")
-        if len(message.payload) != size:
-            raise ProtocolError(
-                f"{_described(message)} has the wrong size: expected {size} bytes, "
-                f"got {len(message.payload)}."
-            )
-
     async def _greet_and_run(self, digest: bytes) -> R:
         """Round 0: compare public parameters with every peer before any data is touched."""
         greeting = dict.fromkeys(self.peers, digest)
@@ -300,3 +289,15 @@ def _described(message: Message) -> str:
     return (
         f"The message {message.kind} of round {message.round} from {printable(message.sender, 64)}"
     )
+
+
+def _check_content(message: Message, current: Round) -> None:
+    size = current.expected.get(message.sender)
+    if message.kind != current.kind or size is None:
+        wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
+        raise ProtocolError(f"{_described(message)} is unexpected: expected {wanted}.")
+    if len(message.payload) != size:
+        raise ProtocolError(
+            f"{_described(message)} has the wrong size: expected {size} bytes, "
+            f"got {len(message.payload)}."
+        )
