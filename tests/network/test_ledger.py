@@ -124,15 +124,28 @@ def test_tables_of_several_parties_on_one_machine_are_not_mixed_up(ledger):
     again = after(ledger, (BEGAN, first))
     assert warnings(again, run(ledger, 2, ROWS + 1, party="east")) == []
     assert warnings(again, run(ledger, 2, ROWS + 1, party="")) != []
+    # `check` does not know whose table it has, unless that has had a part in a run before.
+    both = after(ledger, (BEGAN, run(ledger, 2, ROWS + 1, party="east")))
+    assert warnings(both, run(ledger, 3, party="")) == []
+    assert warnings(both, run(ledger, 3, ROWS + 1, party="")) == []
+    assert len(warnings(both, run(ledger, 3, ROWS + 2, party=""))) == 1
     # The same values are the same, whoever brings them.
     assert warnings(again, run(ledger, 2, silos=("east", "west"), party="east")) != []
 
 
 def test_latest_runs_come_first_and_many_are_not_all_told(ledger):
-    events = [(BEGAN, run(ledger, k, ROWS + k)) for k in range(1, 7)]
+    events = [
+        (BEGAN, run(ledger, k, ROWS + k, silos=("north", "east", f"silo-{k}"))) for k in range(1, 7)
+    ]
     words = warnings(after(ledger, *events), run(ledger, 9))
     assert [f"'sepsis-{k}'" in one for k, one in zip((6, 5, 4), words, strict=False)] == [True] * 3
     assert words[3] == f"3 more warnings are about runs before these: see {ledger.path}."
+
+
+def test_what_is_to_be_said_of_several_runs_is_said_once(ledger):
+    events = [(BEGAN, run(ledger, k, ROWS + k)) for k in range(1, 4)]
+    (words,) = warnings(after(ledger, *events), run(ledger, 9))
+    assert words.startswith("In run 'sepsis-3' of 2026-05-03 and 2 earlier ones, with north, ")
 
 
 def test_runs_that_did_not_finish_count_if_they_had_the_same_values(ledger):
@@ -151,7 +164,7 @@ def test_runs_that_did_not_finish_count_if_they_had_the_same_values(ledger):
     ]
     assert note_on_unfinished(again, now, 5) == (
         "2 earlier runs over the same values did not finish; the last was run 'sepsis-2' of "
-        "2026-05-03, in /results/2. They count as interruptions, of which 5 are agreed."
+        "2026-05-03, in /results/2. They count as interruptions; the file allows 5."
     )
     assert "So no run can begin; when you know why" in note_on_unfinished(again, now, 1)
     # A run that goes on is not an earlier one, and neither is it warned of.

@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
          f"{consortium.result_bits} bits")  # fmt: skip
-    tell(f"At most {consortium.max_interruptions} interruptions; with one more, a run ends")
+    most = consortium.max_interruptions
+    tell(f"At most {most} interruption{'s' * (most != 1)}; with one more, a run ends")
     tell(f"{len(consortium.features)} features, each with at least "
           f"{consortium.minimum_values} values over all silos")  # fmt: skip
     for feature in consortium.features:

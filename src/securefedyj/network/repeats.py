@@ -7,6 +7,8 @@ part. What others bring is theirs to watch over, by a ledger of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from securefedyj.network.ledger import Ledger, Run
 from securefedyj.printable import printable, shown
@@ -19,12 +21,19 @@ _ASK = "Ask your data protection officer before you go on"
 def warnings(ledger: Ledger, run: Run) -> list[str]:
     """What to tell a silo before a run; nothing if no earlier run differs from it.
 
-    Of a run without a party, any earlier one under a feature's name is compared with.
+    Of a run without a party, any earlier one under a feature's name is compared with; unless a
+    party of it on this machine has had these very columns before: then the table is that party's.
     """
-    found = [words for other in ledger.earlier(run) for words in _differences(run, other)]
+    if not run.party:
+        run = replace(run, party=_whose(ledger, run))
+    alike: dict[_Comparison, list[Run]] = {}  # the latest first
+    for other in ledger.earlier(run):
+        alike.setdefault(_compared(run, other), []).append(other)
+    found = [words for one, others in alike.items() for words in _differences(run, one, others)]
     if (more := len(found) - _MOST_RUNS) > 0:
         found = found[:_MOST_RUNS]
-        found.append(f"{more} more warnings are about runs before these: see {ledger.path}.")
+        are = "warning is" if more == 1 else "warnings are"
+        found.append(f"{more} more {are} about runs before these: see {ledger.path}.")
     return found
 
 
@@ -34,7 +43,9 @@ def note_on_unfinished(ledger: Ledger, run: Run, most: int) -> str:
     if not unfinished:
         return ""
     last = unfinished[0]
-    count = f"{len(unfinished)} earlier runs" if len(unfinished) > 1 else "1 earlier run"
+    several = len(unfinished) > 1
+    count = f"{len(unfinished)} earlier runs" if several else "1 earlier run"
+    they = "They count as interruptions" if several else "It counts as an interruption"
     enough = (
         ""
         if len(unfinished) <= most
@@ -42,41 +53,68 @@ def note_on_unfinished(ledger: Ledger, run: Run, most: int) -> str:
     )
     return (
         f"{count} over the same values did not finish; the last was {_run(last)}, in "
-        f"{printable(last.folder)}. They count as interruptions, of which {most} are agreed."
+        f"{printable(last.folder)}. {they}; the file allows {most}."
         f"{enough}"
     )
 
 
-def _differences(run: Run, other: Run) -> Iterator[str]:
-    same, changed = _compared(run, other)
+def _whose(ledger: Ledger, run: Run) -> str:
+    """The silo that has last taken part with one of these columns, or nobody."""
+    own = set(run.columns.values())
+    for other in ledger.earlier(run):
+        if other.party in run.silos and not own.isdisjoint(other.columns.values()):
+            return other.party
+    return ""
+
+
+def _differences(run: Run, compared: _Comparison, others: Sequence[Run]) -> Iterator[str]:
+    same, changed, silos = compared
+    more = len(others) - 1
+    runs = _run(others[0]) + (f" and {more} earlier one{'s' * (more > 1)}" if more else "")
     if changed:
         yield (
-            f"In {_run(other)}, with {_and(other.silos)}, {_columns(changed)} had other values "
+            f"In {runs}, with {_and(silos)}, {_columns(changed)} had other values "
             "here. Two results over nearly the same rows can tell the rows that differ, such as "
             f"those of a patient who came or left. {_ASK}, or use the rows of that run."
         )
-    if same and set(run.silos) != set(other.silos):
+    if same and set(run.silos) != set(silos):
         came, gone = (
             [name for name in some if name not in others]
-            for some, others in ((run.silos, other.silos), (other.silos, run.silos))
+            for some, others in ((run.silos, silos), (silos, run.silos))
         )
         who = [f"has {_and(came)} besides"] * bool(came) + [f"lacks {_and(gone)}"] * bool(gone)
         yield (
-            f"In {_run(other)}, with {_and(other.silos)}, {_columns(same)} had the same values "
+            f"In {runs}, with {_and(silos)}, {_columns(same)} had the same values "
             f"here as now. This run {' and '.join(who)}. The difference of the two results can "
             "tell the number, mean and variance of the values that came or left with them. "
             f"{_ASK}, or leave the column{'s' * (len(same) > 1)} out."
         )
 
 
-def _compared(run: Run, other: Run) -> tuple[list[str], list[str]]:
-    """Columns that were in the other run as they are now, and those that were there otherwise."""
+class _Comparison(NamedTuple):
+    """Of this run with another, where the same is to be said of several."""
+
+    same: tuple[str, ...]
+    """Columns that were in the other run as they are now."""
+    changed: tuple[str, ...]
+    """Those that were there otherwise."""
+    silos: tuple[str, ...]
+    """Of the other run."""
+
+
+def _compared(run: Run, other: Run) -> _Comparison:
     known = set(other.columns.values())
-    same = [name for name in run.features if run.columns.get(name) in known]
+    same = tuple(name for name in run.features if run.columns.get(name) in known)
     if run.party and run.party != other.party:  # a table of somebody else on this machine
-        return same, []
-    was_there = [name for name in run.features if name in other.features and name not in same]
-    return same, [name for name in was_there if run.columns.get(name) != other.columns.get(name)]
+        return _Comparison(same, (), other.silos)
+    changed = tuple(
+        name
+        for name in run.features
+        if name in other.features
+        and name not in same
+        and run.columns.get(name) != other.columns.get(name)
+    )
+    return _Comparison(same, changed, other.silos)
 
 
 def _run(run: Run) -> str:
