@@ -209,6 +209,27 @@ def test_the_statement_says_who_computed_what_with_which_engine(transcript):
     assert rows["empty"] == ["0", "0", "0", "1"]
 
 
+@pytest.mark.parametrize(
+    ("helpers", "said"),
+    [
+        ((), ""),
+        (("cem",), "But only ana and bob have data: each can subtract its own part"),
+        (("bob", "cem"), "But only ana has data: all parties know of ana how many values"),
+    ],
+)
+def test_the_statement_says_what_the_result_tells_of_one_or_two_silos(transcript, helpers, said):
+    parties = ("ana", "bob", "cem")
+    agreed = replace(transcript.agreement, engine="replicated", parties=parties,
+                     committee=parties, helpers=helpers)  # fmt: skip
+    lines = Transcript(agreed, transcript.reveals, transcript.result).audit().who_computed()
+    assert lines[0] == "Parties: ana, bob, cem" + (
+        f"; without data: {', '.join(helpers)}." if helpers else "."
+    )
+    assert said in " ".join(lines)
+    assert ("have data" in " ".join(lines) or "has data" in " ".join(lines)) == bool(said)
+    assert all(len(line) < 80 for line in lines)
+
+
 @pytest.mark.parametrize("result_bits", [8, 24, 44])
 def test_the_statement_says_how_much_was_revealed(result_bits):
     agreed = agreement(6, max_steps=STEPS, result_bits=result_bits)

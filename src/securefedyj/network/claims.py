@@ -12,6 +12,8 @@ from typing import NamedTuple, NoReturn
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import MOST_REPEATS, NEW_RUN, Memory, made_again_before
 
+_NEW_RUN = f"a{NEW_RUN[1:]}"  # not yet: the same command may still go on
+
 
 class Claim(NamedTuple):
     """What a party says that it has."""
@@ -74,7 +76,7 @@ def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
         raise JoinError(
             f"One party has {longest.reveals} openings of this run, and all others have "
             f"{second.reveals} or fewer: they have lost their record of it. If their --output "
-            f"folders cannot be found, this run cannot go on. {NEW_RUN}"
+            f"folders cannot be found, {_NEW_RUN}"
         )
     if memory.confirmed:
         raise JoinError(
@@ -104,7 +106,7 @@ def _check_shorter(peer: str, claim: Claim, own: Claim, memory: Memory, *, late:
         raise JoinError(
             f"Party {peer} has {claim.reveals} openings of this run, and has taken part in "
             f"{memory.least} at least: it has lost its record. It must come back with its --output "
-            f"folder of before; if that is lost, this run cannot go on. {NEW_RUN}"
+            f"folder of before; if that is lost, {_NEW_RUN}"
         )
 
 
@@ -113,7 +115,7 @@ def _check_longer(peer: str, claim: Claim, most: int, *, late: bool) -> None:
         raise JoinError(
             f"Party {peer} says that it has {claim.reveals} openings of this run, and without us "
             f"there can be {most} at most. If we have lost our record, come back with the --output "
-            f"folder of before; if that is lost, this run cannot go on. {NEW_RUN}"
+            f"folder of before; if that is lost, {_NEW_RUN}"
         )
 
 

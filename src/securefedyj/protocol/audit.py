@@ -6,6 +6,8 @@ for the data. docs/protocol.md, section 7.2.
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from securefedyj.engines.registry import facts_of
@@ -63,11 +65,14 @@ class Audit:
     def who_computed(self) -> list[str]:
         """The parties, the engine, and what that kept secret."""
         agreement = self.revealed.agreement
+        without = f"; without data: {_names(agreement.helpers)}" if agreement.helpers else ""
+        facts = facts_of(agreement.engine)
+        but = _on_few_silos(agreement.silos) if facts.secure else ""
         return [
-            f"Parties: {', '.join(map(printable, agreement.parties))}.",
-            f"Engine: {agreement.engine}, computed by "
-            f"{', '.join(map(printable, agreement.committee))}.",
-            *facts_of(agreement.engine).statement,
+            f"Parties: {_names(agreement.parties)}{without}.",
+            f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
+            *facts.statement,
+            *textwrap.wrap(but, 79, break_on_hyphens=False),
         ]
 
     def how_precisely(self) -> list[str]:
@@ -93,3 +98,21 @@ class Audit:
         for name, n, signs, bits, lmbda in zip(revealed.agreement.features, *columns, strict=True):
             lines.append(f"{printable(name, 32):<32} {n:>9} {signs:>6} {bits:>5} {lmbda:>14.8g}")
         return lines
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(printable, names))
+
+
+def _on_few_silos(silos: Sequence[str]) -> str:
+    """What the result itself tells where one or two parties have data; nothing otherwise."""
+    known = "how many values of each feature there are, and their mean and variance"
+    match [printable(name) for name in silos]:
+        case [only]:
+            return f"But only {only} has data: all parties know of {only} {known}."
+        case [one, other]:
+            return (
+                f"But only {one} and {other} have data: each can subtract its own part from the "
+                f"result, and then knows of the other {known}."
+            )
+    return ""

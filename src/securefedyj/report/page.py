@@ -98,7 +98,7 @@ def _summary(transcript: Transcript, result: Result, audit: Audit) -> str:
         "audit": "passed" if audit.passed else "FAILED",
     }
     parts = [
-        "<p>The parties below hold rows of the same table and may not show them to each other. "
+        "<p>Each party with data holds rows of the same table, and may not show them to others. "
         "Together they fitted one transformation for each feature, which makes its distribution "
         "as close to a normal one as this family of transformations can, as if all rows were in "
         "one place. The fit is given by three numbers per feature: λ, which says how strongly "
@@ -108,6 +108,7 @@ def _summary(transcript: Transcript, result: Result, audit: Audit) -> str:
         "</dl>",
         '<dl class="facts">',
         f"<dt>Parties</dt><dd>{name_list(agreement.parties)}</dd>",
+        f"<dt>Without data</dt><dd>{name_list(agreement.helpers)}</dd>" * bool(agreement.helpers),
         f"<dt>Computed by</dt><dd>{name_list(agreement.committee)} "
         f"(engine <code>{text(agreement.engine)}</code>)</dd>",
         f"<dt>Search</dt><dd>at most {agreement.max_steps} steps</dd>",
