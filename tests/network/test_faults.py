@@ -180,9 +180,9 @@ def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
         wait_for_words(processes, "hub", 'connected consortium="on one machine" party="ana"')
         first = processes.running.pop("ana")
         processes.start_party("ana", "--output", str(tmp_path / "elsewhere"))
+        assert first.wait(30) == 1  # before there is a run that it has a part in
         for name in ("bob", "cem"):
             processes.start_party(name)
-        assert first.wait(30) == 1
         assert set(codes_and_logs(processes, 60).values()) == {0}
         sentence = "The hub refuses us: Another process has joined as ana; this one must stop."
         assert f"securefedyj: {sentence}" in processes.log("ana")
