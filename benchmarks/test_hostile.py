@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from benchmarks.fuzz import hostile
@@ -27,7 +29,7 @@ def test_valid_content_is_accepted():
     for name, content in {
         "consortium": hostile.agreed_file().encode(),
         "transcript": hostile.transcript().to_text().encode(),
-        "state": hostile.transcript().to_text().encode(),
+        "state": "".join(json.dumps(line) + "\n" for line in hostile.state_lines()).encode(),
         "message": hostile.message().to_bytes(),
     }.items():
         assert hostile.TARGETS[name].take(content), name

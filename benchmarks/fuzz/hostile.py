@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import io
 import json
 import subprocess
@@ -178,7 +179,8 @@ def state_lines() -> list[dict[str, Any]]:
         {"session": 1},
         {"exchange": 1},
     ]
-    end: list[dict[str, Any]] = [{"repeat": 3}, {"confirmed": "e" * 64}]
+    digest = hashlib.sha256(transcript().to_text().encode()).hexdigest()
+    end: list[dict[str, Any]] = [{"repeat": 3}, {"confirmed": digest}]
     return [{**header, "agreement": agreement.to_json()}, *begin, *again, *reveals[1:], *end]
 
 
