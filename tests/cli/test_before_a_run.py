@@ -14,7 +14,7 @@ from securefedyj.cli.main import main
 from securefedyj.network import local, participant
 from securefedyj.network.consortium import Feature
 from securefedyj.network.errors import JoinError
-from securefedyj.network.ledger import BEGAN, FINISHED, Ledger, Run
+from securefedyj.network.ledger import BEGAN, FINISHED, Ledger, RunEntry
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence
@@ -61,7 +61,9 @@ class Stage:
         ledger = Ledger(self.ledger)
         ledger.prepare()
         columns = column_digests(rows, NAMES, ledger.key)
-        run = Run("1" * 16, "d" * 64, "earlier", "north", silos, silos, NAMES, "/then", columns)
+        run = RunEntry(
+            "1" * 16, "d" * 64, "earlier", "north", silos, silos, NAMES, "/then", columns
+        )
         for event in events:
             ledger.note(event, run)
 

@@ -19,7 +19,7 @@ from securefedyj.network.ledger import (
     FINISHED,
     Ledger,
     LedgerError,
-    Run,
+    RunEntry,
     default_path,
 )
 from securefedyj.network.repeats import note_on_unfinished, warnings
@@ -44,15 +44,15 @@ def run(
     silos: tuple[str, ...] = ("north", "east", "south"),
     party: str = "north",
     features: tuple[str, ...] = FEATURES,
-) -> Run:
+) -> RunEntry:
     columns = column_digests(rows, features, ledger.key)
-    return Run(
+    return RunEntry(
         f"{number:016x}", "d" * 64, f"sepsis-{number}", party, (*silos, "helper"), silos, features,
         f"/results/{number}", columns,
     )  # fmt: skip
 
 
-def after(ledger: Ledger, *events: tuple[str, Run]) -> Ledger:
+def after(ledger: Ledger, *events: tuple[str, RunEntry]) -> Ledger:
     """The ledger as another process reads it after these events."""
     for event, one in events:
         ledger.note(event, one, DAY)
@@ -265,12 +265,12 @@ def test_full_disk_leaves_the_lines_that_were_there(ledger, monkeypatch):
 _WRITER = """
 import sys
 from pathlib import Path
-from securefedyj.network.ledger import BEGAN, Ledger, Run
+from securefedyj.network.ledger import BEGAN, Ledger, RunEntry
 name = sys.argv[2]
 for k in range(20):
     ledger = Ledger(Path(sys.argv[1]))
     columns = {f"column {j}": name * 8 for j in range(2000)}
-    run = Run(f"{name}{k}", "d", "c", name, (name,), (name,), tuple(columns), "f", columns)
+    run = RunEntry(f"{name}{k}", "d", "c", name, (name,), (name,), tuple(columns), "f", columns)
     ledger.note(BEGAN, run)
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import os
 import signal
 import struct
@@ -18,8 +19,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from securefedyj.engines.replicated.engine import Replicated
-from securefedyj.network import local, tls
+from securefedyj.network import local, participant, tls
+from securefedyj.network.identity import Identity
 from securefedyj.party.messages import Message
+from securefedyj.tables.digest import rows_digest
 from tests.network import recording
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_participant import wait_for_state
@@ -247,3 +250,12 @@ def test_nothing_that_a_party_writes_tells_rows_sums_shares_or_keys(tmp_path, mo
 @pytest.mark.parametrize("spelling", sorted(spellings(b"\x01\x98\x76\x54\x32\x10\xfe\xdc")))
 def test_search_finds_every_spelling(spelling):
     assert hits(b"a line with " + spelling + b" in it", {b"\x01\x98\x76\x54\x32\x10\xfe\xdc"})
+
+
+def test_the_settings_of_a_party_do_not_show_its_rows(tmp_path):
+    """Their digest is computed from the table, which a partial function would print."""
+    rows = functools.partial(rows_digest, np.array([[12345.678]]), ["lactate"])
+    identity = Identity(tmp_path / "ana.key", tmp_path / "ana.pem")
+    shown = repr(participant.Settings(prepare(tmp_path), "ana", identity, tmp_path, rows=rows))
+    assert "12345.678" in repr(rows)
+    assert "12345.678" not in shown

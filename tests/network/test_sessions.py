@@ -951,6 +951,15 @@ def test_a_confirmed_result_is_never_opened_again():
     assert solo.kept == []
 
 
+def test_who_has_the_result_is_not_late():
+    """Though all others say that they have another, which is longer."""
+    solo = Solo(kept=True).bring(State.BEGUN)
+    for peer in ("bob", "cem"):
+        solo.hear(peer, solo.begin(OPENINGS, reveals=OPENINGS + 1))
+    assert solo.state is State.FAILED
+    assert "without us there can be 7 at most" in str(solo.error)
+
+
 def test_who_has_confirmed_and_falls_silent_is_not_waited_for():
     solo = Solo(timeout=10.0).bring(State.KEPT)
     assert len(solo.kept) == 1

@@ -13,7 +13,7 @@ from securefedyj.network.ledger import (
     FINISHED,
     Ledger,
     LedgerError,
-    Run,
+    RunEntry,
     default_path,
 )
 from securefedyj.network.repeats import note_on_unfinished, warnings
@@ -91,9 +91,9 @@ class Record:
 
 def _run(
     ledger: Ledger, consortium: Consortium, party: str, table: Array, identity: str, folder: str
-) -> Run:
+) -> RunEntry:
     features = tuple(feature.name for feature in consortium.features)
-    return Run(
+    return RunEntry(
         identity,
         consortium.digest(),
         consortium.name,

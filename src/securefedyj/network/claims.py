@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import MOST_REPEATS, NEW_RUN, Memory, made_again_before
 
-_NEW_RUN = f"a{NEW_RUN[1:]}"  # not yet: the same command may still go on
+_NEW_RUN = NEW_RUN[0].lower() + NEW_RUN[1:]  # not yet: the same command may still go on
 
 
 class Claim(NamedTuple):
@@ -64,7 +64,8 @@ def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
         if claim.reveals <= own.reveals:
             _check_shorter(peer, claim, own, memory, late=_is_result([own, *others]))
         else:
-            _check_longer(peer, claim, memory.most, late=_is_result(list(claims.values())))
+            late = not own.finished and _is_result(list(claims.values()))
+            _check_longer(peer, claim, memory.most, late=late)
     everybody = sorted([own, *claims.values()], reverse=True)
     longest, second = everybody[0], everybody[1]
     if longest.reveals == second.reveals:

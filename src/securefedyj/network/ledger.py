@@ -57,7 +57,7 @@ def default_path() -> Path:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunEntry:
     """A run as one party sees it, when it begins."""
 
     id: str
@@ -84,7 +84,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._runs: dict[str, Run] = {}  # in the order in which they first began
+        self._runs: dict[str, RunEntry] = {}  # in the order in which they first began
         self._finished: set[str] = set()
         self.key = b""
         try:
@@ -117,7 +117,7 @@ class Ledger:
     def new_id() -> str:
         return secrets.token_hex(_ID_BYTES)
 
-    def note(self, event: str, run: Run, now: datetime.datetime | None = None) -> None:
+    def note(self, event: str, run: RunEntry, now: datetime.datetime | None = None) -> None:
         """Add a line about a run."""
         self.prepare()
         date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
@@ -134,11 +134,11 @@ class Ledger:
         elif event == FINISHED:
             self._finished.add(run.id)
 
-    def earlier(self, run: Run) -> list[Run]:
+    def earlier(self, run: RunEntry) -> list[RunEntry]:
         """Other runs, the latest first."""
         return [other for other in reversed(self._runs.values()) if other.id != run.id]
 
-    def unfinished(self, run: Run) -> list[Run]:
+    def unfinished(self, run: RunEntry) -> list[RunEntry]:
         """Earlier runs over any of the same columns that have begun and not finished.
 
         What such a run has revealed, a new one may reveal again and differently.
@@ -150,7 +150,7 @@ class Ledger:
             if other.id not in self._finished and not own.isdisjoint(other.columns.values())
         ]
 
-    def is_open(self, run: Run) -> bool:
+    def is_open(self, run: RunEntry) -> bool:
         """Whether this run has begun, in this process or before, and not finished."""
         return run.id in self._runs and run.id not in self._finished
 
@@ -199,8 +199,8 @@ def _key(text: str) -> bytes:
     raise Malformed(f"the key must have {2 * _KEY_BYTES} hexadecimal digits")
 
 
-def _run(event: Mapping[str, Any]) -> Run:
-    return Run(
+def _run(event: Mapping[str, Any]) -> RunEntry:
+    return RunEntry(
         event["id"],
         event["run"],
         event["consortium"],

@@ -95,8 +95,9 @@ class Memory:
     # The log of a program.
 
     def exchange(self, transcript: Transcript) -> None:
-        """An exchange begins where the transcript ends."""
-        self._stop_if_draining()
+        """An exchange begins where the transcript ends, unless the session is over."""
+        if self.draining:
+            raise Drained
         self._record({"exchange": len(transcript.reveals)})
         self._sync()
 
@@ -126,10 +127,6 @@ class Memory:
                 )
             return
         self.take([reveal])
-
-    def _stop_if_draining(self) -> None:
-        if self.draining:
-            raise Drained
 
     # What the sessions note.
 

@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefedyj.network import events
@@ -61,7 +61,7 @@ class Settings:
     output: Path
     timeout: float = TIMEOUT
     wait: float = WAIT
-    rows: Callable[[bytes], str] | None = None
+    rows: Callable[[bytes], str] | None = field(default=None, repr=False)  # it holds the table
     earlier: int = 0
     """Earlier runs over the same columns that did not finish; they count as interruptions."""
     started: Callable[[], None] = lambda: None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from securefedyj.network.ledger import Ledger, Run
+from securefedyj.network.ledger import Ledger, RunEntry
 from securefedyj.printable import printable, shown
 
 _MOST_RUNS = 3
@@ -18,7 +18,7 @@ _MOST_NAMES = 5
 _ASK = "Ask your data protection officer before you go on"
 
 
-def warnings(ledger: Ledger, run: Run) -> list[str]:
+def warnings(ledger: Ledger, run: RunEntry) -> list[str]:
     """What to tell a silo before a run; nothing if no earlier run differs from it.
 
     Of a run without a party, any earlier one under a feature's name is compared with; unless a
@@ -26,7 +26,7 @@ def warnings(ledger: Ledger, run: Run) -> list[str]:
     """
     if not run.party:
         run = replace(run, party=_whose(ledger, run))
-    alike: dict[_Comparison, list[Run]] = {}  # the latest first
+    alike: dict[_Comparison, list[RunEntry]] = {}  # the latest first
     for other in ledger.earlier(run):
         alike.setdefault(_compared(run, other), []).append(other)
     found = [words for one, others in alike.items() for words in _differences(run, one, others)]
@@ -37,7 +37,7 @@ def warnings(ledger: Ledger, run: Run) -> list[str]:
     return found
 
 
-def note_on_unfinished(ledger: Ledger, run: Run, most: int) -> str:
+def note_on_unfinished(ledger: Ledger, run: RunEntry, most: int) -> str:
     """What to say of earlier runs that did not finish; nothing if there are none."""
     unfinished = ledger.unfinished(run)
     if not unfinished:
@@ -58,7 +58,7 @@ def note_on_unfinished(ledger: Ledger, run: Run, most: int) -> str:
     )
 
 
-def _whose(ledger: Ledger, run: Run) -> str:
+def _whose(ledger: Ledger, run: RunEntry) -> str:
     """The silo that has last taken part with one of these columns, or nobody."""
     own = set(run.columns.values())
     for other in ledger.earlier(run):
@@ -67,7 +67,7 @@ def _whose(ledger: Ledger, run: Run) -> str:
     return ""
 
 
-def _differences(run: Run, compared: _Comparison, others: Sequence[Run]) -> Iterator[str]:
+def _differences(run: RunEntry, compared: _Comparison, others: Sequence[RunEntry]) -> Iterator[str]:
     same, changed, silos = compared
     more = len(others) - 1
     runs = _run(others[0]) + (f" and {more} earlier one{'s' * (more > 1)}" if more else "")
@@ -102,7 +102,7 @@ class _Comparison(NamedTuple):
     """Of the other run."""
 
 
-def _compared(run: Run, other: Run) -> _Comparison:
+def _compared(run: RunEntry, other: RunEntry) -> _Comparison:
     known = set(other.columns.values())
     same = tuple(name for name in run.features if run.columns.get(name) in known)
     if run.party and run.party != other.party:  # a table of somebody else on this machine
@@ -117,7 +117,7 @@ def _compared(run: Run, other: Run) -> _Comparison:
     return _Comparison(same, changed, other.silos)
 
 
-def _run(run: Run) -> str:
+def _run(run: RunEntry) -> str:
     return f"run {shown(run.consortium)} of {printable(run.date[:10])}"
 
 
