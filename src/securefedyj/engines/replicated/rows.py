@@ -1,0 +1,103 @@
+"""Polynomials through R rows, R a power of two from 8 to 128 (docs/protocol.md, section 8).
+
+Rows 0, ..., R - 1 are the points of GF(2^8) with these bytes, a subspace over GF(2); the R bytes
+after them, its coset, are the further points. M is the product of (t - row): M_k for R = 2^k,
+where M_0(t) = t and M_{j+1}(t) = M_j(t) (M_j(t) + c_j) with c_j = M_j(beta^j). So M is additive: it
+is the same, mu, at all further points; their own product is M + mu; and the derivative of both is
+the product of all c_j everywhere. Lagrange's coefficient of row r at t is then the product of
+(M_j(t - r) + c_j) / c_j, and likewise for further points.
+"""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.engines.replicated import field
+from securefedyj.engines.replicated.field import POINTS, Elements
+
+FEWEST, MOST = 8, 128
+
+
+class Rows:
+    """What depends on the number of rows alone.
+
+    Parameters
+    ----------
+    count
+        R.
+    """
+
+    def __init__(self, count: int) -> None:
+        if count not in (8, 16, 32, 64, 128):
+            raise ValueError(f"The rows are a power of two from 8 to 128, not {count}.")
+        self.count = count
+        self.points, self.further = POINTS[:count], POINTS[count : 2 * count]
+        self._constants: list[Elements] = []
+        for j in range(count.bit_length() - 1):
+            self._constants.append(self._products(POINTS[1 << j : 2 << j][:1])[0])
+        derivative = np.ones(1, dtype=np.uint64)
+        for constant in self._constants:
+            derivative = field.multiply(derivative, constant)
+        self._over_derivative = field.power(derivative, 254)  # of GF(2^8): that is 1 / derivative
+        self.mu = self.vanishing(self.further[:1])
+        self.over_mu = field.power(self.mu, 254)
+        # A coefficient depends on point - row alone, which is the exclusive or of their bytes.
+        coefficients = field.multiply(self._products(self.further)[1], self._over_derivative)
+        index = np.arange(count)
+        self.extension: Elements = coefficients[index[:, None] ^ index]
+        """Lagrange's coefficient of row r at further point k."""
+
+    def vanishing(self, t: Elements) -> Elements:
+        """M(t)."""
+        return self._products(t)[0]
+
+    def at(self, zeta: int) -> tuple[Elements, Elements, Elements]:
+        """Return what gives the value at zeta: by values at the rows, for a degree below R; by
+        values at the further points and the leading coefficient, for degree R; and M(zeta).
+        """
+        values, quotients = self._products(POINTS[: 2 * self.count] ^ np.uint64(zeta))
+        coefficients = field.multiply(quotients, self._over_derivative)
+        vanishing = values[:1]  # the first row is 0
+        return (
+            coefficients[: self.count],
+            np.concatenate([coefficients[self.count :], vanishing ^ self.mu]),
+            vanishing,
+        )
+
+    def extend(self, values: Elements) -> Elements:
+        """Take values at the rows to values at the further points."""
+        return field.sum_products(self.extension, values)
+
+    def _products(self, t: Elements) -> tuple[Elements, Elements]:
+        """Return M(t) and M(t) / t, with as many constants as are known."""
+        value, quotient = t, np.ones_like(t)
+        for constant in self._constants:
+            value, quotient = field.multiply(np.stack([value, quotient]), value ^ constant)
+        return value, quotient
+
+
+@cache
+def rows(count: int) -> Rows:
+    """Return the one of these rows."""
+    return Rows(count)
+
+
+@cache
+def octet_products() -> NDArray[np.uint8]:
+    """Return the products in GF(2^8) at 256 x + y, as one long table."""
+    return field.octet_products().reshape(-1)
+
+
+@cache
+def octet_extension(count: int) -> Elements:
+    """Return for eight rows each, and each byte of bits there, the values at the further points.
+
+    These are bytes, eight of them in a word.
+    """
+    by_row = field.to_octets(rows(count).extension).reshape(count // 8, 8, count)
+    table = np.zeros((count // 8, 256, count), dtype=np.uint8)
+    for k in range(8):
+        known = 1 << k
+        table[:, known : 2 * known] = table[:, :known] ^ by_row[:, k, None]
+    return table.view(np.uint64)
