@@ -1,0 +1,259 @@
+"""Proof of a member's AND gates towards the two others, who learn nothing but that they are right.
+
+docs/protocol.md, section 8. After Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai, "Zero-knowledge
+proofs on secret-shared data via fully linear PCPs", CRYPTO 2019, and Boyle, Gilboa, Ishai and Nof,
+"Practical fully secure three-party computation via sublinear distributed zero-knowledge
+proofs", CCS 2019.
+
+Prover i, V1 = i - 1, V2 = i + 1. For every gate of member i, with G(k) what was drawn from k,
+
+    a b + c d + e + f = 0 in GF(2)    with   a = x_i, c = y_i, e = x_i y_i + z_i + G(k_i)   at V1,
+                                             b = y_{i+1}, d = x_{i+1}, f = G(k_{i+1})       at V2.
+
+Gates lie in R rows and C columns. For column c, a_c(t) is the polynomial of degree below R through
+the bits of a at the rows (see `rows`). Masked, A_c = a_c + r_c M and C_c = c_c + s_c M with r, s
+from k_i; B_c = b_c + r'_c M and D_c = d_c + s'_c M with r', s' from k_{i+1}: degree R, and the same
+bits at the rows. With tau_c = theta^(c div 512) eta^(c mod 512 div 64) x^(c mod 64),
+
+    Q(t) = sum of tau_c (A_c B_c + C_c D_c + e_c + f_c)(t)
+
+has degree 2 R and is 0 at all rows if all gates are right. Then q = Q / M has degree R. The prover
+shares q: V1 draws its share from k_i, V2 is sent the other. V1 sends A_c(zeta), C_c(zeta) and the
+scalar sum of tau_c e_c(zeta) + M(zeta) q_1(zeta) to V2, who checks Q(zeta) = M(zeta) q(zeta).
+eta, theta and zeta are from k_{i+2}, which V1 and V2 hold. V1 tells the prover eta and theta, after
+the last gate; nobody tells it zeta.
+
+*Sound.* Let the prover cheat. V1 and V2 are honest, and what they hold fixes all polynomials above
+before eta and theta are told, whatever keys and bits the prover chose. A wrong gate in row r makes
+Q(r) a polynomial in eta and theta that is not 0, as its coefficients are words of 64 columns. Its
+degree is at most 6 + ceil(C / 512), and so many of 2^64 are the odds that it is 0 all the same.
+Otherwise Q - M q is not 0 at row r, whichever q was sent. So it is not the polynomial 0, and has at
+most 2 R zeros among the 2^64 - 2^8 zetas outside GF(2^8), of which the prover knows nothing. A
+cheat goes unnoticed with probability at most (6 + ceil(C / 512) + 2 R) / (2^64 - 2^8): 2^-55.8 for
+a million gates, 2^-53.1 for 100 million, 2^-50 for a billion.
+
+*Zero knowledge.* V1 receives nothing. V2 receives values masked by r_c M(zeta) and s_c M(zeta),
+with M(zeta) not 0; its share of q, masked by V1's; and the scalar, which follows from these and
+what V2 holds, as the check comes out right. The prover receives eta and theta.
+
+A cheating V1 finds a prover whose gates are right, so V2 accepts nothing false. If V1 shifts
+A_c(zeta), the check is off by that shift times tau_c B_c(zeta), which is uniform by r'_c, whatever
+b is: that it is rejected tells nothing. With a false eta or theta, Q is for one tau and q for
+another; the check is off by the difference times A_c(zeta) B_c(zeta) and more: uniform likewise.
+
+Bits that fill up a byte are gates like others; zeros that fill up the last columns are filled in by
+each verifier for itself, so nothing there can be false.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from securefedyj.engines.additive import PackedBits
+from securefedyj.engines.replicated import field, rows
+from securefedyj.engines.replicated.columns import Weights, evaluated, quotient
+from securefedyj.engines.replicated.field import Elements
+from securefedyj.engines.replicated.keystream import Keystream
+
+CHALLENGE_BYTES = 16
+_WORD = np.dtype("<u8")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many rows and columns a number of gates takes, and so the sizes of all messages.
+
+    Octet g * columns + c is in column c; its bit t is in row 8 g + t. Columns come in words of 64;
+    where there is more than one word, there are 128 rows.
+    """
+
+    rows: int
+    columns: int
+
+    @classmethod
+    def of(cls, octets: int) -> "Layout":
+        """Return the layout of eight gates per octet."""
+        count = rows.FEWEST
+        while count < rows.MOST and count * 64 < octets * 8:
+            count *= 2
+        return cls(count, -(-octets * 8 // (count * 64)) * 64)
+
+    @property
+    def proof_bytes(self) -> int:
+        """What the prover sends to V2."""
+        return 8 * (self.rows + 1)
+
+    @property
+    def evaluation_bytes(self) -> int:
+        """What V1 sends to V2."""
+        return 8 * (2 * self.columns + 1)
+
+    def arrange(self, parts: Sequence[PackedBits]) -> PackedBits:
+        """Return the octets in their places."""
+        octets: PackedBits = np.zeros(self.rows // 8 * self.columns, dtype=np.uint8)
+        if parts:
+            known = sum(part.size for part in parts)
+            np.concatenate(parts, out=octets[:known])
+        return octets.reshape(self.rows // 8, self.columns)
+
+
+@dataclass(frozen=True, repr=False)
+class Draws:
+    """What both holders of k_i draw for the proofs of all three members."""
+
+    left: Elements
+    """r and s, of proof i."""
+    share: Elements
+    """V1's share of q, of proof i."""
+    right: Elements
+    """r' and s', of proof i - 1."""
+    weights: Weights
+    """eta and theta, of proof i + 1."""
+    zeta: int
+    """Of proof i + 1."""
+
+    @classmethod
+    def of(cls, keystream: Keystream, layout: Layout) -> "Draws":
+        """Draw all, in this order."""
+
+        def draw(*shape: int) -> Elements:
+            return keystream.draw(shape, _WORD).astype(np.uint64, copy=False)
+
+        left, share, right = draw(2, layout.columns), draw(layout.rows + 1), draw(2, layout.columns)
+        eta, theta, zeta = draw(3)
+        while zeta in field.POINTS:
+            (zeta,) = draw(1)
+        return cls(left, share, right, Weights(int(eta), int(theta)), int(zeta))
+
+
+class Gates:
+    """What one member records of conjunctions, in an order that is the same for all members."""
+
+    def __init__(self) -> None:
+        self.octets = 0
+        """How many of eight gates each since the last check."""
+        self._recorded: list[list[PackedBits]] = [[] for _ in range(6)]
+
+    def record(
+        self,
+        x: PackedBits,
+        y: PackedBits,
+        alpha_own: PackedBits,
+        alpha_other: PackedBits,
+        z: PackedBits,
+    ) -> None:
+        """Add the gates of one product.
+
+        Parameters
+        ----------
+        x, y
+            Components i and i + 1 of both factors; axes of length 1 may stand for longer ones.
+        alpha_own, alpha_other
+            What was drawn from k_i and from k_{i+1}, of which alpha_i is the sum.
+        z
+            Components i and i + 1 of the product: the one that was sent and the one received.
+        """
+        x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
+        e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
+        for parts, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
+            parts.append(part.flatten())
+        self.octets += z[0].size
+
+    def check(self, own: Keystream, other: Keystream) -> "Check":
+        """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
+        layout = Layout.of(self.octets)
+        arranged = []
+        for parts in self._recorded:
+            arranged.append(layout.arrange(parts))
+            parts.clear()
+        self.octets = 0
+        return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded:
+    """Bits of all gates, of components i and i + 1, as `Layout` arranges them."""
+
+    x_own: PackedBits
+    x_other: PackedBits
+    y_own: PackedBits
+    y_other: PackedBits
+    e: PackedBits
+    """Of the next member's gates."""
+    f: PackedBits
+    """Of the previous member's gates."""
+
+
+class Check:
+    """One member's part in all three proofs: as prover, as V1 of the next, as V2 of the previous.
+
+    Messages: `challenge` goes to the next member, `evaluations` to the previous one (with the
+    challenge or later: the prover never sees them). Then `proof`, by the challenge that came from
+    the previous member, goes to the next. Then `accepts` says whether the previous member's gates
+    are right, by its proof and the next member's evaluations. Sizes are known by `layout`.
+
+    Parameters
+    ----------
+    recorded
+        What this member knows of all gates.
+    layout
+        Rows and columns.
+    own, other
+        What was drawn from k_i and k_{i+1}.
+    """
+
+    def __init__(self, recorded: Recorded, layout: Layout, own: Draws, other: Draws) -> None:
+        self.layout = layout
+        self._recorded = recorded
+        self._own, self._other = own, other
+
+    def challenge(self) -> bytes:
+        """Return eta and theta for the next member, as its V1."""
+        return field.to_bytes(np.array(self._own.weights, dtype=np.uint64))
+
+    def proof(self, challenge: bytes) -> bytes:
+        """Return V2's share of q, by eta and theta as V1 sent them."""
+        known = self._recorded
+        bits = (known.x_own, known.y_other, known.y_own, known.x_other)
+        weights = Weights(*field.from_bytes(challenge).tolist())
+        q = quotient(bits, self._own.left, self._other.right, weights)
+        return field.to_bytes(q ^ self._own.share)
+
+    def evaluations(self) -> bytes:
+        """Return A_c(zeta), C_c(zeta) and the scalar, as V1 of the next member."""
+        known = self._recorded
+        bits = (known.x_other, known.y_other, known.e)
+        return field.to_bytes(
+            np.concatenate(self._evaluate(bits, self._other.left, self._other.share, self._own))
+        )
+
+    def accepts(self, proof: bytes, evaluations: bytes) -> bool:
+        """Whether Q(zeta) = M(zeta) q(zeta), as V2 of the previous member."""
+        layout, known = self.layout, self._recorded
+        if (len(proof), len(evaluations)) != (layout.proof_bytes, layout.evaluation_bytes):
+            return False
+        share = field.from_bytes(proof)
+        a, c, scalar = np.split(field.from_bytes(evaluations), [layout.columns, 2 * layout.columns])
+        bits = (known.y_own, known.x_own, known.f)
+        b, d, own = self._evaluate(bits, self._own.right, share, self._other)
+        products = field.multiply(a, b) ^ field.multiply(c, d)
+        return not (self._other.weights.total(products) ^ own ^ scalar).any()
+
+    def _evaluate(
+        self,
+        bits: tuple[PackedBits, PackedBits, PackedBits],
+        masks: Elements,
+        share: Elements,
+        challenges: Draws,
+    ) -> tuple[Elements, Elements, Elements]:
+        """Return a verifier's two masked polynomials at zeta, and its scalar."""
+        at_rows, at_proof, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
+        first, second, linear = (evaluated(part, at_rows) for part in bits)
+        table = field.multiples(vanishing)
+        scalar = field.multiply(vanishing, field.sum_products(at_proof, share))
+        return (
+            first ^ field.scaled(table, masks[0]),
+            second ^ field.scaled(table, masks[1]),
+            scalar ^ challenges.weights.total(linear),
+        )
