@@ -203,7 +203,7 @@ class OnePlane:
         return np.concatenate([once] * nibbles.THRESHOLDS + [once[:1]])
 
 
-async def member_1_sends_carries_as_they_are(self, ring, kind, term, original=Member._reshare):
+async def member_1_sends_carries_as_they_are(self, ring, kind, term, original=Member.reshare):
     if kind == Kind.CARRY and self._own == 1:
         incoming = await play_round(
             kind, {self._previous: ring.to_bytes(term)}, {self._next: term.nbytes}
@@ -242,7 +242,7 @@ BROKEN = {
         ("SUMMAND", "not uniform"),
     ),
     "carries unmasked": (
-        THREE, Member, "_reshare", member_1_sends_carries_as_they_are, ("alpha", "missing"),
+        THREE, Member, "reshare", member_1_sends_carries_as_they_are, ("alpha", "missing"),
     ),
     "keystream reused": (
         THREE, Keystream, "draw", keystream_that_begins_anew, ("INPUT", "mask used twice"),

@@ -18,6 +18,7 @@ from securefedyj.party.machine import MAX_AHEAD, Party
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.party.rounds import in_lockstep, play_round
 from securefedyj.protocol.agreement import MOST_LEVELS
+from securefedyj.protocol.course import PAIRS_AT_ONCE
 from tests.simulation import FIVE, assemble
 
 NAMES = ("ana", "bob", "cem")
@@ -268,7 +269,11 @@ def test_one_message_that_is_too_large_is_refused_before_its_round_is_known():
 
 def longest_exchange(limbs):
     """Rounds of one with all openings that there can be (docs/protocol.md, section 9)."""
-    return 3 + 2 + (16 * limbs - 1).bit_length() + 1 + MOST_LEVELS
+    search = 3 + 2 + (16 * limbs - 1).bit_length() + 1 + MOST_LEVELS
+    bits = 1 + 2 * (64 * limbs - 2).bit_length() + 3 + (8 * limbs - 2).bit_length()
+    claims = (8 * limbs * PAIRS_AT_ONCE - 1).bit_length()
+    verified = 2 + 1 + bits + claims + 5 + 2
+    return max(search, verified)
 
 
 def test_messages_may_be_ahead_by_the_longest_exchange_of_the_widest_sums():
@@ -319,4 +324,4 @@ def test_a_slow_line_is_never_mistaken_for_a_fault(slow):
         assert party.result is None
     assert most <= MAX_AHEAD
     if slow[1] not in FIVE.committee:
-        assert most == MAX_AHEAD, "the bound is reached"
+        assert most == 24, "the bound of an exchange that is not verified is reached"

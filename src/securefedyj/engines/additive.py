@@ -67,7 +67,7 @@ class Additive(Shared):
 
     def __neg__(self) -> "Additive":
         """Negative."""
-        return Additive(_limbs_first(wide.negate(_limbs_first(self.components))), self.held)
+        return type(self)(_limbs_first(wide.negate(_limbs_first(self.components))), self.held)
 
     def __sub__(self, other: Shared | Public) -> "Additive":
         """Difference."""
@@ -80,23 +80,23 @@ class Additive(Shared):
         scaled = np.empty_like(self.components)
         for own, x in zip(scaled, self.components, strict=True):
             own[:] = wide.scale(x, checked)
-        return Additive(scaled, self.held)
+        return type(self)(scaled, self.held)
 
     def __lshift__(self, bits: int) -> "Additive":
         """Product with 2^bits."""
         shifted = wide.shift_left(_limbs_first(self.components), bits)
-        return Additive(_limbs_first(shifted), self.held)
+        return type(self)(_limbs_first(shifted), self.held)
 
     def __getitem__(self, index: Index) -> "Additive":
         """The values at a slice, or at an array of positions or of truth values."""
         chosen = self.components[:, :, index]
         if chosen.ndim != 3:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")
-        return Additive(chosen, self.held)
+        return type(self)(chosen, self.held)
 
     def _concatenated(self, others: Sequence[Shared]) -> "Additive":
         parts = [self._matching(other, same_size=False).components for other in others]
-        return Additive(np.concatenate([self.components, *parts], axis=2), self.held)
+        return type(self)(np.concatenate([self.components, *parts], axis=2), self.held)
 
     def _combined(
         self, operation: Callable[[Limbs, Limbs], Limbs], other: Shared | Public
@@ -104,13 +104,13 @@ class Additive(Shared):
         if isinstance(other, Shared):
             operand = self._matching(other)
             result = operation(_limbs_first(self.components), _limbs_first(operand.components))
-            return Additive(_limbs_first(result), self.held)
+            return type(self)(_limbs_first(result), self.held)
         constant = self._public(other)
         changed = self.components.copy()
         if 0 in self.held:
             k = self.held.index(0)
             changed[k] = operation(changed[k], constant)
-        return Additive(changed, self.held)
+        return type(self)(changed, self.held)
 
     def _matching(self, other: Shared, *, same_size: bool = True) -> "Additive":
         """Return the other operand, if its shape and its holder are those of this one."""
@@ -210,8 +210,8 @@ def additive_bits(value: SharedBits) -> AdditiveBits:
 def bit_planes(values: Limbs) -> PackedBits:
     """Return the bits of all values, bit-sliced: row j has bit j of every value, packed.
 
-    Eight bytes, one of each of eight values, are one 8x8 matrix of bits in a word; it is transposed
-    by three swaps (Warren, Hacker's Delight, section 7-3). Nothing is unpacked on the way.
+    Eight bytes, one of each of eight values, are one 8x8 matrix of bits. Nothing is unpacked on
+    the way.
     """
     limbs, size = values.shape
     groups = packed_size(size)
@@ -219,11 +219,19 @@ def bit_planes(values: Limbs) -> PackedBits:
     padded[:, :size] = values
     octets = padded.view(np.uint8).reshape(limbs, groups, 8, 8)  # limb, group, value, byte
     matrices = np.ascontiguousarray(octets.transpose(0, 3, 1, 2)).view("<u8")
+    transpose(matrices)
+    rows = matrices.view(np.uint8).reshape(limbs, 8, groups, 8)  # limb, byte, group, bit
+    return np.ascontiguousarray(rows.transpose(0, 1, 3, 2)).reshape(64 * limbs, groups)
+
+
+def transpose(matrices: Limbs) -> None:
+    """Transpose 8x8 matrices of bits in place, one in each little-endian word, a row in a byte.
+
+    By three swaps (Warren, Hacker's Delight, section 7-3).
+    """
     for shift, mask in _SWAPS:
         swapped = (matrices ^ (matrices >> shift)) & mask
         matrices ^= swapped ^ (swapped << shift)
-    rows = matrices.view(np.uint8).reshape(limbs, 8, groups, 8)  # limb, byte, group, bit
-    return np.ascontiguousarray(rows.transpose(0, 1, 3, 2)).reshape(64 * limbs, groups)
 
 
 _SWAPS = [

@@ -17,7 +17,8 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.numerics.wide import Limbs
+from securefedyj.numerics.wide import Limbs, from_ints
+from securefedyj.party.rounds import in_lockstep
 
 Public: TypeAlias = int | Limbs
 """One public integer for all values, or a vector of them of the same shape."""
@@ -194,6 +195,33 @@ class Engine(ABC):
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values; position first, then value."""
 
+    async def measure(
+        self, a: Shared, count: int, step: int, most: int
+    ) -> tuple[SharedBits, SharedBits]:
+        """Share how large values are, and all their bits.
+
+        Parameters
+        ----------
+        count
+            How many values, the first ones, are measured; none of these is negative.
+        step, most
+            Against 2^step, 2^(2 step), ..., 2^(most step). ``step`` is a power of 2.
+
+        Returns
+        -------
+        below
+            For each power and value 1 if it is below, power first.
+        bits
+            As `bits` gives them.
+        """
+        powers = from_ints([1 << step * (k + 1) for k in range(most)], a.limbs)
+        below = concatenate([a[:count]] * most) - np.repeat(powers, count, axis=1)
+        return await in_lockstep(self.negative(below), self.bits(a))
+
+    def verified(self) -> "Verifying":
+        """Begin an exchange in which nobody can cheat; ValueError if the engine cannot do that."""
+        raise ValueError("This engine cannot verify what it computes.")
+
     @abstractmethod
     async def open(self, a: Shared) -> Limbs:
         """Reveal the values to every party."""
@@ -201,6 +229,34 @@ class Engine(ABC):
     @abstractmethod
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
         """Reveal the bits to every party."""
+
+
+class Verifying(Engine):
+    """A verified exchange: what is opened is right, or nobody accepts it.
+
+    Values are shared anew. Claims about shared bits are kept, and their verdict, whether all of
+    them hold, is a shared bit itself. Nothing can be opened before `check`.
+    """
+
+    @abstractmethod
+    def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
+        """Claim that the bits have these public values."""
+
+    @abstractmethod
+    async def claim_zero(self, a: Shared) -> None:
+        """Claim that all values are 0."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Make one claim of all so far."""
+
+    @abstractmethod
+    async def verdict(self) -> SharedBits:
+        """Share one bit: whether all claims hold."""
+
+    @abstractmethod
+    async def check(self) -> None:
+        """Raise `Unverified` unless everything since the last check was computed right."""
 
 
 def same_shape(pairs: Sequence[tuple[Shared, Shared]]) -> tuple[int, int]:

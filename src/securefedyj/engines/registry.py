@@ -62,6 +62,8 @@ class Facts:
     """What nobody learned from the protocol."""
     collusion: Callable[[Sequence[str], int], str]
     """Who must not collude, by the names of the committee and the number of all parties."""
+    verifies: bool = False
+    """Whether it has verified exchanges (`Engine.verified`)."""
     connect: Connect | None = None
     """None for an engine that brings its own connections, between processes of its own."""
     launch: Launch | None = None
@@ -70,6 +72,9 @@ class Facts:
     """Payload bytes of the largest message when `size` integers of `limbs` limbs are shared,
     multiplied, compared, taken apart or opened at once; None if the engine sends none of ours.
     Operations that run in lockstep share their messages: theirs add up."""
+    largest_verified: Callable[[int, int], int] | None = None
+    """The same of a verified exchange that ends a batch of `size` features, none of which needs
+    more than so many limbs; None for an engine that has none."""
 
     def committee_of(self, parties: Sequence[str]) -> tuple[str, ...]:
         """Who computes, of all parties in their order."""
@@ -123,6 +128,17 @@ def _largest_of_replicated(size: int, limbs: int) -> int:
     return max((240 * limbs + 1) * packed_size(size), 8 * limbs * size + DIGEST_BYTES, 64)
 
 
+def _largest_when_verified(size: int, limbs: int) -> int:
+    """Inputs, with a limb to spare; or the evaluations of a proof, one bit a gate.
+
+    A feature has at most 14 inputs, some 44 gates for each bit of an integer (those of `bits` are
+    the most, and grow with the logarithm). Bytes of gates are whole in each group, of 256 or more.
+    """
+    inputs = 8 * (limbs + 1) * 14 * size + 256 * limbs + DIGEST_BYTES
+    evaluations = 44 * 64 * limbs * (packed_size(size) + size // 256 + 1) + 2048
+    return max(inputs, evaluations)
+
+
 def _largest_of_clear(size: int, limbs: int) -> int:
     """The inputs, and a digest with them."""
     return 8 * limbs * size + DIGEST_BYTES
@@ -172,8 +188,10 @@ ENGINES: Mapping[str, Facts] = {
             what_left=_SHARES_LEFT,
             what_stayed=_SUMS_STAYED,
             collusion=_two_members,
+            verifies=True,
             connect=_connect_replicated,
             largest_message=_largest_of_replicated,
+            largest_verified=_largest_when_verified,
         ),
         Facts(
             name="mpyc",

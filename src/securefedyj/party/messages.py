@@ -44,6 +44,7 @@ class Kind(IntFlag):
     CARRY = 64
     OPENING = 128
     DIGEST = 256
+    CHECK = 512
 
     def __str__(self) -> str:
         """The names of the steps, as they stand in error messages."""

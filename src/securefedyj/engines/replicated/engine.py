@@ -17,8 +17,16 @@ from securefedyj.engines.additive import (
     additive_bits,
     unpack,
 )
-from securefedyj.engines.interface import Engine, Shared, SharedBits, checked, same_shape
+from securefedyj.engines.interface import (
+    Engine,
+    Shared,
+    SharedBits,
+    Verifying,
+    checked,
+    same_shape,
+)
 from securefedyj.engines.replicated import compare
+from securefedyj.engines.replicated.inputs import Givers
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
 from securefedyj.engines.replicated.masks import Masks, agree_on_masks, worthwhile
 from securefedyj.engines.replicated.shares import (
@@ -27,8 +35,8 @@ from securefedyj.engines.replicated.shares import (
     Committee,
     Member,
     Outsider,
-    Role,
 )
+from securefedyj.engines.replicated.verified import Verified, VerifiedMember, VerifiedOutsider
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import all_compared, in_lockstep, play_round
@@ -47,14 +55,42 @@ class Replicated(Engine):
         What this party does as a member, or outside of the committee.
     masks
         What it adds to its inputs.
-    peers
-        All other parties.
+    parties
+        All parties, in the agreed order.
+    name
+        This one.
+    silos
+        Those with data.
     """
 
-    def __init__(self, role: Role, masks: Masks, peers: Sequence[str]) -> None:
+    def __init__(
+        self,
+        role: Member | Outsider,
+        masks: Masks,
+        parties: Sequence[str],
+        name: str,
+        silos: Sequence[str],
+    ) -> None:
         self._role = role
         self._masks = masks
-        self._peers = peers
+        self._name = name
+        self._peers = [party for party in parties if party != name]
+        self._silos = silos
+
+    def verified(self) -> Verifying:
+        """Begin a verified exchange."""
+        role = self._role
+        committee = role.committee
+        givers = Givers(
+            [silo for silo in self._silos if silo not in committee],
+            [member for member in committee if member not in self._silos],
+        )
+        checked_role = (
+            VerifiedMember(role, givers, self._peers)
+            if isinstance(role, Member)
+            else VerifiedOutsider(self._name, role, givers)
+        )
+        return Verified(checked_role, self._masks, self._peers)
 
     async def agree(self, digest: bytes) -> None:
         """Compare a digest with all other parties."""
@@ -135,16 +171,15 @@ async def connect(
         raise ValueError(f"The silos must be some of {list(parties)}, got {list(silos)}.")
     outsiders = [party for party in parties if party not in committee]
     masked = [party for party in parties if silos is None or party in silos]
-    role: Coroutine[Any, Any, Role] = (
+    role: Coroutine[Any, Any, Member | Outsider] = (
         _join(committee.index(name), committee, outsiders)
         if name in committee
         else _attach(committee)
     )
-    peers = [party for party in parties if party != name]
     if not worthwhile(parties, masked):
-        return Replicated(await role, Masks(), peers)
+        return Replicated(await role, Masks(), parties, name, masked)
     known_role, masks = await in_lockstep(role, agree_on_masks(name, masked))
-    return Replicated(known_role, masks, peers)
+    return Replicated(known_role, masks, parties, name, masked)
 
 
 async def _join(index: int, committee: Committee, outsiders: Sequence[str]) -> Member:

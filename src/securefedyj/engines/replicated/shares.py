@@ -104,8 +104,8 @@ class Role(Protocol):
         The first are the planes of `nibbles.carries`; the second is one plane.
         """
 
-    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
-        """Reveal the elements to every party."""
+    async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
+        """Reveal the elements to every party; on demand with the word of every holder."""
 
 
 class Member:
@@ -136,6 +136,7 @@ class Member:
         # The components and keys that this member holds: i and i + 1.
         self._own, self._other = index, (index + 1) % 3
         self.held: Held = (self._own, self._other)
+        self.committee = committee
         self._next = committee[(index + 1) % 3]
         self._previous = committee[(index - 1) % 3]
         self._keystreams = keystreams
@@ -166,7 +167,7 @@ class Member:
         self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
     ) -> Components[D]:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
-        return await self._reshare(ring, kind, ring.local_product(x, y))
+        return await self.reshare(ring, kind, ring.local_product(x, y))
 
     async def summands(
         self, x: Components[np.uint64]
@@ -210,9 +211,9 @@ class Member:
         else:
             carries = np.zeros((2, count, row), dtype=np.uint8)
         del table
-        return await self._reshare(BITS, Kind.CARRY, carries), highest
+        return await self.reshare(BITS, Kind.CARRY, carries), highest
 
-    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
+    async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
         """Reveal x: to every party the components that it lacks; see `openings`.
 
         Member i + 1 lacks x_i, member i - 1 lacks x_{i+1}, parties outside lack both. This member
@@ -223,7 +224,8 @@ class Member:
         outgoing.update(dict.fromkeys(self._outsiders, own + other))
         lacking = (self._own + 2) % 3
         senders = {self._previous: (lacking,), self._next: (lacking,)}
-        opened = await openings.collect(outgoing, senders, size=len(own), enough=1)
+        enough = len(senders) if every else 1
+        opened = await openings.collect(outgoing, senders, size=len(own), enough=enough)
         both = ring.add(x[0], x[1])
         return ring.add(both, ring.from_bytes(opened[lacking], both.shape))
 
@@ -248,7 +250,7 @@ class Member:
             await play_round(Kind.SUMMAND, {}, {})
         return shares
 
-    async def _reshare(self, ring: Ring[D], kind: Kind, term: NDArray[D]) -> Components[D]:
+    async def reshare(self, ring: Ring[D], kind: Kind, term: NDArray[D]) -> Components[D]:
         """Share the sum of all members' terms: own term + alpha_i goes to member i - 1."""
         own = ring.add(term, self._zero(ring, term.shape))
         payload = ring.to_bytes(own)
@@ -257,9 +259,28 @@ class Member:
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
         """Return alpha_i = G(k_i) - G(k_{i+1}); the three of them sum to zero."""
-        plus = self._keystreams[self._own].draw(shape, ring.dtype)
-        minus = self._keystreams[self._other].draw(shape, ring.dtype)
+        plus, minus = self.draw(ring, shape)
         return ring.subtract(plus, minus)
+
+    def draw(self, ring: Ring[D], shape: tuple[int, ...]) -> Components[D]:
+        """Return G(k_i) and G(k_{i+1}): components of what no single member knows."""
+        return np.stack([self._keystreams[i].draw(shape, ring.dtype) for i in self.held])
+
+    def keystreams(self) -> tuple[Keystream, Keystream]:
+        """Those of k_i and of k_{i+1}."""
+        return self._keystreams[self._own], self._keystreams[self._other]
+
+    async def among_members(
+        self, kind: Kind, outgoing: Mapping[int, bytes], expected: Mapping[int, int]
+    ) -> Mapping[int, bytes]:
+        """Play a round between members: +1 is member i + 1, -1 is member i - 1."""
+        names = {+1: self._next, -1: self._previous}
+        incoming = await play_round(
+            kind,
+            {names[to]: payload for to, payload in outgoing.items()},
+            {names[of]: size for of, size in expected.items()},
+        )
+        return {of: incoming[names[of]] for of in expected}
 
     def _received(
         self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
@@ -280,7 +301,7 @@ class Outsider:
     """
 
     def __init__(self, committee: Committee, inputs: Sequence[Keystream]) -> None:
-        self._committee = committee
+        self.committee = committee
         self._inputs = inputs
 
     held: Held = ()
@@ -290,7 +311,7 @@ class Outsider:
         rest = values
         for keystream in self._inputs:
             rest = wide.subtract(rest, keystream.draw(values.shape, INTEGERS.dtype))
-        holders = [self._committee[1], self._committee[2]]
+        holders = [self.committee[1], self.committee[2]]
         await play_round(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
         return np.empty((0, *values.shape), dtype=np.uint64)
 
@@ -319,11 +340,12 @@ class Outsider:
         carries = np.empty((0, 2, count, row), dtype=np.uint8)
         return carries, carries[:, 0, 0]
 
-    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
+    async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
         """Add up the components, of which every member sends the two that it holds."""
         shape = x.shape[1:]
         size = ring.dtype.itemsize * math.prod(shape)
-        senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self._committee)}
-        opened = await openings.collect({}, senders, size=size, enough=2)
+        senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self.committee)}
+        enough = len(senders) if every else 2
+        opened = await openings.collect({}, senders, size=size, enough=enough)
         first, second, third = (ring.from_bytes(opened[i], shape) for i in range(3))
         return ring.add(ring.add(first, second), third)

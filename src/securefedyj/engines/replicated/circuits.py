@@ -1,0 +1,156 @@
+"""Circuits over shared bits, by conjunctions alone (docs/protocol.md, section 8).
+
+No dealer: the three components of an integer are each known to the two members that hold them, so
+the bits of each are shared for free, as they are at their own place and 0 at the others. An adder
+that saves carries makes two integers of the three; `compare` has the trees that add these. Every
+conjunction goes through the `Product` that is passed in, which may keep a record of it.
+
+Bits come as planes, the lowest position first.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from securefedyj.engines.additive import (
+    AdditiveBits,
+    Held,
+    PackedBits,
+    bit_planes,
+    pack,
+    packed_size,
+    stack,
+    unpack,
+)
+from securefedyj.engines.replicated import compare
+from securefedyj.engines.replicated.compare import Product
+from securefedyj.numerics.wide import Limbs
+
+
+def summands(x: Limbs, held: Held) -> list[AdditiveBits]:
+    """The bits of the three components of integers (held, limbs, size), each shared for free."""
+    _, limbs, size = x.shape
+    parts = []
+    for component in range(3):
+        planes: PackedBits = np.zeros((len(held), 64 * limbs, packed_size(size)), dtype=np.uint8)
+        if component in held:
+            k = held.index(component)
+            planes[k] = bit_planes(x[k])
+        parts.append(AdditiveBits(planes, held, size=size))
+    return parts
+
+
+async def carry_save(
+    parts: list[AdditiveBits], product: Product
+) -> tuple[AdditiveBits, AdditiveBits]:
+    """Two integers of three with the same sum: bits at all positions, and carries into 1 and up.
+
+    The second has a plane less, for position 0 has no carry. One round, a gate per carry.
+    """
+    a, b, c = parts
+    low = slice(0, a.shape[0] - 1)
+    carries = (await product((a ^ c).planes(low), (b ^ c).planes(low))) ^ c.planes(low)
+    return a ^ b ^ c, carries
+
+
+async def top_bit(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
+    """The highest bit of the sum of three integers: the sign. About 4 gates per position."""
+    bits, carries = await carry_save(parts, product)
+    upper = bits.planes(slice(1, None))
+    propagate, low = upper ^ carries, slice(0, carries.shape[0] - 1)
+    generate = await product(upper.planes(low), carries.planes(low))
+    held, size = bits.held, bits.shape[-1]
+
+    async def plane_product(x: PackedBits, y: PackedBits) -> PackedBits:
+        shared = [AdditiveBits(part, held, size=size) for part in np.broadcast_arrays(x, y)]
+        return (await product(*shared)).components
+
+    both = np.stack([generate.components, propagate.planes(low).components], axis=1)
+    carry = await compare.carry_out(both, plane_product)
+    return AdditiveBits(propagate.components[:, -1] ^ carry, held, size=size)
+
+
+async def all_bits(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
+    """All planes of the sum of three integers. About 5 gates per position."""
+    bits, carries = await carry_save(parts, product)
+    upper = await compare.all_bits(bits.planes(slice(1, None)), carries, product, sparing=True)
+    return stack([bits.planes(slice(0, 1)), upper])
+
+
+async def is_zero(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
+    """1 where the sum of three integers is 0. Three gates per position.
+
+    a + b = 0 if and only if a_0 xor b_0 = 0 and a_j xor b_j = a_{j-1} or b_{j-1} for j > 0: as long
+    as all lower bits of the sum are 0, a carry comes from where a or b has a 1.
+    """
+    a, b = await carry_save(parts, product)  # b begins at position 1
+    low = slice(0, b.shape[0] - 1)
+    inner = a.planes(slice(1, -1))
+    either = inner ^ b.planes(low) ^ await product(inner, b.planes(low))
+    before = stack([a.planes(slice(0, 1)), either])
+    right = inverted(stack([a.planes(slice(0, 1)), a.planes(slice(1, None)) ^ b ^ before]))
+    while right.shape[0] > 1:  # a power of 2, as a rule
+        half = right.shape[0] // 2
+        both = await product(right.planes(slice(0, half)), right.planes(slice(half, 2 * half)))
+        right = stack([both, right.planes(slice(2 * half, None))])
+    return right
+
+
+async def reached(planes: AdditiveBits, step: int, product: Product) -> AdditiveBits:
+    """Whether integers reach 2^step, 2^(2 step), ...: whether a bit there or above is 1.
+
+    The integers are not negative. ``step`` is a power of 2, and divides the number of planes.
+    """
+    stretches = planes.shape[0] // step - 1
+    some = planes.planes(slice(step, None))
+    while some.shape[0] > stretches:  # neighbours, until there is one plane of each stretch
+        some = await disjunction(
+            some.planes(slice(0, None, 2)), some.planes(slice(1, None, 2)), product
+        )
+    positions, half = np.arange(stretches), 1
+    while half < stretches:
+        # As in Sklansky's tree, from the top: half of each block takes in the lowest of the other.
+        lower = positions[(stretches - 1 - positions) // half % 2 == 1]
+        other = stretches - (stretches - 1 - lower) // half * half
+        some = some.with_planes(
+            lower, await disjunction(some.planes(lower), some.planes(other), product)
+        )
+        half *= 2
+    return some
+
+
+async def all_of(bits: AdditiveBits, product: Product) -> AdditiveBits:
+    """The conjunction of a vector of bits: a vector of one."""
+    while (size := bits.shape[0]) > 1:
+        half = size // 2
+        both = await product(bits[:half], bits[half : 2 * half])
+        bits = joined([both, bits[2 * half :]]) if size % 2 else both
+    return bits
+
+
+async def disjunction(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:
+    """Return a or b."""
+    return a ^ b ^ await product(a, b)
+
+
+def joined(vectors: list[AdditiveBits]) -> AdditiveBits:
+    """One vector of the bits of some arrays, in order."""
+    held = vectors[0].held
+    bits = [
+        unpack(one.components, one.shape[-1]).reshape(len(held), int(np.prod(one.shape)))
+        for one in vectors
+    ]
+    together = np.concatenate(bits, axis=1)
+    return AdditiveBits(pack(together), held, size=together.shape[1])
+
+
+def inverted(bits: AdditiveBits) -> AdditiveBits:
+    """Return 1 - bits."""
+    return plus_public(bits, np.ones(bits.shape, dtype=np.uint8))
+
+
+def plus_public(bits: AdditiveBits, public: NDArray[np.uint8]) -> AdditiveBits:
+    """Add public bits: to component 0."""
+    changed = bits.components.copy()
+    if 0 in bits.held:
+        changed[bits.held.index(0)] ^= pack(public)
+    return AdditiveBits(changed, bits.held, size=bits.shape[-1])

@@ -1,0 +1,159 @@
+"""Products that one cheating member cannot falsify (docs/protocol.md, section 8).
+
+Integers have one limb more than they need: they are multiplied modulo 2^W with W = w + 64, and
+right modulo 2^w. For every product z = x y (or sum of products) there is another, c = a y, with the
+same y and a uniform a that no single member knows; both travel in one message. When all of them
+have arrived everywhere, one factor t in [0, 2^64) is opened, and rho = t x - a, which a hides. Then
+
+    t z - c - rho y = 0
+
+if nothing is wrong. If z is off by e and c by e', it is t e - e', and unless 2^w divides e, at most
+one t makes that 0 modulo 2^W: a wrong product passes with a probability of 2^-64. Errors that 2^w
+divides are gone with the highest limb.
+
+After Cramer, Damgard, Escudero, Scholl and Xing, "SPDZ2k", CRYPTO 2018, and Eerikson, Keller,
+Orlandi, Pullonen, Puura and Simkin, "Use your brain! Arithmetic 3PC for any modulus with active
+security", ITC 2020.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from securefedyj.engines.replicated import hashes
+from securefedyj.engines.replicated.shares import INTEGERS, Components, Member
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import play_round
+
+ROUNDS = 4
+"""Of the check."""
+
+
+class _Product(NamedTuple):
+    """Components (held, limbs, terms, size), or (held, limbs, size) of the sums over terms."""
+
+    x: Limbs
+    y: Limbs
+    a: Limbs
+    z: Limbs
+    c: Limbs
+
+
+class Products:
+    """The products of one member that are still to be checked."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._unchecked: list[_Product] = []
+
+    def __len__(self) -> int:
+        """How many vectors of products were not checked yet."""
+        return len(self._unchecked)
+
+    async def sum_of_products(
+        self, x: Components[np.uint64], y: Components[np.uint64]
+    ) -> Components[np.uint64]:
+        """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
+        a = self._member.draw(INTEGERS, x.shape[1:])
+        local = [INTEGERS.local_product(factor, y) for factor in (x, a)]
+        both = await self._member.reshare(INTEGERS, Kind.PRODUCT, np.concatenate(local, axis=1))
+        z, c = np.split(both, 2, axis=2)
+        self._unchecked.append(_Product(x, y, a, z, c))
+        return z
+
+    async def check(self) -> None:
+        """Raise unless all products since the last check are right."""
+        products, self._unchecked = self._unchecked, []
+        await self._meet([product.x.shape for product in products])
+        t = await self._open_factor()
+        rho = await self._open_differences([_difference(t, product) for product in products])
+        await self._compare(
+            _residue(t, product, own) for product, own in zip(products, rho, strict=True)
+        )
+
+    async def _meet(self, shapes: list[tuple[int, ...]]) -> None:
+        """Wait for both other members: whoever is here has all products that it waits for.
+
+        A member waits for one other in a round of products. Without this, it might tell t to the
+        third before that one has sent its products.
+        """
+        digest = hashes.of(repr(shapes).encode())
+        incoming = await self._play(dict.fromkeys((+1, -1), digest), dict.fromkeys((+1, -1), 32))
+        for theirs in incoming.values():
+            hashes.same(digest, theirs, "the list of products")
+
+    async def _open_factor(self) -> int:
+        """Open a uniform t, which nobody could know before."""
+        own, other = self._member.draw(INTEGERS, (1,))
+        lacking = await self._play(
+            {+1: INTEGERS.to_bytes(own), -1: INTEGERS.to_bytes(other)}, {-1: 8, +1: 8}
+        )
+        hashes.same(lacking[-1], lacking[+1], "a random factor")
+        parts = (own, other, INTEGERS.from_bytes(lacking[-1], (1,)))
+        return sum(int(part[0]) for part in parts) % (1 << 64)
+
+    async def _open_differences(self, shares: list[Limbs]) -> list[Limbs]:
+        """Open rho to all members: a component from one of its holders, its hash from the other."""
+        own, other = (b"".join(map(INTEGERS.to_bytes, part)) for part in _by_component(shares))
+        incoming = await self._play(
+            {+1: own, -1: hashes.of(other)}, {-1: len(own), +1: hashes.BYTES}
+        )
+        hashes.same(hashes.of(incoming[-1]), incoming[+1], "a masked factor")
+        opened, start = [], 0
+        for share in shares:
+            shape = share.shape[1:]
+            end = start + share[0].nbytes
+            third = INTEGERS.from_bytes(incoming[-1][start:end], shape)
+            opened.append(wide.add(wide.add(share[0], share[1]), third))
+            start = end
+        return opened
+
+    async def _compare(self, residues: Iterable[Limbs]) -> None:
+        """Check that residues are 0: -(d_i + d_{i+1}), as a hash from i to i + 1, is d_{i+2}."""
+        ours, theirs = hashes.Hash(), hashes.Hash()
+        for own, other in residues:
+            theirs.update(INTEGERS.to_bytes(wide.negate(wide.add(own, other))))
+            ours.update(INTEGERS.to_bytes(other))
+        incoming = await self._play({+1: theirs.digest()}, {-1: hashes.BYTES})
+        hashes.same(ours.digest(), incoming[-1], "a product")
+
+    async def _play(
+        self, outgoing: Mapping[int, bytes], expected: Mapping[int, int]
+    ) -> Mapping[int, bytes]:
+        """A round between members: +1 is the next one, -1 the one before."""
+        return await self._member.among_members(Kind.CHECK, outgoing, expected)
+
+
+async def pass_check() -> None:
+    """Pass the rounds of a check."""
+    for _ in range(ROUNDS):
+        await play_round(Kind.CHECK, {}, {})
+
+
+def _difference(t: int, product: _Product) -> Limbs:
+    """Components of rho = t x - a."""
+    return np.stack(
+        [wide.subtract(_scaled(x, t), a) for x, a in zip(product.x, product.a, strict=True)]
+    )
+
+
+def _residue(t: int, product: _Product, rho: Limbs) -> Limbs:
+    """Components of t z - c - sum of rho y."""
+    return np.stack(
+        [
+            wide.subtract(wide.subtract(_scaled(z, t), c), wide.sum_of_products(rho, y))
+            for y, z, c in zip(product.y, product.z, product.c, strict=True)
+        ]
+    )
+
+
+def _scaled(x: Limbs, t: int) -> Limbs:
+    return wide.scale(x.reshape(len(x), -1), t).reshape(x.shape)
+
+
+def _by_component(shares: Iterable[Limbs]) -> tuple[list[Limbs], list[Limbs]]:
+    pairs = [tuple(share) for share in shares]
+    return [own for own, _ in pairs], [other for _, other in pairs]

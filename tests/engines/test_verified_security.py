@@ -1,0 +1,186 @@
+"""What one party sees of a verified exchange tells nothing, as in `test_replicated_security`.
+
+Payloads that must be noise are inputs, products, conjunctions, masked factors, proofs and the
+evaluations of polynomials; of the masked factors also what they open to. The rest is public
+(a random factor, challenges, the list of products, the word that all is well) or a hash of what
+the receiver has itself: too short to tell anything else. Openings have tests of their own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from securefedyj.engines.additive import bit_planes
+from securefedyj.engines.replicated import inputs
+from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.engines.replicated.products import Products
+from securefedyj.engines.replicated.shares import INTEGERS, Member
+from securefedyj.engines.replicated.verified import VerifiedMember
+from securefedyj.errors import ProtocolError
+from securefedyj.numerics import wide
+from securefedyj.party.messages import Kind
+from tests.engines.test_replicated_security import BARE, INPUTS, NoMask, findings, keystreams
+from tests.simulation import FIVE, THREE, Recorder, simulate
+
+LIMBS, SIZE = 2, 300
+ALONE = replace(FIVE, silos=("bob",))  # outside, and without masks among silos
+PUBLIC = {0: 32, 1: 8}  # bytes at the front: the list of products, and the random factor
+SHORT = 48  # a hash, or a challenge behind the list of products
+
+
+def leaks(consortium, value, monkeypatch, *, broken=False):
+    """Run an exchange on inputs all equal to `value`; return what in any view is not noise."""
+    recorder = Recorder()
+    drawn, held, opened, given = defaultdict(list), {}, defaultdict(list), defaultdict(list)
+
+    def draw(self, shape, dtype, original=Keystream.draw):
+        numbers = original(self, shape, dtype)
+        drawn[self].append(numbers.tobytes())
+        return numbers
+
+    async def open_differences(self, shares, original=Products._open_differences):
+        rho = await original(self, shares)
+        name = self._member.committee[self._member.held[0]]
+        opened[name] += [("opened factor", INTEGERS.to_bytes(one)) for one in rho]
+        return rho
+
+    def given_to(payload, components, shape, original=inputs._given):
+        parts = original(payload, components, shape)
+        for i, part in zip(components, parts, strict=True):
+            given[components] += [INTEGERS.to_bytes(part)] if i < 2 else []
+        return parts
+
+    async def program(engine, name):
+        context = engine.verified()
+        own = wide.from_ints([value] * SIZE, LIMBS) if name in consortium.silos else None
+        x = await context.share(own, size=SIZE, limbs=LIMBS)
+        y = await context.share(own, size=SIZE, limbs=LIMBS)
+        product = await context.sum_of_products([(x, y), (y, x)])
+        signs = await context.negative(product)
+        below, _ = await context.measure(x, SIZE, 8, 4)
+        context.claim(signs, np.zeros(SIZE, dtype=np.uint8))
+        await context.claim_zero(x)
+        verdict = await context.verdict()
+        components = [c for one in (x, y, product) for c in one.components]
+        planes = [bit_planes(form).tobytes() for c in components for form in (c, wide.negate(c))]
+        held[name] = keystreams(engine), planes
+        await context.check()
+        await context.open_bits(verdict)
+        await context.open_bits(below)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keystream, "draw", draw)
+        patch.setattr(Products, "_open_differences", open_differences)
+        patch.setattr(inputs, "_given", given_to)
+        with suppress(*[ProtocolError] * broken):
+            simulate(program, consortium, observe=recorder)
+    found = set()
+    for receiver, (streams, components) in held.items():
+        known = [numbers for stream in streams for numbers in drawn[stream]] + components
+        if receiver in consortium.committee:
+            i = consortium.committee.index(receiver)
+            known += given[i, (i + 1) % 3]
+        received = [*opened[receiver], *_secret_parts(recorder.messages, receiver, consortium)]
+        found |= findings(received, known)
+    assert held.keys() == set(consortium.parties)
+    return found
+
+
+def _secret_parts(messages, receiver, consortium):
+    """What a party receives and must be noise, by its kind."""
+    own = [m for m in messages if m.recipient == receiver]
+    last = max(m.round for m in messages if m.kind == Kind.CHECK)  # the word that all is well
+    for message in own:
+        if message.kind & (Kind.HELLO | Kind.KEY | Kind.OPENING | Kind.STOP):
+            continue
+        if message.kind != Kind.CHECK:
+            keys = {1: 32, 0: 64}.get(consortium.committee.index(receiver), 0)
+            outside = message.sender not in consortium.committee
+            yield str(message.kind), message.payload[keys if outside else 0 :]
+            continue
+        secret = message.payload[PUBLIC.get(message.round - last + 4, 0) :]
+        if len(message.payload) > SHORT:
+            label = {-4: "evaluations", -3: "proof", -2: "masked factor"}
+            yield label[message.round - last], secret
+
+
+@pytest.mark.parametrize(
+    "consortium", [THREE, FIVE, BARE, ALONE], ids=["three", "five", "bare", "alone"]
+)
+@pytest.mark.parametrize("value", INPUTS.values(), ids=INPUTS)
+def test_the_view_of_every_party_is_noise(consortium, value, monkeypatch):
+    assert leaks(consortium, wide_enough(value), monkeypatch) == set()
+
+
+def wide_enough(value):
+    return value & ((1 << (64 * LIMBS - 2)) - 1)
+
+
+def test_all_that_is_secret_is_looked_at(monkeypatch):
+    """Kinds of payloads at a member, with an exchange in which each must be there."""
+    recorder = Recorder()
+
+    async def program(engine, name):
+        context = engine.verified()
+        x = await context.share(None, size=SIZE, limbs=LIMBS)
+        await context.negative(await context.multiply(x, x))
+        await context.check()
+
+    simulate(program, FIVE, observe=recorder)
+    labels = {label for label, _ in _secret_parts(recorder.messages, "ana", FIVE)}
+    expected = {"INPUT", "PRODUCT", "CARRY", "evaluations", "proof", "masked factor"}
+    assert labels == expected
+    assert {label for label, _ in _secret_parts(recorder.messages, "bob", FIVE)} == set()
+
+
+def no_masks(self, ring, shape):
+    return np.zeros((2, *shape), ring.dtype)
+
+
+async def factors_unmasked(self, x, y, original=Products.sum_of_products):
+    """c = a y with a = 0: rho is t x."""
+    draw = self._member.draw
+    calls = []
+
+    def first_zero(ring, shape):
+        calls.append(shape)
+        return no_masks(self, ring, shape) if len(calls) == 1 else draw(ring, shape)
+
+    self._member.draw = first_zero
+    result = await original(self, x, y)
+    del self._member.draw
+    return result
+
+
+async def gates_unmasked(self, x, y, original=VerifiedMember.conjunction):
+    self._member.draw = lambda ring, shape: no_masks(self, ring, shape)
+    result = await original(self, x, y)
+    del self._member.draw
+    return result
+
+
+class Bare(Keystream):
+    def draw(self, shape, dtype):
+        return NoMask().draw(shape, dtype)
+
+
+BROKEN = {
+    "no masks": (THREE, Member, "draw", no_masks, ("INPUT", "not uniform")),
+    "factors": (
+        THREE, Products, "sum_of_products", factors_unmasked, ("opened factor", "not uniform"),
+    ),
+    "gates": (THREE, VerifiedMember, "conjunction", gates_unmasked, ("CARRY", "not uniform")),
+    "outsiders": (ALONE, inputs, "Keystream", Bare, ("INPUT", "not uniform")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_engine_is_caught(fault, monkeypatch):
+    consortium, owner, name, replacement, leak = BROKEN[fault]
+    monkeypatch.setattr(owner, name, replacement)
+    assert leak in leaks(consortium, 0, monkeypatch, broken=True)
