@@ -172,7 +172,7 @@ def test_wrong_file_is_refused_with_a_reason(case, data):
 
 def as_before(data, version):
     """What an earlier release wrote: each version has a few fields more than the one before."""
-    for name in ("result_bits", "helpers"):
+    for name in ("result_bits", "helpers", "verified"):
         del data["agreement"][name]
     data["agreement"]["version"] = version
     data["version"] = version
@@ -195,10 +195,10 @@ def test_files_of_earlier_versions_are_read(data, right, version):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("field", ["result_bits", "helpers"])
+@pytest.mark.parametrize("field", ["result_bits", "helpers", "verified"])
 def test_files_of_earlier_versions_have_no_later_fields(data, version, field):
     whole = as_before(data, version)
-    whole["agreement"][field] = {"result_bits": 24, "helpers": []}[field]
+    whole["agreement"][field] = {"result_bits": 24, "helpers": [], "verified": False}[field]
     with pytest.raises(ParametersError):
         Parameters.from_json(whole)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT = "securefedyj parameters"
 VERSION = 3
 # What stood for itself before it could be agreed on, until version 2.
-_AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": []}
+_AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified": False}
 # Of a file of version 1, which 0.1 wrote, these are not known.
 _NOT_IN_1: dict[str, float | bool] = {"center_low": 0.0, "converged": True}
 
@@ -95,6 +95,7 @@ class Parameters:
             bounds=bounds.tolist(),
             standardize=self.standardize,
             result_bits=agreement.result_bits,
+            verified=agreement.verified,
         )
         fitted.n_features_in_ = len(agreement.features)
         if not self.unnamed:

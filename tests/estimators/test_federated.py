@@ -51,6 +51,7 @@ PARAMETERS: dict[str, Any] = {
     "bounds": [(0, 1), (-2, 2)],
     "standardize": False,
     "result_bits": 24,
+    "verified": True,
 }
 
 
@@ -66,6 +67,7 @@ def test_parameters_are_stored_as_they_come_and_cloned():
         "bounds": None,
         "standardize": True,
         "result_bits": 44,
+        "verified": False,
     }
     assert SecureFedYJ().get_params() == defaults
     # What is wrong with a parameter is said by fit.

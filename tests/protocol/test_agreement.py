@@ -16,7 +16,9 @@ from tests.federated_data import agreement
 
 
 def right(**changes: Any) -> dict[str, Any]:
-    agreed = agreement(2, silos=4, engine="replicated", helpers=("silo 2",), result_bits=24)
+    agreed = agreement(
+        2, silos=4, engine="replicated", helpers=("silo 2",), result_bits=24, verified=True
+    )
     return agreed.to_json() | changes
 
 
@@ -54,6 +56,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nobody": ({"parties": [], "committee": [], "helpers": []}, "0 parties cannot keep secrets"),
     "tiny bounds": ({"lower": [0, 0], "upper": [1, 1e-300]}, "below 1e-292"),
     "small bounds": ({"lower": [0, 0], "upper": [1, 1e-20]}, "would need a lambda beyond"),
+    "verified in words": ({"verified": "yes"}, "verified must be true or false"),
+    "verified by an engine that cannot": (
+        {"engine": "clear", "committee": [f"silo {k}" for k in (1, 2, 3, 4)]},
+        "engine 'clear' cannot verify a result: agree on engine 'replicated', or on verified = ",
+    ),
     "helpers that are text": ({"helpers": "silo 2"}, "helpers must be a list"),
 }
 

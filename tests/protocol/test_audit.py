@@ -249,6 +249,17 @@ def test_the_statement_says_how_much_was_revealed(result_bits):
     assert counted[5] == 0
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_the_statement_says_whether_the_result_was_to_be_verified(transcript, verified):
+    changed = replace(transcript.agreement, engine="replicated", verified=verified)
+    statement = Transcript(changed, transcript.reveals, transcript.result).audit().statement()
+    assert ("\nVerified: " in statement, "\nNot verified: " in statement) == (
+        verified,
+        not verified,
+    )
+    assert max(map(len, statement.splitlines())) <= 100
+
+
 def test_the_statement_says_loudly_that_clear_keeps_nothing_secret(transcript):
     loud = "keeps NOTHING secret"
     assert loud in transcript.audit().statement()

@@ -16,7 +16,7 @@ from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.errors import ProtocolError
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import Kind
-from securefedyj.protocol import course, groups, program
+from securefedyj.protocol import batch, course, groups
 from securefedyj.protocol.program import run_party, secure_fed_yj
 from securefedyj.protocol.reveals import Counts, Magnitudes, Moments, Step, Variation
 from securefedyj.protocol.transcript import Transcript
@@ -252,8 +252,8 @@ def test_groups_of_a_batch_are_opened_together(monkeypatch, engine):
         widths.append(len(found))
         return found
 
-    monkeypatch.setattr(program, "groups_by_width", observed)
-    monkeypatch.setattr(program, "WORTHWHILE", 1)
+    monkeypatch.setattr(batch, "groups_by_width", observed)
+    monkeypatch.setattr(batch, "WORTHWHILE", 1)
     diary, recorder = Diary(), Recorder()
     transcript = fit(**options, diary=diary, observe=recorder)[0]
     assert min(widths[0], widths[-1]) > 1

@@ -48,13 +48,13 @@ SECOND = {name: [7, -3, 2**100, 1, index] for index, name in enumerate(PARTIES)}
 
 def engine(name: str) -> Replicated:
     """The engine of a party with the fixed keys."""
-    peers = [party for party in PARTIES if party != name]
     inputs = [Keystream(k) for member, k in OUTSIDER_KEYS.items() if name in (member, "outsider")]
     if name == "outsider":
-        return Replicated(Outsider(COMMITTEE, inputs), masks(name), peers)
+        return Replicated(Outsider(COMMITTEE, inputs), masks(name), PARTIES, name, PARTIES)
     index = COMMITTEE.index(name)
     streams = {i: Keystream(KEYS[f"k{i}"]) for i in (index, (index + 1) % 3)}
-    return Replicated(Member(index, COMMITTEE, streams, ["outsider"], inputs), masks(name), peers)
+    member = Member(index, COMMITTEE, streams, ["outsider"], inputs)
+    return Replicated(member, masks(name), PARTIES, name, PARTIES)
 
 
 def masks(name: str) -> Masks:

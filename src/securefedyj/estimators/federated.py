@@ -58,6 +58,10 @@ class SecureFedYJ(YeoJohnsonTransformer):
         revealed counts as the middle of its range, so that transformed values move by as little.
         Fewer bits tell less about the values; together with `max_steps` they are what protects a
         feature with few distinct values.
+    verified : bool, default=False
+        Whether a result is accepted only with a proof that it is right for the sums of the silos,
+        even if one party cheats. Here, in one process, nobody does; the result is the same. Engine
+        "replicated" only.
 
     Attributes
     ----------
@@ -98,6 +102,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         bounds: Sequence[float] | Sequence[Sequence[float]] | None = None,
         standardize: bool = True,
         result_bits: int = MOST_BITS,
+        verified: bool = False,
     ) -> None:
         self.engine = engine
         self.max_steps = max_steps
@@ -105,6 +110,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.bounds = bounds
         self.standardize = standardize
         self.result_bits = result_bits
+        self.verified = verified
 
     def fit(self, silos: Sequence[ArrayLike | None], y: object = None) -> Self:
         """Fit one transformation to the rows of all silos.
@@ -156,7 +162,9 @@ class SecureFedYJ(YeoJohnsonTransformer):
             helpers=tuple(
                 name for name, table in zip(parties, tables, strict=True) if table is None
             ),
+            verified=bool(self.verified),
         )
+        agreement.check()
         self.transcript_, self.cost_ = simulate(agreement, tables)
         result = self.transcript_.result
         assert result is not None

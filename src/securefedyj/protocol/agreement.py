@@ -38,6 +38,7 @@ _FIELDS = {
     "minimum_values": int,
     "result_bits": int,
     "helpers": list,
+    "verified": bool,
     "version": int,
 }
 _NAMES = ("features", "parties", "committee", "helpers")
@@ -70,6 +71,8 @@ class Agreement:
     """Mean and variance are opened to about 2^-result_bits of the standard deviation."""
     helpers: tuple[str, ...] = ()
     """Parties that compute and have no data."""
+    verified: bool = False
+    """Whether the result is opened in a verified exchange only."""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -90,6 +93,7 @@ class Agreement:
             "minimum_values": self.minimum_values,
             "result_bits": self.result_bits,
             "helpers": list(self.helpers),
+            "verified": self.verified,
             "version": VERSION,
         }
 
@@ -122,6 +126,7 @@ class Agreement:
             data["minimum_values"],
             data["result_bits"],
             helpers,
+            data["verified"],
         )
         agreement.check()
         return agreement
@@ -132,7 +137,13 @@ class Agreement:
             if not least <= (value := getattr(self, name)) <= most:
                 raise Malformed(f"{name} must be from {least} to {most}, not {value!r}")
         self.domain.check_usable(self.features)
-        _check_roles(facts_of(self.engine), self.parties, self.committee, self.helpers)
+        facts = facts_of(self.engine)
+        if self.verified and not facts.verifies:
+            raise Malformed(
+                f"engine {facts.name!r} cannot verify a result: agree on engine 'replicated', or "
+                "on verified = false"
+            )
+        _check_roles(facts, self.parties, self.committee, self.helpers)
 
     def to_bytes(self) -> bytes:
         return json.dumps(self.to_json(), sort_keys=True).encode()

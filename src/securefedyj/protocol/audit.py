@@ -54,6 +54,7 @@ class Audit:
             "Opened to every party, and to nobody else, for each feature:",
             *(f"  - {what}" for what in OPENED),
             *self.how_precisely(),
+            *self.how_certainly(),
             "",
             f"Audit: {'passed' if self.passed else 'FAILED'}.",
             *(f"  - {finding}" for finding in self.findings[:MOST_LISTED]),
@@ -82,6 +83,19 @@ class Audit:
             f"Agreed precision: at most {agreement.max_steps} signs for lambda, and "
             f"{agreement.result_bits} bits below the",
             "standard deviation for mean and variance.",
+        ]
+
+    def how_certainly(self) -> list[str]:
+        """Whether the parties took the result on trust. A transcript is no proof of that."""
+        if self.revealed.agreement.verified:
+            return [
+                "Verified: the parties had agreed to take no result without a proof that it is "
+                "right for",
+                "the sums that the silos gave, even if one party cheats.",
+            ]
+        return [
+            "Not verified: one cheating member of the committee could have changed the result "
+            "unnoticed.",
         ]
 
     def _table(self) -> list[str]:

@@ -25,6 +25,7 @@ from securefedyj.protocol.reveals import (
     Revealed,
     Step,
     Variation,
+    Verdict,
     lowest_opened,
 )
 from securefedyj.strict import Malformed
@@ -66,13 +67,16 @@ class Course:
         """Where the signs so far have led each feature."""
         self.magnitude: Integers = np.full(size, -1, dtype=np.int64)
         """Of V, as far as it was revealed; -1 elsewhere."""
-        self._varies = np.zeros(size, dtype=bool)
+        self.varies = np.zeros(size, dtype=bool)
+        """Which features were found to vary, so far."""
+        self.refuted = False
+        """Whether a verdict has said that what was revealed does not hold."""
         self._limits = agreement.domain.limits()
         self._size = features_at_once(agreement)
         self._first, self._step = 0, 0
         self._stage: type[Reveal] = Variation
         self.due: Due | None = Due(Counts, np.arange(size), 0, np.zeros(size))
-        """What may be revealed next; None at the end, and where there are too few values."""
+        """What may be revealed next; None at the end, and where a run ends without a result."""
 
     @classmethod
     def of(cls, revealed: Revealed) -> Course:
@@ -88,12 +92,16 @@ class Course:
     @property
     def complete(self) -> bool:
         """Whether all was revealed that the result needs."""
-        return self.due is None and not len(self.too_few())
+        return self.due is None and not len(self.too_few()) and not self.refuted
 
     @property
     def batch(self) -> Index:
         """The features that share the present exchange."""
         return np.arange(self._first, min(self._first + self._size, len(self.n)))
+
+    def optimum(self, features: Index) -> Array:
+        """lambda* of some features, as far as the search has come: 1 for those that do not vary."""
+        return np.where(self.varies[features], self.bracket.value[features], 1.0)
 
     def too_few(self) -> Index:
         """The features with fewer values than agreed on: after the counts nothing else is due."""
@@ -107,7 +115,7 @@ class Course:
             left = self.agreement.max_steps - self.due.step
             levels = min(self.agreement.levels_per_exchange, left)
             return levels + (self.due.kind is Variation)
-        return 2 if self.due.kind is Magnitudes else 1
+        return {Verdict: 3, Magnitudes: 2}.get(self.due.kind, 1)
 
     def take(self, reveal: Reveal) -> None:
         """Take the next reveal; raises Malformed, and stays where it is, if it is not due."""
@@ -125,10 +133,13 @@ class Course:
             case Counts():
                 self._take_counts(reveal)
             case Variation():
-                self._varies[reveal.features] = reveal.varies
+                self.varies[reveal.features] = reveal.varies
                 self._stage = Step
             case Step():
                 self._take_step(reveal, due)
+            case Verdict():
+                self.refuted = not reveal.holds
+                self._stage = Magnitudes
             case Magnitudes():
                 self._take_magnitudes(reveal, due)
             case Moments():
@@ -186,7 +197,7 @@ class Course:
 
     def _next(self) -> Due | None:
         """The opening that comes next; goes past those for which no feature is left."""
-        if len(self.too_few()):
+        if len(self.too_few()) or self.refuted:
             return None
         while self._first < len(self.n):
             batch = self.batch
@@ -195,14 +206,15 @@ class Course:
                     return Due(Variation, several, 0, self.bracket.value[several])
                 self._stage = Step
             if self._stage is Step:
-                active = self._varies[batch] & ~finished(self.bracket.take(batch))
+                active = self.varies[batch] & ~finished(self.bracket.take(batch))
                 if self._step < self.agreement.max_steps and active.any():
                     some = batch[active]
                     return Due(Step, some, self._step, self.bracket.value[some])
-                self._stage = Magnitudes
+                self._stage = Verdict if self.agreement.verified else Magnitudes
+            if self._stage is Verdict:
+                return Due(Verdict, batch, self._step, self.optimum(batch))
             if len(some := batch[self.n[batch] > 0]):
-                lmbda = np.where(self._varies[some], self.bracket.value[some], 1.0)
-                return Due(self._stage, some, self._step, lmbda)
+                return Due(self._stage, some, self._step, self.optimum(some))
             self._begin(self._first + self._size)
         return None
 

@@ -27,6 +27,7 @@ from securefedyj.protocol.reveals import (
     Revealed,
     Step,
     Variation,
+    Verdict,
     lowest_opened,
 )
 from securefedyj.strict import Malformed
@@ -126,6 +127,7 @@ def _number_findings(revealed: Revealed, result: Result) -> Iterator[str]:
     expected: list[tuple[str, type[Reveal], Any]] = [
         ("its count", Counts, np.ones(p)),
         ("its variation", Variation, result.n > 1),
+        ("whether it was verified", Verdict, np.full(p, revealed.agreement.verified)),
         ("its magnitude", Magnitudes, result.n > 0),
         ("its moments", Moments, result.n > 0),
     ]

@@ -1,7 +1,8 @@
 """What a run reveals, kind by kind (docs/protocol.md, section 7).
 
 Opened, and nothing else, are: how many values each feature has and whether they vary, the signs
-of the search, and mean and variance at the end. One reveal is one opening, and one opening is one
+of the search, whether all of that holds, if that was agreed on, and mean and variance at the end.
+One reveal is one opening, and one opening is one
 reveal: what stands in a transcript was opened by all parties in a round of its own.
 """
 
@@ -46,6 +47,16 @@ class Step(NamedTuple):
     delta: Signs
 
 
+class Verdict(NamedTuple):
+    """Whether all that was revealed of a batch before holds for the sums of all silos.
+
+    Only of a run that is to be verified. If it does not hold, nothing else is revealed.
+    """
+
+    features: Index
+    holds: bool
+
+
 class Magnitudes(NamedTuple):
     """The magnitude of V = n S_yy - S_y^2 at lambda*, as an integer on the grid of the encoding.
 
@@ -64,9 +75,9 @@ class Moments(NamedTuple):
     S_y: list[int]
 
 
-Reveal = Counts | Variation | Step | Magnitudes | Moments
+Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments
 KINDS: dict[str, type[Reveal]] = {
-    kind.__name__.lower(): kind for kind in (Counts, Variation, Step, Magnitudes, Moments)
+    kind.__name__.lower(): kind for kind in (Counts, Variation, Step, Verdict, Magnitudes, Moments)
 }
 """The kinds of reveals, by their names in the file."""
 

@@ -34,6 +34,7 @@ from securefedyj.protocol.reveals import (
     Revealed,
     Step,
     Variation,
+    Verdict,
 )
 from securefedyj.strict import MOST_BYTES as MOST_IN_LINE
 from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
@@ -47,6 +48,7 @@ __all__ = [
     "Transcript",
     "TranscriptError",
     "Variation",
+    "Verdict",
     "read_reveal",
     "to_line",
 ]
@@ -281,7 +283,7 @@ _LISTS: dict[str, Callable[[Any, str], Any]] = {
     "width": _real,
     "center_low": _real,
 }
-_TYPES = {"step": int, **dict.fromkeys(_LISTS, list)}
+_TYPES = {"step": int, "holds": bool, **dict.fromkeys(_LISTS, list)}
 
 
 def _read(name: str, value: Any) -> Any:

@@ -1,0 +1,295 @@
+"""A verified run ends like any other, bit for bit; and what does not hold has no result."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+
+from securefedyj import SecureFedYJ
+from securefedyj.engines.registry import facts_of
+from securefedyj.engines.replicated.verified import Verified
+from securefedyj.errors import Unverified
+from securefedyj.numerics.encoding import choose_encoding
+from securefedyj.numerics.sums import ArraySilo
+from securefedyj.party.messages import Kind
+from securefedyj.protocol import batch as batch_module
+from securefedyj.protocol import course as course_module
+from securefedyj.protocol.program import secure_fed_yj
+from securefedyj.protocol.reveals import Magnitudes, Moments, Verdict
+from securefedyj.protocol.transcript import Transcript
+from tests.federated_data import agreement, by_value, run, shuffled
+from tests.protocol.small_run import NAMES, data
+from tests.protocol.test_resuming import Diary
+from tests.simulation import FIVE, THREE, Consortium, Recorder, simulate
+
+STEPS = 9
+TWO = Consortium(("ana", "bob", "hub"), ("bob", "hub", "ana"), ("ana", "bob"))
+CONSORTIA = {"three": THREE, "five": FIVE, "two": TWO}
+
+
+def fit(start=None, *, consortium=THREE, verified=True, levels=4, diary=None, **more):
+    """The transcripts of all parties, each still without the result."""
+    agreed = agreement(
+        6,
+        parties=consortium.parties,
+        committee=consortium.committee,
+        engine="replicated",
+        features=NAMES,
+        max_steps=STEPS,
+        levels_per_exchange=levels,
+        helpers=tuple(p for p in consortium.parties if p not in consortium.silos),
+        verified=verified,
+    )
+    parts = np.array_split(data(), len(consortium.silos))
+    tables = dict(zip(consortium.silos, parts, strict=True))
+
+    async def one(engine, name):
+        silo = None
+        if name in tables:
+            silo = ArraySilo(tables[name], agreed.domain, list(agreed.features))
+        before = None if start is None else Transcript.from_lines(start)
+        logs = [diary] if diary is not None and name == consortium.parties[0] else []
+        return await secure_fed_yj(engine, silo, agreed, before, *logs)
+
+    return simulate(one, consortium, **more)
+
+
+def lines_of(transcript):
+    return list(transcript.to_lines())
+
+
+@cache
+def whole(name="three"):
+    """The lines of a verified run; not to be changed."""
+    return tuple(lines_of(fit(consortium=CONSORTIA[name])[0]))
+
+
+# --- The same ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("consortium", CONSORTIA)
+@pytest.mark.parametrize("levels", [1, 4, 5])
+def test_every_reveal_is_that_of_a_run_that_is_not_verified(consortium, levels):
+    """Of features of each sign, beyond the edge, constant, with one value and with none."""
+    options = {"consortium": CONSORTIA[consortium], "levels": levels}
+    plain = lines_of(fit(verified=False, **options)[0])
+    for transcript in fit(**options):
+        lines = lines_of(transcript)
+        verdicts = [line for line in lines if line.get("reveal") == "verdict"]
+        assert verdicts == [{"reveal": "verdict", "features": [*range(6)], "holds": True}]
+        assert lines.index(verdicts[0]) == len(lines) - 3
+        lines.remove(verdicts[0])
+        assert lines[1:] == plain[1:]
+        assert transcript.concluded().audit().passed
+
+
+@pytest.mark.parametrize("split", [shuffled, by_value])
+@pytest.mark.parametrize("silos", [3, 4])
+def test_the_result_does_not_depend_on_the_split(split, silos):
+    results = []
+    for verified in (False, True):
+        agreed = agreement(6, silos, engine="replicated", max_steps=30, verified=verified)
+        results.append(lines_of(run(agreed, split(data(), silos))[-1])[-1])
+    assert results[0] == results[1]
+    assert results[0].keys() == {"result"}
+
+
+def test_bounds_of_all_kinds_and_groups_of_each_width(monkeypatch):
+    monkeypatch.setattr(batch_module, "WORTHWHILE", 1)
+    bounds = [(-(2.0**20), 2.0**20), (-9, 9), (0, 1), (0, 9), (0, 2.0**60), (-1, 1)]
+    X = np.abs(data())[:, [0, 1, 2, 3, 0, 2]]
+    X[:, 1] /= 10
+    tables = shuffled(X, 3)
+    lines = []
+    for verified in (False, True):
+        agreed = agreement(6, bounds=bounds, engine="replicated", max_steps=40, verified=verified)
+        lines.append(lines_of(run(agreed, tables)[0]))
+    assert [line for line in lines[1][1:] if line.get("reveal") != "verdict"] == lines[0][1:]
+
+
+def test_the_estimator_takes_it_and_other_engines_refuse():
+    X = [np.array([[1.0], [2.0]]), np.array([[4.0]]), None]
+    fitted = SecureFedYJ(max_steps=5, verified=True).fit(X)
+    assert fitted.transcript_.agreement.verified
+    assert len(list(fitted.transcript_.all(Verdict))) == 1
+    for engine in ("clear", "mpyc"):
+        with pytest.raises(ValueError, match=f"engine '{engine}' cannot verify"):
+            SecureFedYJ(engine, verified=True).fit([[[1.0]], [[2.0]], [[3.0]]])
+
+
+def test_batches_are_verified_one_by_one_also_one_without_values(monkeypatch):
+    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 15)  # one feature
+    lines = lines_of(fit()[0])
+    verdicts = [line["features"] for line in lines if line.get("reveal") == "verdict"]
+    assert verdicts == [[j] for j in range(6)]
+    assert lines[-1] == {"reveal": "verdict", "features": [5], "holds": True}
+    for length in (len(lines) - 3, len(lines) - 1):
+        assert lines_of(fit(lines[:length])[0]) == lines
+
+
+@pytest.mark.parametrize("size", [1, 9, 40])
+@pytest.mark.parametrize("bounds", [(0, 1), (-(2.0**20), 2.0**20), (-(2.0**-40), 2.0**100)])
+def test_no_message_is_larger_than_announced(size, bounds):
+    """Of the last exchange; the range of lambda has wider integers than this run meets."""
+    X = np.random.default_rng(size).uniform(0, 0.5e-12, size=(12, size))
+    agreed = agreement(size, 4, bounds, "replicated", max_steps=3, verified=True)
+    recorder = Recorder()
+    limits = agreed.domain.limits()
+    n = np.full(size, 12)
+    limbs = max(
+        int(choose_encoding(agreed.domain, n, np.broadcast_to(lmbda, n.shape)).limbs.max())
+        for lmbda in (limits.lowest, limits.highest, 0.0)
+    )
+    run(agreed, list(np.array_split(X, 4)), recorder)
+    begins = [m.round for m in recorder.messages if m.kind & Kind.DIGEST]
+    largest = max(len(m.payload) for m in recorder.messages if m.round >= max(begins))
+    bound = facts_of("replicated").largest_verified
+    assert bound is not None
+    assert largest <= bound(size, limbs) <= 64 * largest
+
+
+# --- Going on ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("consortium", ["three", "five"])
+def test_a_run_that_goes_on_from_any_opening_ends_the_same(consortium):
+    lines = list(whole(consortium))
+    for length in range(1, len(lines) + 1):
+        for again in fit(lines[:length], consortium=CONSORTIA[consortium]):
+            assert lines_of(again) == lines
+
+
+@pytest.mark.parametrize("left", [3, 2, 1])
+def test_the_last_exchange_is_checked_again_and_opens_nothing_twice(left, monkeypatch):
+    """But for the one bit of the verdict, which everybody knows to be 1."""
+    opened, checks = [], []
+    original, checking = Verified.open_bits, Verified.check
+
+    async def open_bits(self, a):
+        bits = await original(self, a)
+        opened.append((id(self), bits.size))
+        return bits
+
+    async def check(self):
+        checks.append(id(self))
+        await checking(self)
+
+    monkeypatch.setattr(Verified, "open_bits", open_bits)
+    monkeypatch.setattr(Verified, "check", check)
+    lines = list(whole())
+    fit(lines[:-3])
+    each = [size for party, size in opened if party == opened[0][0]]
+    verdict, _, moments = each
+    assert verdict == 1
+    opened.clear()
+    checks.clear()
+    diary = Diary()
+    fit(lines[: len(lines) - left], diary=diary)
+    again = [size for party, size in opened if party == opened[0][0]]
+    expected = {3: each, 2: each, 1: [verdict, moments]}
+    assert again == expected[left]
+    assert len(checks) == 3
+    reveals = len(lines) - 1
+    assert [n for what, n in diary.entries if what == "opening"] == [
+        *range(reveals - left, reveals)
+    ]
+
+
+def test_the_log_hears_of_the_verdict_like_of_any_other_opening():
+    diary = Diary()
+    lines, n = list(whole()), len(whole()) - 1
+    fit(lines[:-3], diary=diary)
+    assert diary.entries == [
+        ("exchange", n - 3),
+        *[
+            (what, k + (what == "revealed"))
+            for k in (n - 3, n - 2, n - 1)
+            for what in ("opening", "revealed")
+        ],
+    ]
+
+
+# --- What does not hold --------------------------------------------------------------------------
+
+
+def flipped_sign(lines, step, feature):
+    """The lines up to a step, whose sign is another."""
+    index = next(k for k, line in enumerate(lines) if line.get("step") == step)
+    line = lines[index]
+    line["delta"][line["features"].index(feature)] *= -1
+    return lines[: index + 1]
+
+
+@pytest.mark.parametrize(("step", "feature"), [(0, 0), (4, 1), (STEPS - 1, 0), (3, 2)])
+def test_a_made_up_sign_is_refuted(step, feature):
+    """All parties were handed it; the search went on from there, to a wrong lambda."""
+    lines = flipped_sign(copy.deepcopy(list(whole())), step, feature)
+    with pytest.raises(Unverified, match="does not hold for the sums of all silos"):
+        fit(lines)
+
+
+@pytest.mark.parametrize("feature", [0, 3, 4, 5])
+def test_made_up_counts_are_refuted(feature):
+    lines = copy.deepcopy(list(whole())[:2])
+    lines[1]["n"][feature] += 1
+    with pytest.raises(Unverified, match="does not hold"):
+        fit(lines)
+
+
+@pytest.mark.parametrize("feature", [0, 3])
+def test_a_made_up_variation_is_refuted(feature):
+    lines = copy.deepcopy(list(whole())[:3])
+    lines[2]["varies"][lines[2]["features"].index(feature)] ^= True
+    with pytest.raises(Unverified, match="does not hold"):
+        fit(lines)
+
+
+def test_a_made_up_magnitude_is_refuted():
+    for change in (-1, 1):
+        lines = copy.deepcopy(list(whole())[:-1])
+        lines[-1]["magnitude"][1] += change
+        with pytest.raises(Unverified, match="does not hold"):
+            fit(lines)
+
+
+def test_a_verdict_in_a_transcript_is_not_taken_for_one():
+    """A made-up sign, and a made-up verdict behind it: the claims are checked all the same."""
+    lines = flipped_sign(copy.deepcopy(list(whole())), STEPS - 1, 1)
+    lines.append({"reveal": "verdict", "features": [*range(6)], "holds": True})
+    with pytest.raises(Unverified, match="does not hold"):
+        fit(lines)
+
+
+def test_a_refuted_run_has_no_result_and_does_not_go_on():
+    class Keeper(Diary):
+        def revealed(self, transcript):
+            self.lines = lines_of(transcript)
+
+    keeper = Keeper()
+    with pytest.raises(Unverified, match="does not hold"):
+        fit(flipped_sign(copy.deepcopy(list(whole())), 0, 1), diary=keeper)
+    assert keeper.lines[-1] == {"reveal": "verdict", "features": [*range(6)], "holds": False}
+    sent = []
+
+    def observe(message):
+        sent.append(message.kind.name)
+        return [message]
+
+    with pytest.raises(Unverified, match="does not hold"):
+        fit(keeper.lines, observe=observe)
+    assert set(sent) <= {"HELLO", "KEY", "STOP"}, "nothing is shared again"
+    audit = Transcript.from_lines(keeper.lines).concluded().audit()
+    assert not audit.passed
+    assert "what was revealed is not a whole run" in audit.findings
+
+
+def test_a_run_that_was_to_be_verified_and_was_not_does_not_pass_the_audit():
+    lines = list(whole())
+    del lines[-3]
+    audit = Transcript.from_lines(lines).concluded().audit()
+    assert "feature 'income': whether it was verified revealed 0 times, not 1" in audit.findings
+    for kind in (Magnitudes, Moments):
+        assert len(list(Transcript.from_lines(lines).all(kind))) == 1
