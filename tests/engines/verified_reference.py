@@ -1,4 +1,4 @@
-"""A second implementation of the verified final opening, in plain integers: slow, and from the page.
+"""A second implementation of the verified final opening: plain integers, slow, from the page.
 
 docs/protocol.md, sections 6.5 and 8.1. All parties at once: both holders of a key draw the same, so
 one stream stands for both, and a shared value is a list of three components. Operations are
@@ -16,7 +16,7 @@ from operator import xor
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from tests.engines.gate_reference import POINTS, inverse, power, size, times, total, words
+from tests.engines.gate_reference import POINTS, power, size, times, total, words
 
 MEMBERS = range(3)
 
@@ -133,7 +133,7 @@ class Exchange:
 
     def to(self, i, k, payload):
         """A message of member i to member i + k."""
-        return {(self.committee[i], self.committee[(i + k) % 3]): payload}
+        return {(self.committee[i % 3], self.committee[(i + k) % 3]): payload}
 
     def to_all(self, function, k):
         return reduce(dict.__or__, (self.to(i, k, function(i)) for i in MEMBERS))
@@ -188,7 +188,7 @@ class Exchange:
     def multiply(self, pairs, limbs):
         """The sum of the products of pairs of vectors."""
         count, limbs = len(pairs[0][0][0]), limbs + 1
-        x, y = ([sum((pair[k][i] for pair in pairs), []) for i in MEMBERS] for k in range(2))
+        x, y = ([[v for pair in pairs for v in pair[k][i]] for i in MEMBERS] for k in range(2))
         a = [stream.vector(len(pairs) * count, limbs) for stream in self.keys]
         alpha = [stream.vector(2 * count, limbs) for stream in self.keys]
         z = []
@@ -334,19 +334,23 @@ class Exchange:
         while count > 1:
             half = count // 2
             left, right = (picked(plane, range(k * half, (k + 1) * half)) for k in range(2))
-            rest = [(plane, v) for v in range(2 * half, count)]
-            (product,) = yield from self.layer([(left, right)], half)
-            plane = joined([(product, v) for v in range(half)] + rest)
-            count = half + len(rest)
+            last = [(plane, count - 1)] if count % 2 else []
+            (plane,) = yield from self.layer([(left, right)], half)
+            if last:
+                plane = joined([(plane, v) for v in range(half)] + last)
+            count = half + len(last)
         self.claims = [(plane, 0)]
 
     def check(self):
         yield from in_lockstep(self.check_products(), self.check_gates())
-        yield {"CHECK"}, {
-            (member, party): b"\1"
-            for member, party in permutations(self.parties, 2)
-            if member in self.committee
-        }
+        yield (
+            {"CHECK"},
+            {
+                (member, party): b"\1"
+                for member, party in permutations(self.parties, 2)
+                if member in self.committee
+            },
+        )
 
     def check_products(self):
         text = str([(2, limbs, terms, count) for limbs, terms, count, *_ in self.products])
@@ -375,7 +379,9 @@ class Exchange:
                 for i in MEMBERS
             ]
             negated.append([combine(lambda a, b: -a - b, d[i], d[(i + 1) % 3]) for i in MEMBERS])
-            assert all(packed(n, limbs) == packed(d[i - 1], limbs) for i, n in enumerate(negated[-1]))
+            assert all(
+                packed(n, limbs) == packed(d[i - 1], limbs) for i, n in enumerate(negated[-1])
+            )
         yield {"CHECK"}, self.to_all(lambda i: hashed(parts(negated, i)), 1)
 
     def check_gates(self):
@@ -421,7 +427,7 @@ class Draws:
 
 
 class Lanes:
-    """Words side by side in one integer, 128 bits for each."""
+    """Words side by side in one integer, 128 bits for each: all points at once."""
 
     def __init__(self, count):
         self.count = count
@@ -446,34 +452,62 @@ class Lanes:
 
     def times(self, left, right):
         full = (1 << 64) - 1
-        return self.reduced(
-            total((left & (right >> k & self.ones) * full) << k for k in range(64))
-        )
+        return self.reduced(total((left & (right >> k & self.ones) * full) << k for k in range(64)))
+
+    def inverse(self, lanes):
+        """The power 2^64 - 2."""
+        result = self.ones
+        for _ in range(63):
+            lanes = self.times(lanes, lanes)
+            result = self.times(result, lanes)
+        return result
 
 
 @cache
-def domain(rows):
-    """M at the further points; of each row, what is 1 there and 0 at the others, and 1 / M'."""
-    further = POINTS[rows : 2 * rows]
-    slopes = [product(row ^ other for other in POINTS[:rows] if other != row) for row in POINTS[:rows]]
-    scales = [inverse(slope) for slope in slopes]
-    vanishing = [product(point ^ row for row in POINTS[:rows]) for point in further]
-    lanes = Lanes(rows)
-    lagrange = [
-        lanes.of(
-            times(scale, times(m, inverted(point ^ row)))
-            for point, m in zip(further, vanishing, strict=True)
-        )
-        for row, scale in zip(POINTS[:rows], scales, strict=True)
-    ]
-    return lanes.of(vanishing), lagrange, scales
+def inverses():
+    lanes = Lanes(255)
+    return dict(zip(POINTS[1:], lanes.values(lanes.inverse(lanes.of(POINTS[1:]))), strict=True))
 
 
-inverted = cache(inverse)
+@cache
+def slopes(points):
+    """The product of the differences between each point and all others."""
+    lanes = Lanes(len(points))
+    factors = (lanes.of(p ^ q if p != q else 1 for p in points) for q in points)
+    return reduce(lanes.times, factors)
 
 
-def product(values):
-    return reduce(times, values, 1)
+def vanishing(points, t):
+    return reduce(times, (t ^ point for point in points))
+
+
+def lagrange(points, t):
+    """At t, the polynomials that are 1 at one of the points and 0 at all others."""
+    lanes = Lanes(len(points))
+    differences = lanes.ones * t ^ lanes.of(points)
+    inverse = lanes.inverse(lanes.times(differences, slopes(points)))
+    return lanes.values(lanes.scaled(vanishing(points, t), inverse))
+
+
+class Rows:
+    """Points for so many rows, and as many further ones."""
+
+    def __init__(self, count):
+        self.points, self.further = tuple(POINTS[:count]), tuple(POINTS[count : 2 * count])
+        self.lanes = lanes = Lanes(count)
+        self.vanishing = lanes.of(vanishing(self.points, point) for point in self.further)
+        self.inverse = lanes.inverse(self.vanishing)
+        scales = lanes.values(lanes.inverse(slopes(self.points)))
+        self.lagrange = [
+            lanes.scaled(
+                scale,
+                lanes.times(self.vanishing, lanes.of(inverses()[p ^ row] for p in self.further)),
+            )
+            for row, scale in zip(self.points, scales, strict=True)
+        ]
+
+
+rows_of = cache(Rows)
 
 
 def proof_messages(i, x, y, z, drawn, draws, rows, columns):
@@ -482,58 +516,45 @@ def proof_messages(i, x, y, z, drawn, draws, rows, columns):
     All arguments but the last two have one entry for each of three members or keys.
     """
     own, primed, challenge = (draws[(i + k) % 3] for k in range(3))
-    following = (i + 1) % 3
-    vanishing, lagrange, scales = domain(rows)
-    lanes = Lanes(rows)
-    zeta = challenge.zeta
-    further = POINTS[rows : 2 * rows]
-    m_at_zeta = product(zeta ^ row for row in POINTS[:rows])
-    at_zeta = [
-        times(scale, times(m_at_zeta, inverse(zeta ^ row)))
-        for row, scale in zip(POINTS[:rows], scales, strict=True)
-    ]
+    following, zeta, domain = (i + 1) % 3, challenge.zeta, rows_of(rows)
+    lanes, m_at_zeta = domain.lanes, vanishing(domain.points, zeta)
+    at_zeta = lagrange(domain.points, zeta)
 
     def through(octets, values, column):
         """The polynomial through the bits of a column, where these are the values of the rows."""
         octets = octets[column::columns]
         return total(
-            value for row, value in enumerate(values)
-            if row // 8 < len(octets) and octets[row // 8] >> row % 8 & 1
-        )  # fmt: skip
+            value
+            for octet, start in zip(octets, range(0, rows, 8), strict=False)
+            for t, value in enumerate(values[start : start + 8])
+            if octet >> t & 1
+        )
 
     e = bytes(a & c ^ p ^ r for a, c, p, r in zip(x[i], y[i], z[i], drawn[i], strict=True))
     f = drawn[following]
-    tau = [
-        times(times(power(challenge.theta, c // 512), power(challenge.eta, c % 512 // 64)), 1 << c % 64)
-        for c in range(columns)
-    ]
-    q, leading, scalar, evaluations = 0, 0, 0, ([], [])
+    q, leading, scalar, first, second = 0, 0, 0, [], []
     for k in range(columns):
+        tau = times(power(challenge.theta, k // 512), power(challenge.eta, k % 512 // 64))
+        tau = times(tau, 1 << k % 64)
         a, b, c, d = (
-            through(octets, lagrange, k) ^ lanes.scaled(mask, vanishing)
+            through(octets, domain.lagrange, k) ^ lanes.scaled(mask[k], domain.vanishing)
             for octets, mask in (
-                (x[i], own.r[k]), (y[following], primed.r_[k]),
-                (y[i], own.s[k]), (x[following], primed.s_[k]),
+                (x[i], own.r), (y[following], primed.r_), (y[i], own.s), (x[following], primed.s_),
             )
         )  # fmt: skip
-        rest = through(e, lagrange, k) ^ through(f, lagrange, k)
-        q ^= lanes.scaled(tau[k], lanes.times(a, b) ^ lanes.times(c, d) ^ rest)
-        leading ^= times(tau[k], times(own.r[k], primed.r_[k]) ^ times(own.s[k], primed.s_[k]))
-        for octets, mask, sent in ((x[i], own.r, evaluations[0]), (y[i], own.s, evaluations[1])):
-            sent.append(through(octets, at_zeta, k) ^ times(mask[k], m_at_zeta))
-        scalar ^= times(tau[k], through(e, at_zeta, k))
-    values = [times(v, inverted(m)) for v, m in zip(lanes.values(q), lanes.values(vanishing), strict=True)]
-    proof = map(xor, [*values, leading], own.share)
-    beyond = product(zeta ^ point for point in further)
-    share = times(beyond, own.share[rows])
-    for point, value in zip(further, own.share[:rows], strict=True):
-        slope = product(point ^ other for other in further if other != point)
-        share ^= times(value, times(beyond, inverse(times(zeta ^ point, slope))))
-    scalar ^= times(m_at_zeta, share)
+        rest = through(e, domain.lagrange, k) ^ through(f, domain.lagrange, k)
+        q ^= lanes.scaled(tau, lanes.times(a, b) ^ lanes.times(c, d) ^ rest)
+        leading ^= times(tau, times(own.r[k], primed.r_[k]) ^ times(own.s[k], primed.s_[k]))
+        first.append(through(x[i], at_zeta, k) ^ times(own.r[k], m_at_zeta))
+        second.append(through(y[i], at_zeta, k) ^ times(own.s[k], m_at_zeta))
+        scalar ^= times(tau, through(e, at_zeta, k))
+    proof = [*lanes.values(lanes.times(q, domain.inverse)), leading]
+    share = times(vanishing(domain.further, zeta), own.share[rows])
+    share ^= total(map(times, lagrange(domain.further, zeta), own.share))
     return (
         words([challenge.eta, challenge.theta]),
-        words(proof),
-        words([*evaluations[0], *evaluations[1], scalar]),
+        words(map(xor, proof, own.share)),
+        words([*first, *second, scalar ^ times(m_at_zeta, share)]),
     )
 
 
@@ -541,7 +562,9 @@ def proof_messages(i, x, y, z, drawn, draws, rows, columns):
 
 
 def digest_of(lines):
-    return reduce(lambda chain, line: hashed(chain + line.encode()), lines[1:], hashed(lines[0].encode()))
+    return reduce(
+        lambda chain, line: hashed(chain + line.encode()), lines[1:], hashed(lines[0].encode())
+    )
 
 
 class Bracket:
@@ -592,7 +615,7 @@ class Opening:
         self.counts, self.sums, self.encodings = counts, sums, encodings
         agreement, *reveals = map(json.loads, lines)
         self.result_bits = agreement["agreement"]["result_bits"]
-        self.n, self.magnitudes = reveals[0]["n"], None
+        self.n, self.magnitudes, self.verdict_known = reveals[0]["n"], None, False
         self.features = range(len(self.n))
         self.varying, brackets = [], {j: Bracket() for j in self.features}
         for line in reveals[1:]:
@@ -606,6 +629,8 @@ class Opening:
                     ):
                         assert brackets[j].value == lmbda
                         brackets[j].update(delta)
+                case "verdict":
+                    self.verdict_known = True
                 case "magnitudes":
                     self.magnitudes = line["magnitude"]
         self.present = [j for j in self.features if self.n[j] > 0]
@@ -631,29 +656,21 @@ class Opening:
 
     def program(self):
         """The rounds; returns the reveals."""
-        exchange, n = self.exchange, self.n
+        exchange = self.exchange
         at_end = list(self.final.items())
         at_zero = [(j, 0.0) for j in self.several]
-        pairs = [(j, *self.ends[j][k]) for k in range(2) for j in self.varying]
-        h = {j: n[j] << self.encodings[j, at]["f_phi"] for j, at, _ in pairs}
-        score = [(1, "y", j, at) for j, at, _ in pairs]
-        score += [(n[j], "yy", j, at) for j, at, _ in pairs]
-        score += [(h[j], "d", j, at) for j, at, _ in pairs]
-        score += [(n[j] * h[j], "yd", j, at) for j, at, _ in pairs]
-        score += [(1, "phi", j, self.ends[j][0][0]) for j in self.varying]
-        wide = max(-(-self.encodings[j, at]["sum_bits"] // 64) for j, at, _ in pairs)
-        _, last, counts, first, bracket = yield from in_lockstep(
+        ends = [(j, *self.ends[j][k]) for k in range(2) for j in self.varying]
+        _, last, counts, *others = yield from in_lockstep(
             exchange.agree(digest_of(self.lines)),
             exchange.share(self.moments(at_end), self.limbs(at_end)),
             exchange.share(self.counts, 1),
-            exchange.share(self.moments(at_zero), self.limbs(at_zero)),
-            exchange.share(self.inputs(score), wide),
+            *([exchange.share(self.moments(at_zero), self.limbs(at_zero))] if at_zero else []),
+            *([exchange.share(self.score_terms(ends), self.score_limbs(ends))] if ends else []),
         )
         (bits, below), _ = yield from in_lockstep(
-            self.measured(last, at_end),
-            self.claims(counts, (first, at_zero), (bracket, pairs, wide)),
+            self.measured(last, at_end), self.claims(counts, others, at_zero, ends)
         )
-        if self.magnitudes:
+        if self.magnitudes is not None:
             values = [[int(k >= m) for m in self.magnitudes] for k in range(len(below))]
             exchange.claim(below, values)
         yield from exchange.settle()
@@ -661,18 +678,31 @@ class Opening:
         yield from exchange.check()
         reveals = []
         ((holds,),) = yield from exchange.open([verdict], 1)
-        if not (self.magnitudes):
-            reveals.append({"reveal": "verdict", "features": [*self.features], "holds": bool(holds)})
+        if not self.verdict_known:
+            line = {"reveal": "verdict", "features": [*self.features], "holds": bool(holds)}
+            reveals.append(line)
         if not holds:
             return reveals
         magnitudes = self.magnitudes
-        if not magnitudes:
+        if magnitudes is None:
             opened = yield from exchange.open(below, len(self.present))
             magnitudes = [len(opened) - sum(flags) for flags in zip(*opened, strict=True)]
-            reveals.append(
-                {"reveal": "magnitudes", "features": self.present, "magnitude": magnitudes}
-            )
+            line = {"reveal": "magnitudes", "features": self.present, "magnitude": magnitudes}
+            reveals.append(line)
         return [*reveals, (yield from self.opened_moments(bits, magnitudes))]
+
+    def score_terms(self, ends):
+        """[S_y, n S_yy, h S_d, n h S_yd] of all pairs, then S_phi of all features."""
+        n, h = self.n, {j: self.n[j] << self.encodings[j, at]["f_phi"] for j, at, _ in ends}
+        terms = [(1, "y", j, at) for j, at, _ in ends]
+        terms += [(n[j], "yy", j, at) for j, at, _ in ends]
+        terms += [(h[j], "d", j, at) for j, at, _ in ends]
+        terms += [(n[j] * h[j], "yd", j, at) for j, at, _ in ends]
+        terms += [(1, "phi", j, at) for j, at, _ in ends[: len(self.varying)]]
+        return self.inputs(terms)
+
+    def score_limbs(self, ends):
+        return max(-(-self.encodings[j, at]["sum_bits"] // 64) for j, at, _ in ends)
 
     def variance(self, shared, limbs):
         count = len(shared[0]) // 2
@@ -687,14 +717,14 @@ class Opening:
         both = [a + b for a, b in zip(V, y, strict=True)]
         return (yield from self.exchange.measure(both, limbs, steps))
 
-    def claims(self, counts, first, bracket):
-        exchange = self.exchange
-        yield from in_lockstep(
-            exchange.claim_zero(constant(counts, self.n, -1), 1),
-            self.claim_variation(*first),
-            self.claim_bracket(*bracket),
-        )
-        yield from exchange.settle()
+    def claims(self, counts, others, at_zero, ends):
+        branches = [self.exchange.claim_zero(constant(counts, self.n, -1), 1)]
+        if at_zero:
+            branches.append(self.claim_variation(others[0], at_zero))
+        if ends:
+            branches.append(self.claim_bracket(others[-1], ends))
+        yield from in_lockstep(*branches)
+        yield from self.exchange.settle()
 
     def claim_variation(self, shared, points):
         limbs = self.limbs(points)
@@ -702,20 +732,20 @@ class Opening:
         plane = yield from self.exchange.negative(linear(lambda v: -v, V), limbs)
         self.exchange.claim([plane], [[j in self.varying for j in self.several]])
 
-    def claim_bracket(self, shared, pairs, limbs):
-        exchange, N = self.exchange, len(pairs)
+    def claim_bracket(self, shared, ends):
+        exchange, N, limbs = self.exchange, len(ends), self.score_limbs(ends)
         y, yy, d, yd = ([part[k * N : (k + 1) * N] for part in shared] for k in range(4))
         phi = [part[4 * N :] * 2 for part in shared]
         product = yield from exchange.multiply([(phi, y)], limbs)
         both = yield from exchange.multiply([(phi, yy), (y, minus(d, product))], limbs)
         plane = yield from exchange.negative(minus(both, yd), limbs)
-        exchange.claim([plane], [[negative for *_, negative in pairs]])
+        exchange.claim([plane], [[negative for *_, negative in ends]])
 
     def opened_moments(self, bits, magnitudes):
         count, width = len(self.present), len(bits)
-        ranges = [
-            range(max(8 * m - self.result_bits, 0), 8 * (m + 1)) for m in magnitudes
-        ] + [range(max(4 * m - self.result_bits, 0), width) for m in magnitudes]
+        ranges = [range(max(8 * m - self.result_bits, 0), 8 * (m + 1)) for m in magnitudes] + [
+            range(max(4 * m - self.result_bits, 0), width) for m in magnitudes
+        ]
         places = [(j, v) for j in range(width) for v in range(2 * count) if j in ranges[v]]
         plane = joined([(bits[j], v) for j, v in places])
         (opened,) = yield from self.exchange.open([plane], len(places))

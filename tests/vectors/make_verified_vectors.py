@@ -35,14 +35,31 @@ PARTIES = ("north", "west", "south", "east")
 COMMITTEE = ("south", "north", "east")
 OUTSIDER = "west"
 NONE = np.nan
-# A feature whose search turns, one that it never does, a constant one, one value, none.
-FEATURES = ("turns", "climbs", "fixed", "single", "empty")
-BOUNDS = [(-4.0, 4.0), (0.0, 3.0), (0.0, 3.0), (0.0, 3.0), (0.0, 3.0)]
-ROWS = {
-    "north": [[0.25, 2.75, 1.5, NONE, NONE], [-1.0, 3.0, 1.5, NONE, NONE]],
-    "west": [[0.5, 2.5, NONE, 0.75, NONE], [3.5, 2.875, 1.5, NONE, NONE]],
-    "south": [[1.75, 0.5, 1.5, NONE, NONE]],
-    "east": [[-0.375, 2.9375, NONE, NONE, NONE], [0.125, NONE, 1.5, NONE, NONE]],
+Feature = tuple[float, float, dict[str, list[float]]]
+"""Bounds, and the column of each silo."""
+SILOS: dict[str, Feature] = {
+    "turns": (-1.5, 1.5, {
+        "north": [0.25, -0.5], "west": [0.375, 1.375], "south": [-1.0], "east": [-0.375, 0.125],
+    }),
+    "climbs": (0, 1.2, {
+        "north": [1.1, 1.2], "west": [1.0, 1.15], "south": [0.25], "east": [1.175, NONE],
+    }),
+    "fixed": (-1.5, 0, {
+        "north": [-0.75] * 2, "west": [NONE, -0.75], "south": [-0.75], "east": [NONE, -0.75],
+    }),
+    "single": (0, 1, {
+        "north": [NONE] * 2, "west": [0.75, NONE], "south": [NONE], "east": [NONE] * 2,
+    }),
+    "another": (-1.5, 0, {
+        "north": [NONE] * 2, "west": [NONE] * 2, "south": [-0.375], "east": [NONE] * 2,
+    }),
+    "empty": (0, 1, {
+        "north": [NONE] * 2, "west": [NONE] * 2, "south": [NONE], "east": [NONE] * 2,
+    }),
+}  # fmt: skip
+HELPER: dict[str, Feature] = {
+    "fixed": (0, 0.9, {"north": [0.5], "west": [0.5], "south": [0.5]}),
+    "single": (0, 0.9, {"north": [NONE], "west": [0.75], "south": [NONE]}),
 }
 
 
@@ -61,35 +78,39 @@ class Setting:
 
     Parameters
     ----------
-    helpers
-        Those without data.
+    features
+        By name. Whoever has no column is a helper.
     known
         How many reveals of the final opening stand in the transcript already.
     """
 
-    def __init__(self, helpers: Sequence[str] = (), known: int = 0) -> None:
-        self.silos = [party for party in PARTIES if party not in helpers]
+    def __init__(self, features: dict[str, Feature], known: int = 0) -> None:
+        columns = [column for *_, column in features.values()]
+        tables = {party: np.array([c[party] for c in columns]).T for party in columns[0]}
+        self.silos = [party for party in PARTIES if party in tables]
         self.agreement = Agreement(
-            features=FEATURES,
-            domain=Domain.from_bounds(BOUNDS, len(FEATURES)),
+            features=tuple(features),
+            domain=Domain.from_bounds([bounds for *bounds, _ in features.values()], len(features)),
             parties=PARTIES,
             committee=COMMITTEE,
             engine="replicated",
             max_steps=3,
             levels_per_exchange=2,
             result_bits=20,
-            helpers=tuple(helpers),
+            helpers=tuple(party for party in PARTIES if party not in tables),
             verified=True,
         )
-        tables = {silo: np.array(ROWS[silo]) for silo in self.silos}
         whole, _ = simulate(self.agreement, [tables.get(party) for party in PARTIES])
         lines = list(whole.to_lines())
-        self.lines, self.reveals = lines[: len(lines) - 4 + known], lines[len(lines) - 4 + known : -1]
+        begin = len(lines) - 4 + known
+        self.lines, self.reveals = lines[:begin], lines[begin:-1]
         self.table = {
-            silo: ArraySilo(table, self.agreement.domain, list(FEATURES))
-            for silo, table in tables.items()
+            silo: ArraySilo(tables[silo], self.agreement.domain, list(features))
+            for silo in self.silos
         }
-        self.mask_keys = {pair: key("mask " + " ".join(pair)) for pair in combinations(self.silos, 2)}
+        self.mask_keys = {
+            pair: key("mask " + " ".join(pair)) for pair in combinations(self.silos, 2)
+        }
 
     def engine(self, name: str) -> Replicated:
         """The engine of a party with the fixed keys."""
@@ -189,8 +210,8 @@ def vectors() -> dict[str, Any]:
         "version": 1,
         "keys": [own.hex() for own in KEYS],
         "fresh_keys": [[u.hex() for u in pair] for pair in FRESH_KEYS],
-        "silos": Setting().vectors(),
-        "helper": Setting(helpers=["east"], known=2).vectors(),
+        "silos": Setting(SILOS).vectors(),
+        "helper": Setting(HELPER, known=2).vectors(),
     }
 
 
