@@ -84,9 +84,9 @@ def minus(x, y):
     return linear(lambda a, b: a - b, x, y)
 
 
-def constant(x, public, factor=1):
-    """x + factor public: a constant is added to component 0."""
-    return [combine(lambda a, b: a + factor * b, x[0], public), x[1], x[2]]
+def less(x, public):
+    """x - public: a constant is added to component 0."""
+    return [combine(lambda a, b: a - b, x[0], public), x[1], x[2]]
 
 
 def added(*planes):
@@ -551,9 +551,10 @@ def proof_messages(i, x, y, z, drawn, draws, rows, columns):
     proof = [*lanes.values(lanes.times(q, domain.inverse)), leading]
     share = times(vanishing(domain.further, zeta), own.share[rows])
     share ^= total(map(times, lagrange(domain.further, zeta), own.share))
+    told = words([challenge.eta, challenge.theta])
     return (
-        words([challenge.eta, challenge.theta]),
-        words(map(xor, proof, own.share)),
+        told,
+        told + words(map(xor, proof, own.share)),
         words([*first, *second, scalar ^ times(m_at_zeta, share)]),
     )
 
@@ -718,7 +719,7 @@ class Opening:
         return (yield from self.exchange.measure(both, limbs, steps))
 
     def claims(self, counts, others, at_zero, ends):
-        branches = [self.exchange.claim_zero(constant(counts, self.n, -1), 1)]
+        branches = [self.exchange.claim_zero(less(counts, self.n), 1)]
         if at_zero:
             branches.append(self.claim_variation(others[0], at_zero))
         if ends:
