@@ -4,7 +4,8 @@ docs/protocol.md, sections 6.5 and 8.1. All parties at once: both holders of a k
 one stream stands for both, and a shared value is a list of three components. Operations are
 generators of rounds: a set of kinds, and the payloads by sender and recipient.
 
-A vector is a list of integers. A plane is an integer: bit v is the bit of value v.
+Of a vector, a component is a list of integers, of any size until they are packed. Of a plane of
+bits, it is an integer: bit v is the bit of value v.
 """
 
 import hashlib
@@ -135,7 +136,8 @@ class Exchange:
         """A message of member i to member i + k."""
         return {(self.committee[i % 3], self.committee[(i + k) % 3]): payload}
 
-    def to_all(self, function, k):
+    def from_each(self, function, k):
+        """One message of every member i to member i + k."""
         return reduce(dict.__or__, (self.to(i, k, function(i)) for i in MEMBERS))
 
     def agree(self, digest):
@@ -158,7 +160,7 @@ class Exchange:
             for i, name in enumerate(self.committee)
         ]  # fmt: skip
         sent = [packed(part, limbs) for part in x]
-        messages = self.to_all(lambda i: sent[i], -1)
+        messages = self.from_each(lambda i: sent[i], -1)
         given = [b"", b"", b""]
         for name in self.outsiders:
             seeds = next(self.fresh[name])
@@ -176,7 +178,7 @@ class Exchange:
         if self.outsiders or self.helpers:
             messages = {}
             if self.outsiders:
-                messages |= self.to_all(lambda i: hashed(given[i]), -1)
+                messages |= self.from_each(lambda i: hashed(given[i]), -1)
             for h in self.helpers:
                 following = drawn[(h + 1) % 3]
                 messages |= self.to(h + 1, 1, hashed(packed(following, limbs)))
@@ -202,7 +204,7 @@ class Exchange:
                 )  # fmt: skip
                 both += [sum(products[v::count]) for v in range(count)]
             z.append(combine(lambda p, a, b: p + a - b, both, alpha[i], alpha[following]))
-        yield {"PRODUCT"}, self.to_all(lambda i: packed(z[i], limbs), -1)
+        yield {"PRODUCT"}, self.from_each(lambda i: packed(z[i], limbs), -1)
         c = [part[count:] for part in z]
         z = [part[:count] for part in z]
         self.products.append((limbs, len(pairs), count, x, y, z, a, c))
@@ -212,10 +214,10 @@ class Exchange:
         """The products of pairs of planes of so many bits."""
         octets = -(-count // 8)
 
-        def joined(planes):
+        def sequence(planes):
             return [b"".join(p[i].to_bytes(octets, "little") for p in planes) for i in MEMBERS]
 
-        x, y = joined([x for x, _ in pairs]), joined([y for _, y in pairs])
+        x, y = sequence([x for x, _ in pairs]), sequence([y for _, y in pairs])
         drawn = [stream.draw(octets * len(pairs)) for stream in self.keys]
         z = [
             bytes(
@@ -227,7 +229,7 @@ class Exchange:
             for i in MEMBERS
         ]
         self.gates.append((x, y, z, drawn))
-        yield {"CARRY"}, self.to_all(lambda i: z[i], -1)
+        yield {"CARRY"}, self.from_each(lambda i: z[i], -1)
         return [
             [int.from_bytes(part[k * octets : (k + 1) * octets], "little") for part in z]
             for k in range(len(pairs))
@@ -354,12 +356,12 @@ class Exchange:
 
     def check_products(self):
         text = str([(2, limbs, terms, count) for limbs, terms, count, *_ in self.products])
-        both = [self.to_all(lambda i: hashed(text.encode()), k) for k in (1, -1)]
+        both = [self.from_each(lambda i: hashed(text.encode()), k) for k in (1, -1)]
         yield {"CHECK"}, both[0] | both[1]
         word = [stream.words(1)[0] for stream in self.keys]
         t = sum(word) % (1 << 64)
-        to_next = self.to_all(lambda i: words([word[i]]), 1)
-        yield {"CHECK"}, to_next | self.to_all(lambda i: words([word[(i + 1) % 3]]), -1)
+        to_next = self.from_each(lambda i: words([word[i]]), 1)
+        yield {"CHECK"}, to_next | self.from_each(lambda i: words([word[(i + 1) % 3]]), -1)
         rho = [linear(lambda x, a: t * x - a, x, a) for *_, x, _, _, a, _ in self.products]
 
         def parts(vectors, i):
@@ -368,8 +370,8 @@ class Exchange:
                 for vector, product in zip(vectors, self.products, strict=True)
             )
 
-        to_next = self.to_all(lambda i: parts(rho, i), 1)
-        yield {"CHECK"}, to_next | self.to_all(lambda i: hashed(parts(rho, (i + 1) % 3)), -1)
+        to_next = self.from_each(lambda i: parts(rho, i), 1)
+        yield {"CHECK"}, to_next | self.from_each(lambda i: hashed(parts(rho, (i + 1) % 3)), -1)
         negated = []
         for (limbs, _, count, _, y, z, _, c), masked in zip(self.products, rho, strict=True):
             opened = combine(lambda *parts: sum(parts), *masked)
@@ -382,7 +384,7 @@ class Exchange:
             assert all(
                 packed(n, limbs) == packed(d[i - 1], limbs) for i, n in enumerate(negated[-1])
             )
-        yield {"CHECK"}, self.to_all(lambda i: hashed(parts(negated, i)), 1)
+        yield {"CHECK"}, self.from_each(lambda i: hashed(parts(negated, i)), 1)
 
     def check_gates(self):
         x, y, z, drawn = (
@@ -391,9 +393,9 @@ class Exchange:
         rows, columns = size(len(z[0]))
         draws = [Draws(stream, rows, columns) for stream in self.keys]
         proofs = [proof_messages(i, x, y, z, drawn, draws, rows, columns) for i in MEMBERS]
-        to_next = self.to_all(lambda i: proofs[(i + 1) % 3][0], 1)
-        yield {"CHECK"}, to_next | self.to_all(lambda i: proofs[(i + 1) % 3][2], -1)
-        yield {"CHECK"}, self.to_all(lambda i: proofs[i][1], 1)
+        to_next = self.from_each(lambda i: proofs[(i + 1) % 3][0], 1)
+        yield {"CHECK"}, to_next | self.from_each(lambda i: proofs[(i + 1) % 3][2], -1)
+        yield {"CHECK"}, self.from_each(lambda i: proofs[i][1], 1)
 
     def open(self, planes, count):
         """Planes of so many bits; returns them."""
@@ -401,8 +403,8 @@ class Exchange:
             b"".join(plane[i].to_bytes(-(-count // 8), "little") for plane in planes)
             for i in MEMBERS
         ]
-        messages = self.to_all(lambda i: parts[i], 1)
-        messages |= self.to_all(lambda i: parts[(i + 1) % 3], -1)
+        messages = self.from_each(lambda i: parts[i], 1)
+        messages |= self.from_each(lambda i: parts[(i + 1) % 3], -1)
         for party in self.parties:
             if party not in self.committee:
                 for i, member in enumerate(self.committee):
