@@ -29,7 +29,7 @@ from tests.simulation import FIVE, THREE, Recorder, simulate
 
 LIMBS, SIZE = 2, 300
 ALONE = replace(FIVE, silos=("bob",))  # outside, and without masks among silos
-PUBLIC = {0: 32, 1: 8}  # bytes at the front: the list of products, and the random factor
+PUBLIC = {0: 32, 1: 8 + 16}  # at the front: the list of products; random factor and challenge
 SHORT = 48  # a hash, or a challenge behind the list of products
 
 
