@@ -9,6 +9,7 @@ from pathlib import Path
 
 from securefedyj.cli.common import (
     FAILED,
+    NOT_VERIFIED,
     OK,
     Commands,
     add_missing,
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     tell(
         "Verified: no result is accepted that one member of the committee has falsified"
         if consortium.verified
-        else "NOT verified: one member of the committee that cheats can falsify the result"
+        else NOT_VERIFIED
     )
     most = consortium.max_interruptions
     tell(f"At most {most} interruption{'s' * (most != 1)}; with one more, a run ends")

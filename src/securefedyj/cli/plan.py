@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command, tell
+from securefedyj.cli.common import NOT_VERIFIED, OK, Commands, command, tell
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
 
@@ -70,26 +70,21 @@ def run(options: argparse.Namespace) -> int:
     print("sends most, seconds those of parties that each have a machine like this one.")
     print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
           f"{consortium.levels_per_exchange}.")  # fmt: skip
-    print(_on_verification(outlook))
+    print(_what_verification_adds(outlook))
     if note := consortium.note_on_steps():
         tell(note)
     return OK
 
 
-def _on_verification(outlook: Outlook) -> str:
-    """What it costs that no result is accepted which a member has falsified."""
+def _what_verification_adds(outlook: Outlook) -> str:
     without = outlook.unverified
     if without is None:
-        return (
-            "The file does not ask for a verified result: one member of the committee that\n"
-            "cheats can falsify it."
-        )
+        return NOT_VERIFIED
     (verified,) = (one for one in outlook.forecasts if one.levels == without.levels)
-    rounds, megabytes = (
-        verified.rounds - without.rounds,
-        verified.megabytes - without.megabytes,
-    )
+    rounds = verified.rounds - without.rounds
+    megabytes = round(verified.megabytes - without.megabytes, 2) + 0.0  # not -0.0
+    seconds = max(0.0, verified.seconds - without.seconds)  # measured
     return (
-        f"The result is verified. Of these, with {without.levels} levels, that takes {rounds} "
-        f"rounds,\n{megabytes:+.2f} MB and {verified.seconds - without.seconds:+.1f} seconds."
+        f"With {without.levels} levels, verifying the result adds {rounds} rounds, "
+        f"{megabytes:.2f} MB and {seconds:.1f} seconds."
     )
