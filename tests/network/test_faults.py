@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.engines.replicated import inputs
+from securefedyj.engines.replicated.keystream import Keystream, fresh_key
 from securefedyj.network import channels, identity, local, participant, records
 from securefedyj.network.consortium import Consortium, ConsortiumError
 from securefedyj.network.errors import EndOfRun
@@ -515,8 +516,12 @@ def test_only_who_is_of_the_committee_notes_openings_and_repeats_one_once(tmp_pa
 
 
 def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
-    """Keys are fresh in each session, each is held by two parties, and no payload comes again."""
+    """Keys are fresh in each session, each is held by two parties, and no payload comes again.
+
+    But an outsider's input to a verified exchange is drawn from keys that both holders have.
+    """
     keys: Counter[bytes] = Counter()
+    of_inputs: set[bytes] = set()
     payloads: dict[bytes, set[bytes]] = {}
     begin, to_bytes = Keystream.__init__, Message.to_bytes
 
@@ -531,6 +536,11 @@ def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
             payloads.setdefault(message.session, set()).add(secret[:8])
         return to_bytes(message)
 
+    def drawn() -> bytes:
+        of_inputs.add(key := fresh_key())
+        return key
+
+    monkeypatch.setattr(inputs, "fresh_key", drawn)
     monkeypatch.setattr(Keystream, "__init__", counted)
     monkeypatch.setattr(Message, "to_bytes", seen)
 
@@ -548,5 +558,6 @@ def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
     for transcript in asyncio.run(scenario()).values():
         assert_same_bits(transcript)
     assert len(payloads) >= 3
-    assert max(keys.values()) == 2
+    assert max(count for key, count in keys.items() if key not in of_inputs) == 2
+    assert {keys[key] for key in of_inputs} == {3}
     assert len(set.union(*payloads.values())) == sum(map(len, payloads.values()))
