@@ -98,7 +98,9 @@ class Audit:
             return None
         told = np.zeros(self.revealed.n_features, dtype=bool)
         for verdict in self.revealed.all(Verdict):
-            told[verdict.features] = verdict.holds
+            if not verdict.holds:
+                return False
+            told[verdict.features] = True
         return bool(told.all())
 
     def how_certainly(self) -> list[str]:
