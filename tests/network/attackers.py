@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 
+from securefedyj.engines import Engine
 from securefedyj.network import channels, records, tls
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.events import RecordArrived
@@ -268,6 +269,10 @@ class Flipping(Peeking):
         bits = await _with_error(self._engine.negative(a), rounds, error)
         bits.components[0] ^= error.reshape(bits.components[0].shape)
         return bits
+
+    async def measure(self, *what: Any) -> Any:
+        measure: Any = Engine.measure
+        return await measure(self, *what)  # by the comparison above, not by the engine's own
 
 
 def _as_it_is(original: Any) -> Any:

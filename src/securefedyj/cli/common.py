@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+NOT_VERIFIED = "NOT verified: one member of the committee that cheats can falsify the result"
 
 _COLUMNS = 79
 

@@ -60,6 +60,8 @@ class Memory:
 
     Attributes
     ----------
+    member
+        Whether this party is in the committee.
     transcript
         What was revealed so far, opening by opening.
     least
@@ -81,7 +83,7 @@ class Memory:
     """
 
     def __init__(self, agreement: Agreement, *, member: bool = True) -> None:
-        self.agreement, self._member = agreement, member
+        self.agreement, self.member = agreement, member
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
@@ -107,7 +109,7 @@ class Memory:
 
         When the session is over nothing is sent, and what others have sent is taken.
         """
-        if not self._member or self.draining:
+        if not self.member or self.draining:
             return
         number = len(transcript.reveals)
         if number < self.sent:

@@ -11,7 +11,7 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit
+from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit, one_could_cheat
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility
@@ -51,6 +51,9 @@ def notices(
             f"Engine <code>{facts.name}</code> is for tests: every party saw the sums of every "
             "silo.",
         )
+    if audit.verdict is None:
+        words = one_could_cheat(transcript.agreement)
+        yield notice("warn", "The result was not verified.", text(words[0].upper() + words[1:]))
     if not audit.passed:
         yield notice(
             "warn",
@@ -76,6 +79,7 @@ def revealed(transcript: Transcript, audit: Audit) -> str:
 <p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.
 With those of mean and variance, {count_range(bits)} bits were revealed of the values of each
 feature.</p>
+<p>{text(" ".join(audit.how_certainly()))}</p>
 <p><strong>{outcome}</strong> It recomputes the result from what was revealed, and every sign from
 the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></p>
 <ul>{findings}</ul>"""
@@ -106,12 +110,23 @@ and variance of the last one's values.</p>
 ones, come close to telling them; a constant feature tells its constant; and repeated runs over
 nearly the same rows can be compared.
 {risky}</p>
-<p><strong>Assumed, not checked.</strong> That all parties ran the program as it is, with true data,
-and that the connections between them were encrypted and authenticated.</p>
+<p><strong>Whether the result can be wrong.</strong> {text(" ".join(audit.how_certainly()))}
+Nothing shows that a silo's data were true.</p>
+<p><strong>Assumed, not checked.</strong> {_assumed(audit)} and that the connections between them
+were encrypted and authenticated.</p>
 <p><strong>Records.</strong> The transcript holds everything that was opened; all parties have the
 same one. The audit of it {"passed" if audit.passed else "FAILED"}. It shows that what was recorded
 as opened follows from the result. It cannot show that parties did not talk to each other
 outside of the protocol.</p>"""
+
+
+def _assumed(audit: Audit) -> str:
+    if audit.verdict:
+        return (
+            "That all silos gave sums of true data; that all parties ran the program as it is, for "
+            "who does not may learn more than the result before that is found;"
+        )
+    return "That all parties ran the program as it is, with true data;"
 
 
 def _what_left(transcript: Transcript) -> str:
