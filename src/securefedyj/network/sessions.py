@@ -25,7 +25,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network import events
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.events import Event, Moment, Output
-from securefedyj.network.memory import HUB, NEW_RUN, Memory
+from securefedyj.network.memory import HUB, Memory
 from securefedyj.network.peers import Peer, check_greeting
 from securefedyj.network.progress import exchanges_done
 from securefedyj.network.records import (
@@ -214,7 +214,7 @@ class Sessions:
             case Leave():
                 self._take_leave(peer)
             case End(unverified):
-                self._take_end(peer, unverified)
+                self._run.hear_end(peer.name, unverified)
             case Alive():
                 pass
 
@@ -241,17 +241,6 @@ class Sessions:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
         self._run.interrupt(Signal.PEER_LOST, peer.name)
-
-    def _take_end(self, peer: Peer, unverified: bool) -> None:
-        """End the run as the peer has; who has all of the result still waits for the others."""
-        if self._run.conclusion.outcome is not None:
-            return
-        if unverified:
-            self._run.say(f"Party {peer.name} says that a check has failed.")
-            raise NotVerified
-        raise EndOfRun(
-            f"Party {peer.name} has ended this run for good; it is told there why. {NEW_RUN}"
-        )
 
     # Time.
 
