@@ -12,7 +12,7 @@ from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.interruptions import Interruptions
-from securefedyj.network.memory import NEW_RUN, Drained, Memory
+from securefedyj.network.memory import Drained, Memory
 from securefedyj.network.outcome import Conclusion
 from securefedyj.network.patience import Patience
 from securefedyj.network.peers import Peer
@@ -276,15 +276,6 @@ class Run(Speaker):
             self._former = None
 
     # The end.
-
-    def hear_end(self, peer: str, unverified: bool) -> None:
-        """End the run as a peer has; who has all of the result still waits for the others."""
-        if self.conclusion.outcome is not None:
-            return
-        if unverified:
-            self.say(f"Party {peer} says that a check has failed.")
-            raise NotVerified
-        raise EndOfRun(f"Party {peer} has ended this run for good; it is told there why. {NEW_RUN}")
 
     def _keep(self) -> None:
         self.move(Signal.ALL_DONE)

@@ -214,7 +214,8 @@ class Sessions:
             case Leave():
                 self._take_leave(peer)
             case End(unverified):
-                self._run.hear_end(peer.name, unverified)
+                self._run.say(f"Party {peer.name} says that this run has ended for good.")
+                self._run.conclusion.hear_end(peer.name, unverified=unverified)
             case Alive():
                 pass
 
