@@ -51,6 +51,19 @@ async def open_result(batch: Batch, due: Due) -> None:
     groups = moment_groups(batch, some, run.course.optimum(batch.features[some]))
     context = run.engine.verified() if run.agreement.verified else None
     engine = run.engine if context is None else context
+    parts = await _compute(batch, due, groups, context)
+    if context is not None:
+        await _judge(batch, context, due, groups, parts)
+    if groups:
+        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+
+
+async def _compute(
+    batch: Batch, due: Due, groups: Sequence[Group], context: Verifying | None
+) -> list[Part]:
+    """Share inputs, compute what may be opened of them, and make all claims."""
+    run = batch.run
+    engine = run.engine if context is None else context
     claims = None if context is None else Claims(batch, context)
     inputs = [
         batch.moment_inputs(group.chosen, group.points[0], group.encoding, group.limbs)
@@ -64,11 +77,7 @@ async def open_result(batch: Batch, due: Due) -> None:
     ]
     if claims is not None:
         branches.append(claims.make(shared[len(groups) :]))
-    parts: list[Part] = list(await in_lockstep(*branches))[: len(groups)]
-    if context is not None:
-        await _judge(batch, context, due, groups, parts)
-    if groups:
-        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+    return list(await in_lockstep(*branches))[: len(groups)]
 
 
 async def _part(batch: Batch, engine: Engine, group: Group, sums: Shared, compare: bool) -> Part:

@@ -104,6 +104,16 @@ def subset_sums(a: Elements) -> Elements:
     return np.bitwise_xor(high[:, None], low[None]).reshape(256, -1)
 
 
+def chosen_sums(a: Elements) -> Elements:
+    """Return the 256 sums that the bits of a byte choose of each eight: (n, 8, m) to (n, 256, m)."""
+    sums = np.empty((len(a), 256, a.shape[-1]), dtype=np.uint64)
+    sums[:, 0] = 0
+    for k in range(8):
+        known = 1 << k
+        np.bitwise_xor(sums[:, :known], a[:, k, None], out=sums[:, known : 2 * known])
+    return sums
+
+
 def multiples(a: Elements) -> Elements:
     """Return the products of one element with all bytes at each of eight places: (8, 256)."""
     return np.ascontiguousarray(subset_sums(spread(np.repeat(a, 64))).T)

@@ -46,7 +46,7 @@ each verifier for itself, so nothing there can be false.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -227,6 +227,11 @@ class Check:
         return field.to_bytes(
             np.concatenate(self._evaluate(bits, self._other.left, self._other.share, self._own))
         )
+
+    def forget_evaluations(self) -> None:
+        """Let go of what `evaluations` alone needs, which is much."""
+        self._recorded = replace(self._recorded, e=self._recorded.e[:0])
+        self._other = replace(self._other, left=self._other.left[:, :0])
 
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
         """Whether Q(zeta) = M(zeta) q(zeta), as V2 of the previous member."""

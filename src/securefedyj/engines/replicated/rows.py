@@ -11,7 +11,6 @@ the product of all c_j everywhere. Lagrange's coefficient of row r at t is then 
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from securefedyj.engines.replicated import field
 from securefedyj.engines.replicated.field import POINTS, Elements
@@ -39,14 +38,15 @@ class Rows:
         derivative = np.ones(1, dtype=np.uint64)
         for constant in self._constants:
             derivative = field.multiply(derivative, constant)
-        self._over_derivative = field.power(derivative, 254)  # of GF(2^8): that is 1 / derivative
+        self.over_derivative = field.power(derivative, 254)  # of GF(2^8): that is 1 / derivative
         self.mu = self.vanishing(self.further[:1])
         self.over_mu = field.power(self.mu, 254)
         # A coefficient depends on point - row alone, which is the exclusive or of their bytes.
-        coefficients = field.multiply(self._products(self.further)[1], self._over_derivative)
+        coefficients = field.multiply(self._products(self.further)[1], self.over_derivative)
         index = np.arange(count)
         self.extension: Elements = coefficients[index[:, None] ^ index]
         """Lagrange's coefficient of row r at further point k."""
+        self._same = field.multiply(self.extension, self.extension) ^ self.extension
 
     def vanishing(self, t: Elements) -> Elements:
         """M(t)."""
@@ -57,7 +57,7 @@ class Rows:
         values at the further points and the leading coefficient, for degree R; and M(zeta).
         """
         values, quotients = self._products(POINTS[: 2 * self.count] ^ np.uint64(zeta))
-        coefficients = field.multiply(quotients, self._over_derivative)
+        coefficients = field.multiply(quotients, self.over_derivative)
         vanishing = values[:1]  # the first row is 0
         return (
             coefficients[: self.count],
@@ -68,6 +68,10 @@ class Rows:
     def extend(self, values: Elements) -> Elements:
         """Take values at the rows to values at the further points."""
         return field.sum_products(self.extension, values)
+
+    def extend_same(self, values: Elements) -> Elements:
+        """The same by Lagrange's coefficients plus their squares."""
+        return field.sum_products(self._same, values)
 
     def _products(self, t: Elements) -> tuple[Elements, Elements]:
         """Return M(t) and M(t) / t, with as many constants as are known."""
@@ -81,23 +85,3 @@ class Rows:
 def rows(count: int) -> Rows:
     """Return the one of these rows."""
     return Rows(count)
-
-
-@cache
-def octet_products() -> NDArray[np.uint8]:
-    """Return the products in GF(2^8) at 256 x + y, as one long table."""
-    return field.octet_products().reshape(-1)
-
-
-@cache
-def octet_extension(count: int) -> Elements:
-    """Return for eight rows each, and each byte of bits there, the values at the further points.
-
-    These are bytes, eight of them in a word.
-    """
-    by_row = field.to_octets(rows(count).extension).reshape(count // 8, 8, count)
-    table = np.zeros((count // 8, 256, count), dtype=np.uint8)
-    for k in range(8):
-        known = 1 << k
-        table[:, known : 2 * known] = table[:, :known] ^ by_row[:, k, None]
-    return table.view(np.uint64)
