@@ -219,7 +219,13 @@ def _digest_of(rows: Any) -> Callable[[bytes], str]:
 
 def prepare(folder: Path, tables: Any, **options: Any) -> Consortium:
     features = options.pop("features", None) or [Feature(f, *BOUNDS) for f in ("lactate", "age")]
-    numbers = {"minimum_values": 10, "max_steps": STEPS, "levels_per_exchange": LEVELS, **options}
+    numbers = {
+        "minimum_values": 10,
+        "max_steps": STEPS,
+        "levels_per_exchange": LEVELS,
+        "verified": False,
+        **options,
+    }
     return local.prepare(folder, tables, features, committee=COMMITTEE, **numbers)
 
 

@@ -61,6 +61,9 @@ def run(options: argparse.Namespace) -> int:
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
          f"{consortium.result_bits} bits")  # fmt: skip
+    tell("Verified: no result is accepted that a member of the committee has falsified"
+         if consortium.verified else
+         "NOT verified: a member of the committee that cheats can falsify the result")  # fmt: skip
     most = consortium.max_interruptions
     tell(f"At most {most} interruption{'s' * (most != 1)}; with one more, a run ends")
     tell(f"{len(consortium.features)} features, each with at least "

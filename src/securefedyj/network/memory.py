@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.errors import Unverified
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import Course
-from securefedyj.protocol.program import TooFewValues, check_enough
-from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation
+from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
+from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation, Verdict
 from securefedyj.protocol.transcript import Transcript, to_line
 from securefedyj.strict import Malformed
 
@@ -190,8 +191,11 @@ class Memory:
         """The result that follows from all that was opened, if it passes the audit."""
         try:
             check_enough(self._course)
+            check_verdict(self._course)
         except TooFewValues as few:
             return few
+        except Unverified:
+            raise NotVerified from None
         concluded = Transcript(self.agreement, list(self.transcript.reveals)).concluded()
         checked = concluded.audit()
         if not checked.passed:
@@ -251,5 +255,5 @@ class Memory:
 
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:
-    """What an exchange is there for, by what it opens first."""
-    return {Variation: Step, Moments: Magnitudes}.get(kind, kind)
+    """What an exchange is there for, by what it opens last."""
+    return {Variation: Step, Verdict: Moments, Magnitudes: Moments}.get(kind, kind)

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import events
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.events import Event, Moment, Output
-from securefedyj.network.memory import HUB, Memory
+from securefedyj.network.memory import HUB, NEW_RUN, Memory
 from securefedyj.network.peers import Peer, check_greeting
 from securefedyj.network.progress import exchanges_done
 from securefedyj.network.records import (
@@ -34,6 +34,7 @@ from securefedyj.network.records import (
     Begin,
     Delivery,
     Done,
+    End,
     Greeting,
     Handover,
     Kept,
@@ -92,6 +93,7 @@ class Sessions:
         except JoinError as error:
             if isinstance(error, EndOfRun):
                 run.memory.fail(str(error))
+                run.tell_all(End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, _OutOfPatience) else Signal.ERROR)
             run.output.append(events.Failed(error))
         return run.output
@@ -211,6 +213,8 @@ class Sessions:
                 peer.kept = True
             case Leave():
                 self._take_leave(peer)
+            case End(unverified):
+                self._take_end(peer, unverified)
             case Alive():
                 pass
 
@@ -237,6 +241,17 @@ class Sessions:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
         self._run.interrupt(Signal.PEER_LOST, peer.name)
+
+    def _take_end(self, peer: Peer, unverified: bool) -> None:
+        """End the run as the peer has; who has all of the result still waits for the others."""
+        if self._run.conclusion.outcome is not None:
+            return
+        if unverified:
+            self._run.say(f"Party {peer.name} says that a check has failed.")
+            raise NotVerified
+        raise EndOfRun(
+            f"Party {peer.name} has ended this run for good; it is told there why. {NEW_RUN}"
+        )
 
     # Time.
 
