@@ -113,32 +113,30 @@ def _summed(
 
 def _horner(factor: Elements, parts: Elements) -> Elements:
     """Sum of the parts times powers of the element that the table is the `multiples` of."""
-    result = np.zeros_like(parts[0])
+    result: Elements = np.zeros_like(parts[0])
     for part in reversed(parts):
         result = field.scaled(factor, result) ^ part
     return result
 
 
 def _by_row(bits: PackedBits) -> Elements:
-    """Pack 64 columns in place of eight rows: from (..., R / 8, C) to (R, ..., C / 64)."""
+    """Pack 64 columns in place of eight rows: from (n, R / 8, C) to (R, n, C / 64)."""
     matrices = bits.copy().view("<u8")
     transpose(matrices)
-    octets = matrices.view(np.uint8).reshape(*matrices.shape[:-1], -1, 8, 8)
-    by_row = np.ascontiguousarray(np.moveaxis(octets, (-4, -1), (0, 1))).view("<u8")
-    return by_row.reshape(8 * bits.shape[-2], *bits.shape[:-2], -1).astype(np.uint64, copy=False)
+    n, octet_rows, groups = matrices.shape
+    octets = matrices.view(np.uint8).reshape(n, octet_rows, groups // 8, 8, 8)
+    by_row = np.ascontiguousarray(octets.transpose(1, 4, 0, 2, 3)).view("<u8")
+    return by_row.reshape(8 * octet_rows, n, groups // 8).astype(np.uint64, copy=False)
 
 
 def _other_rows(words: Elements) -> Elements:
     """Bits of a b* + b a* + c d* + d c* in GF(2^8), by (rows, a to d, words): (8, rows, words)."""
     count, _, width = words.shape
     sums = reciprocal_sums(words[:, [1, 0, 3, 2]].reshape(count, -1))
-    groups = sums.reshape(count // 8, 8, 8, 4, width)
-    groups &= words.reshape(count // 8, 1, 8, 4, width)
-    a, b, c, d = np.moveaxis(groups, 3, 0)
-    a ^= b
-    a ^= c
-    a ^= d
-    return a.swapaxes(0, 1).reshape(8, count, width)
+    groups, _, size, _ = sums.shape
+    products = sums.reshape(groups, 8, size, 4, width)
+    products &= words.reshape(groups, 1, size, 4, width)
+    return _total(products, 3).swapaxes(0, 1).reshape(8, count, width)
 
 
 def _masked(words: Elements, masks: Elements) -> Elements:
@@ -149,5 +147,9 @@ def _masked(words: Elements, masks: Elements) -> Elements:
     first = 256 * np.arange(4 * width * 8).reshape(1, 4, width, 8)
     index = np.empty((4, 8, count, width), dtype=np.intp)
     np.add(octets.transpose(1, 3, 0, 2), first.transpose(1, 3, 0, 2), out=index)
-    chosen: Elements = sums.take(index, mode="clip").reshape(-1, count, width)
-    return np.bitwise_xor.reduce(chosen, axis=0)
+    return _total(sums.take(index, mode="clip").reshape(-1, count, width), 0)
+
+
+def _total(a: Elements, axis: int) -> Elements:
+    result: Elements = np.bitwise_xor.reduce(a, axis=axis)
+    return result

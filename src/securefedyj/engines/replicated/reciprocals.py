@@ -1,16 +1,15 @@
 """Sums of bits over the differences of their rows (docs/protocol.md, section 8; see `columns`).
 
-For bits b at rows 0, ..., R - 1 (see `rows`), the prover needs at each row r the sum over all other
-rows s of b_s / (r - s) in GF(2^8). The difference is the exclusive or of the rows' bytes: these
-sums are the product of b and of h, with h_k = 1 / k and h_0 = 0, in the group algebra of the rows.
-In terms of v = u + 1, of which the square is 0, a product takes 3 products of half the size in
-place of 4. The lowest three generators are left as they are: eight rows are multiplied at once, by
-a table of all sums of theirs.
+For bits b at rows 0, ..., R - 1 (see `rows`), the prover needs at each row i the sum over all other
+rows k of b_k / (i - k) in GF(2^8). The difference is the exclusive or of the rows' bytes: these
+sums are the product of b and h, with h_k = 1 / k and h_0 = 0, in the group algebra of the rows. It
+has a generator u for each bit of a row, with u^2 = 1. In terms of v = u + 1, of which the square is
+0, three products of half the size make one; by u it would be four. The lowest generators are left
+as they are: some rows are multiplied at once, by a table of all sums of theirs.
 
 Bits of 64 columns are a word, which is what everything acts on.
 """
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 from securefedyj.engines.replicated import field
 from securefedyj.engines.replicated.field import Elements
 
-Places = tuple[Any, ...]
+_GROUP = 4
+"""Rows to multiply at once. A table of all sums has 2^4 of them."""
 
 
 def reciprocal_sums(words: Elements) -> Elements:
@@ -33,61 +33,54 @@ def reciprocal_sums(words: Elements) -> Elements:
 
     Returns
     -------
-    octets
-        Eight rows each, and of these the bits of value 1, then those of value BETA, and so on:
-        (rows / 8, 8, 8, words).
+    bits
+        Of groups of some rows, first the bits of value 1, then those of value BETA, and so on:
+        (groups, 8, rows of a group, words).
     """
     count, width = words.shape
-    groups, halves = count // 8, _halves(count)
-    places = words.reshape(*halves, 8, width).copy()
+    halves = _halves(count)
+    places = words.reshape(*halves, _GROUP, width).copy()
     _change_basis(places, len(halves))
-    sums = field.chosen_sums(places.reshape(groups, 8, width)).reshape(-1, width)
+    sums = field.chosen_sums(places.reshape(-1, _GROUP, width)).reshape(-1, width)
     (_, first), *others = _plan(count)
-    result: Elements = sums.take(first, axis=0, mode="clip").reshape(*halves, 64, width)
+    result: Elements = sums.take(first, axis=0, mode="clip").reshape(*halves, -1, width)
     scratch = np.empty((len(first) // 2, width), dtype=np.uint64)
     for to, chosen in others:
-        part = scratch[: len(chosen)]
+        some, part = result[to], scratch[: len(chosen)]
         sums.take(chosen, axis=0, mode="clip", out=part)
-        result[to] ^= part.reshape(result[to].shape)
+        some ^= part.reshape(some.shape)
     _change_basis(result, len(halves))
-    return result.reshape(groups, 8, 8, width)
+    return result.reshape(-1, 8, _GROUP, width)
 
 
 def _halves(count: int) -> tuple[int, ...]:
-    """One axis for each generator but the lowest three, the highest first."""
-    return (2,) * ((count // 8).bit_length() - 1)
+    """One axis for each generator but the lowest, the highest first."""
+    return (2,) * ((count // _GROUP).bit_length() - 1)
 
 
 def _change_basis(values: NDArray[Any], axes: int) -> None:
     """From 1 and u to 1 and v = u + 1 in each of the first axes, or back again."""
     for axis in range(axes):
-        before = (slice(None),) * axis
-        values[*before, 0] ^= values[*before, 1]
+        low, high = np.moveaxis(values, axis, 0)
+        low ^= high
 
 
 @cache
-def _plan(count: int) -> list[tuple[Places, NDArray[np.intp]]]:
-    """What to add to which groups of rows, for each group of h: sums, by their number.
+def _plan(count: int) -> list[tuple[Any, NDArray[np.intp]]]:
+    """For each group of h: to which groups of rows to add what, by the number of the sum.
 
-    v^S times v^T is 0 if S and T have a generator in common.
+    Where two products of generators v have one in common, their product is 0.
     """
-    halves, groups = _halves(count), np.arange(count // 8)
-    h = field.to_octets(field.power(field.POINTS[:count], 254)).reshape(*halves, 8)
+    halves, row = _halves(count), np.arange(_GROUP)
+    h = field.to_octets(field.power(field.POINTS[:count], 254)).reshape(*halves, _GROUP)
     _change_basis(h, len(halves))
-    row = np.arange(8)
-    factors = h.reshape(-1, 8)[:, row[:, None] ^ row]  # group of h, row of the result, row of b
-    bits = factors[:, None] >> row[:, None, None] & 1
-    chosen = np.packbits(bits, axis=-1, bitorder="little").reshape(-1, 64)
-    return [
-        (
-            _containing(group, halves),
-            (256 * groups[groups & group == 0][:, None] + octets).reshape(-1),
-        )
-        for group, octets in enumerate(chosen)
-    ]
-
-
-def _containing(group: int, halves: Iterable[int]) -> Places:
-    """Where all groups are that have the generators of this one."""
-    axes = len(tuple(halves))
-    return tuple(1 if group >> (axes - 1 - k) & 1 else slice(None) for k in range(axes))
+    factors = h.reshape(-1, 1, _GROUP)[:, :, row[:, None] ^ row]
+    bits = factors >> np.arange(8).reshape(8, 1, 1) & 1
+    chosen = (bits.astype(np.intp) << row).sum(axis=-1).reshape(len(h.reshape(-1, _GROUP)), -1)
+    groups, plan = np.arange(len(chosen)), []
+    for group, sums in enumerate(chosen):
+        generators = f"{group:0{len(halves)}b}" if halves else ""
+        others = groups[groups & group == 0]
+        index = (others[:, None] << _GROUP) + sums
+        plan.append((tuple(1 if one == "1" else slice(None) for one in generators), index.ravel()))
+    return plan

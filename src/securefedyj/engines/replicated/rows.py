@@ -11,6 +11,7 @@ the product of all c_j everywhere. Lagrange's coefficient of row r at t is then 
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from securefedyj.engines.replicated import field
 from securefedyj.engines.replicated.field import POINTS, Elements
@@ -44,9 +45,9 @@ class Rows:
         # A coefficient depends on point - row alone, which is the exclusive or of their bytes.
         coefficients = field.multiply(self._products(self.further)[1], self.over_derivative)
         index = np.arange(count)
-        self.extension: Elements = coefficients[index[:, None] ^ index]
-        """Lagrange's coefficient of row r at further point k."""
-        self._same = field.multiply(self.extension, self.extension) ^ self.extension
+        extension: Elements = coefficients[index[:, None] ^ index]
+        self._extension = _chosen(extension)
+        self._extension_of_same = _chosen(field.multiply(extension, extension) ^ extension)
 
     def vanishing(self, t: Elements) -> Elements:
         """M(t)."""
@@ -67,11 +68,11 @@ class Rows:
 
     def extend(self, values: Elements) -> Elements:
         """Take values at the rows to values at the further points."""
-        return field.sum_products(self.extension, values)
+        return _applied(self._extension, values)
 
     def extend_same(self, values: Elements) -> Elements:
-        """The same by Lagrange's coefficients plus their squares."""
-        return field.sum_products(self._same, values)
+        """Likewise with the squares of Lagrange's coefficients added to them."""
+        return _applied(self._extension_of_same, values)
 
     def _products(self, t: Elements) -> tuple[Elements, Elements]:
         """Return M(t) and M(t) / t, with as many constants as are known."""
@@ -85,3 +86,20 @@ class Rows:
 def rows(count: int) -> Rows:
     """Return the one of these rows."""
     return Rows(count)
+
+
+def _chosen(matrix: Elements) -> NDArray[np.uint8]:
+    """Which of eight columns each have 1 for each bit, in a matrix over GF(2^8).
+
+    From (n, 8 m) to (m, 8, n): one byte for eight columns, the bits of value 1 first.
+    """
+    bits = field.to_octets(matrix) >> np.arange(8)[:, None, None] & 1
+    return np.packbits(bits, axis=-1, bitorder="little").transpose(2, 0, 1)
+
+
+def _applied(chosen: NDArray[np.uint8], values: Elements) -> Elements:
+    """The product of the matrix and a vector."""
+    sums = field.chosen_sums(values.reshape(-1, 8, 1))[:, :, 0]
+    parts = [some.take(octets) for some, octets in zip(sums, chosen, strict=True)]
+    by_bit: Elements = np.bitwise_xor.reduce(parts, axis=0)
+    return field.sum_products(by_bit.T, field.powers(field.BETA, 8))
