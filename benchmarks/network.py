@@ -98,7 +98,7 @@ def run(
     port = PORT if host == HUB else 0
     local.prepare(
         folder, data.tables, data.features, host=host, port=port, levels_per_exchange=levels,
-        verified=verified,
+        max_steps=expected.max_steps, result_bits=expected.result_bits, verified=verified,
     )  # fmt: skip
     with local.Processes(folder, within) as processes:
         processes.start_hub()

@@ -206,7 +206,7 @@ def test_records_are_joined_in_order_and_short_axes_repeat():
 
 def row_sums(trio, weights, layout):
     """What errors add up to in every row."""
-    octets = layout.arrange([trio.error])
+    octets = layout.arrange(bytearray(trio.error))
     result = np.zeros(layout.rows, dtype=np.uint64)
     for row in range(layout.rows):
         bits = octets[row // 8] >> row % 8 & 1

@@ -71,16 +71,16 @@ def _plan(count: int) -> list[tuple[Any, NDArray[np.intp]]]:
 
     Where two products of generators v have one in common, their product is 0.
     """
-    halves, row = _halves(count), np.arange(_GROUP)
+    halves, row, groups = _halves(count), np.arange(_GROUP), np.arange(count // _GROUP)
     h = field.to_octets(field.power(field.POINTS[:count], 254)).reshape(*halves, _GROUP)
     _change_basis(h, len(halves))
     factors = h.reshape(-1, 1, _GROUP)[:, :, row[:, None] ^ row]
     bits = factors >> np.arange(8).reshape(8, 1, 1) & 1
-    chosen = (bits.astype(np.intp) << row).sum(axis=-1).reshape(len(h.reshape(-1, _GROUP)), -1)
-    groups, plan = np.arange(len(chosen)), []
+    chosen = (bits.astype(np.intp) << row).sum(axis=-1).reshape(len(groups), -1)
+    plan = []
     for group, sums in enumerate(chosen):
-        generators = f"{group:0{len(halves)}b}" if halves else ""
-        others = groups[groups & group == 0]
-        index = (others[:, None] << _GROUP) + sums
-        plan.append((tuple(1 if one == "1" else slice(None) for one in generators), index.ravel()))
+        generators = f"{group:0{len(halves)}b}"
+        to = tuple(1 if one == "1" else slice(None) for one in generators)
+        of = groups[groups & group == 0]
+        plan.append((to, ((of[:, None] << _GROUP) + sums).ravel()))
     return plan
