@@ -90,7 +90,9 @@ def relaid(check, layout, own, other):
     """The same gates in another layout."""
     parts = vars(check._recorded)
     size = layout.rows // 8 * layout.columns
-    recorded = {name: layout.arrange([octets.reshape(-1)[:size]]) for name, octets in parts.items()}
+    recorded = {
+        name: layout.arrange(bytearray(octets.reshape(-1)[:size])) for name, octets in parts.items()
+    }
     draws = [Draws.of(Keystream(key), layout) for key in (own, other)]
     return Check(gates.Recorded(**recorded), layout, *draws)
 
@@ -204,7 +206,7 @@ def test_records_are_joined_in_order_and_short_axes_repeat():
 
 def row_sums(trio, weights, layout):
     """What errors add up to in every row."""
-    octets = layout.arrange([trio.error])
+    octets = layout.arrange(bytearray(trio.error))
     result = np.zeros(layout.rows, dtype=np.uint64)
     for row in range(layout.rows):
         bits = octets[row // 8] >> row % 8 & 1

@@ -64,12 +64,23 @@ async def open_result(batch: Batch, due: Due) -> None:
 async def _open(batch: Batch, due: Due, engine: Engine, context: Verifying | None) -> None:
     run, some = batch.run, np.flatnonzero(batch.n > 0)
     groups = moment_groups(batch, some, run.course.optimum(batch.features[some]))
+    parts = await _compute(batch, due, engine, context, groups)
+    if context is not None:
+        await _judge(batch, context, due, groups, parts)
+    if groups:
+        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+
+
+async def _compute(
+    batch: Batch, due: Due, engine: Engine, context: Verifying | None, groups: Sequence[Group]
+) -> list[Part]:
+    """Share inputs, compute of them what may be opened, and make all claims."""
     claims = None if context is None else Claims(batch, context)
     inputs = [
         batch.moment_inputs(group.chosen, group.points[0], group.encoding, group.limbs)
         for group in groups
     ]
-    shared = await run.share(engine, [*inputs, *(claims.inputs() if claims else ())])
+    shared = await batch.run.share(engine, [*inputs, *(claims.inputs() if claims else ())])
     compare = context is not None or due.kind is Magnitudes
     branches: list[Coroutine[Any, Any, Any]] = [
         _part(batch, engine, group, sums, compare)
@@ -77,11 +88,7 @@ async def _open(batch: Batch, due: Due, engine: Engine, context: Verifying | Non
     ]
     if claims is not None:
         branches.append(claims.make(shared[len(groups) :]))
-    parts: list[Part] = list(await in_lockstep(*branches))[: len(groups)]
-    if context is not None:
-        await _judge(batch, context, due, groups, parts)
-    if groups:
-        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+    return list(await in_lockstep(*branches))[: len(groups)]
 
 
 async def _part(batch: Batch, engine: Engine, group: Group, sums: Shared, compare: bool) -> Part:

@@ -47,8 +47,7 @@ Bits that fill up a byte are gates like others; zeros that fill up the last colu
 each verifier for itself, so nothing there can be false.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,13 +90,10 @@ class Layout:
         """What V1 sends to V2."""
         return 8 * (2 * self.columns + 1)
 
-    def arrange(self, parts: Sequence[PackedBits]) -> PackedBits:
-        """Return the octets in their places."""
-        octets: PackedBits = np.zeros(self.rows // 8 * self.columns, dtype=np.uint8)
-        if parts:
-            known = sum(part.size for part in parts)
-            np.concatenate(parts, out=octets[:known])
-        return octets.reshape(self.rows // 8, self.columns)
+    def arrange(self, octets: bytearray) -> PackedBits:
+        """Fill up with zeros, and return the octets in their places, without copying them."""
+        octets.extend(bytes(self.rows // 8 * self.columns - len(octets)))
+        return np.frombuffer(octets, np.uint8).reshape(self.rows // 8, self.columns)
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,7 +131,7 @@ class Gates:
     def __init__(self) -> None:
         self.octets = 0
         """How many of eight gates each since the last check."""
-        self._recorded: list[list[PackedBits]] = [[] for _ in range(6)]
+        self._recorded = [bytearray() for _ in range(6)]
 
     def record(
         self,
@@ -158,18 +154,15 @@ class Gates:
         """
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
-        for parts, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
-            parts.append(part.flatten())
+        for octets, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
+            octets += np.ascontiguousarray(part).data
         self.octets += z[0].size
 
     def check(self, own: Keystream, other: Keystream) -> "Check":
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
-        arranged = []
-        for parts in self._recorded:
-            arranged.append(layout.arrange(parts))
-            parts.clear()
-        self.octets = 0
+        arranged = [layout.arrange(octets) for octets in self._recorded]
+        self.octets, self._recorded = 0, [bytearray() for _ in range(6)]
         return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
 
 
@@ -229,6 +222,11 @@ class Check:
         return field.to_bytes(
             np.concatenate(self._evaluate(bits, self._other.left, self._other.share, self._own))
         )
+
+    def forget_evaluations(self) -> None:
+        """Let go of what `evaluations` alone needs, which is much."""
+        self._recorded = replace(self._recorded, e=self._recorded.e[:0])
+        self._other = replace(self._other, left=self._other.left[:, :0])
 
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
         """Whether eta and theta are right and Q(zeta) = M(zeta) q(zeta), as V2 of the previous."""
