@@ -318,9 +318,11 @@ def main() -> None:
     parser.add_argument("--cheats", type=int, default=300, help="that go further")
     options = parser.parse_args()
     summary = Summary()
-    try_changes(options.changes, summary)
-    cheats.try_cheats(options.cheats, summary)
-    summary.tell()
+    try:
+        try_changes(options.changes, summary)
+        cheats.try_cheats(options.cheats, summary)
+    finally:
+        summary.tell()
     sys.exit(bool(summary.wrong))
 
 

@@ -333,7 +333,8 @@ def replayed(cheater: str) -> Outcome:
         here = message.round == first or (message.round > first and not once)
         if message.sender != cheater or not here or message.kind == Kind.STOP:
             return [message]
-        return [replace(message, payload=before[message.sender, message.recipient, message.round])]
+        place = (message.sender, message.recipient, message.round)
+        return [replace(message, payload=before.get(place, message.payload))]
 
     with deaf(cheater):
         outcome = play(observe, beginning(whole))
