@@ -290,7 +290,7 @@ class Summary:
             whos = sorted({who for known, who, _ in self.ends if known == label})
             for who in whos:
                 right, stopped = (self.ends[label, who, end] for end in ("right", "stopped"))
-                print(f"    {who:<5} {stopped:>5} stopped {right:>5} without effect")
+                print(f"    {who:<5} {stopped:>5} stopped {right:>5} right")
         for sentence in self.wrong:
             print(sentence)
         total = sum(self.ends.values())
