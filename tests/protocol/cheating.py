@@ -279,14 +279,15 @@ class Summary:
         self.rounds: dict[str, set[tuple[bool, int]]] = {}
         self.wrong: list[str] = []
 
-    def add(self, label: str, who: str, end: str, place: tuple[bool, int]) -> None:
+    def add(self, label: str, who: str, end: str, *places: tuple[bool, int]) -> None:
+        """Note one; the places are the rounds that it was tried in, if it was tried in one."""
         self.ends[label, who, end] += 1
-        self.rounds.setdefault(label, set()).add(place)
+        self.rounds.setdefault(label, set()).update(places)
 
     def tell(self) -> None:
         for label in sorted(self.rounds):
             count = len(self.rounds[label])
-            print(f"{label}, {count} round{'s' * (count > 1)}")
+            print(f"{label}, {count} round{'s' * (count > 1)}" if count else label)
             whos = sorted({who for known, who, _ in self.ends if known == label})
             for who in whos:
                 right, stopped = (self.ends[label, who, end] for end in ("right", "stopped"))

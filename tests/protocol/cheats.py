@@ -458,6 +458,6 @@ def try_cheats(count: int, summary: Summary) -> None:
         if (wrong := cheating.believed(who, outcome)) is not None:
             summary.wrong.append(f"{cheat.__name__} by {who}: {wrong}")
         if outcome.changed:
-            summary.add(f"cheat {cheat.__name__}", who, outcome.end(who), (False, 0))
+            summary.add(f"cheat {cheat.__name__}", who, outcome.end(who))
         if number % 100 == 99:
             print(f"{number + 1} cheats", file=sys.stderr, flush=True)
