@@ -14,9 +14,9 @@ from securefedyj.cli import plan
 from securefedyj.cli.main import main
 from securefedyj.network import local, participant
 from securefedyj.network.consortium import Feature
-from securefedyj.network.errors import JoinError
+from securefedyj.network.errors import JoinError, NotVerified
 from securefedyj.network.forecast import Forecast, Outlook
-from securefedyj.network.ledger import BEGAN, FINISHED, Ledger, RunEntry
+from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence
@@ -114,6 +114,21 @@ def test_runs_that_did_not_finish_are_told(three, capsys):
     shown = capsys.readouterr().err.replace("\n", " ")
     assert "1 earlier run over the same values did not finish" in shown
     assert "It counts as an interruption; the file allows 5." in shown
+
+
+def test_a_run_that_was_not_verified_is_said_and_counts(three, capsys):
+    def course(settings: participant.Settings) -> None:
+        settings.started()
+        raise NotVerified
+
+    three.course = course
+    assert three.join() == 1
+    assert f"securefedyj: {NotVerified()}" in capsys.readouterr().err.replace("\n", " ")
+    events = [json.loads(line).get("event") for line in three.ledger.read_text().splitlines()]
+    assert events[-2:] == [BEGAN, FAILED]
+    assert three.join("north", "--output", str(three.folder / "again")) == 1
+    shown = capsys.readouterr().err.replace("\n", " ")
+    assert "1 earlier run over the same values did not finish" in shown
 
 
 def test_damaged_ledger_stops_before_anything_is_connected(three, capsys):

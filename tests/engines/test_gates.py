@@ -232,26 +232,26 @@ def cheated(trio, prover, proof):
     return told + field.to_bytes(share ^ absorbed)
 
 
-def assert_rejected(tries):
+def wrong_trio():
+    """Members of which one has a wrong bit, and which."""
     rng = np.random.default_rng()
-    for _ in range(tries):
-        octets = int(rng.integers(1, 100))
-        prover, place, bit = (int(rng.integers(n)) for n in (3, octets, 8))
-        trio = Trio(octets, wrong=(prover, place, 1 << bit))
-        v1, own, v2 = trio.around(prover)
-        proof, evaluations = own.proof(v1.challenge()), v1.evaluations()
-        assert not v2.accepts(proof, evaluations)
-        assert not v2.accepts(cheated(trio, prover, proof), evaluations)
+    octets = int(rng.integers(1, 100))
+    prover, place, bit = (int(rng.integers(n)) for n in (3, octets, 8))
+    return Trio(octets, wrong=(prover, place, 1 << bit)), prover
+
+
+def accepted(trio, prover):
+    """Whether its proof is accepted, as it should be or as absorbs the error."""
+    v1, own, v2 = trio.around(prover)
+    proof, evaluations = own.proof(v1.challenge()), v1.evaluations()
+    proofs = (proof, cheated(trio, prover, proof))
+    return any(v2.accepts(one, evaluations) for one in proofs)
 
 
 def test_a_wrong_bit_is_always_rejected():
-    assert_rejected(150)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("thousand", range(10))
-def test_a_wrong_bit_is_rejected_ten_thousand_times(thousand):
-    assert_rejected(1000)
+    """`wrong_results` tries it ten thousand times."""
+    for _ in range(150):
+        assert not accepted(*wrong_trio())
 
 
 def test_every_place_is_looked_at():

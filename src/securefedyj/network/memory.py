@@ -20,7 +20,10 @@ from securefedyj.protocol.transcript import Transcript, to_line
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
-"""Openings that were sent, and that too few parties have, may be made again: so many in a run."""
+"""Openings that were sent, and that too few parties have, may be made again: so many in a run.
+
+A session that repeats a verified exchange makes the verdict again before it; the two count as one.
+"""
 
 HUB = "the hub"
 NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
@@ -90,6 +93,7 @@ class Memory:
         self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
         self.repeats: list[int] = []
+        self._repeating = False  # whether one of them was made in the present session
         self.interruptions: list[Interruption] = []
         self.running = False
         self.confirmed = self.failed = ""
@@ -113,7 +117,7 @@ class Memory:
             return
         number = len(transcript.reveals)
         if number < self.sent:
-            if len(self.repeats) >= MOST_REPEATS:
+            if len(self.repeats) >= MOST_REPEATS and not self._repeating:
                 raise made_again_before(number)
             self._record({"repeat": number})
         self._record({"opening": number})
@@ -234,8 +238,9 @@ class Memory:
                 self.sent = max(self.sent, value + 1)
             case "repeat":
                 self.repeats.append(value)
+                self._repeating = True
             case "session":
-                self.running = True
+                self.running, self._repeating = True, False
             case "interruption":
                 self.interruptions.append(Interruption(value["by"], value["exchange"]))
                 self.running = False

@@ -51,9 +51,14 @@ class Conclusion:
         return []
 
     def check(self) -> None:
-        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's.
+
+        What all have confirmed stays, whatever a peer says later.
+        """
         if self._error is not None:
             raise self._error
+        if self._memory.confirmed:
+            return
         for peer in self._peers:
             if self.digest and peer.done and peer.done != self.digest:
                 raise EndOfRun(
