@@ -41,6 +41,7 @@ _NEAR, _DECAYING, _NEAR_ZERO = encoding.NEAR, encoding.DECAYING, residuals.NEAR_
 _SKIPPED = encoding.DIGIT
 
 _compiled = njit(**OPTIONS)
+_inner = njit(**{**OPTIONS, "cache": False})  # is part of what is kept of others
 
 
 @intrinsic
@@ -63,13 +64,13 @@ def _float_of(_: Any, bits: Any) -> Any:
     return types.float64(types.int64), cast
 
 
-@_compiled
+@_inner
 def _exponent(x):
     """e with 2^e <= |x| < 2^(e+1); -1023 of 0."""
     return ((_bits_of(x) >> 52) & 0x7FF) - 1023
 
 
-@_compiled
+@_inner
 def _power_of_two(e):
     return _float_of((e + 1023) << 52)
 
@@ -77,7 +78,7 @@ def _power_of_two(e):
 # Elementary functions and residuals.
 
 
-@_compiled
+@_inner
 def _log1p(x):
     t = 1.0 + x
     bits = _bits_of(t)
@@ -96,7 +97,7 @@ def _log1p(x):
     return e * _LN2_HIGH + (e * _LN2_LOW + (0.0 if near else lost) + 2.0 * s * p)
 
 
-@_compiled
+@_inner
 def _phi2(r):
     p = r * _PHI2[0] + _PHI2[1]
     for c in _PHI2[2:]:
@@ -104,7 +105,7 @@ def _phi2(r):
     return p
 
 
-@_compiled
+@_inner
 def _near_one(u, L, y, d):
     for i in range(len(L)):
         z = u * L[i]
@@ -114,7 +115,7 @@ def _near_one(u, L, y, d):
         d[i] = ((a - b) * L[i]) * L[i]
 
 
-@_compiled
+@_inner
 def _general(u, L, y, d):
     # Two loops: one alone would be a chain too long for the processor to overlap.
     v = 1.0 / u
@@ -135,7 +136,7 @@ def _general(u, L, y, d):
         d[i] = near if T == 1.0 else ((E + 1.0) * L[i] - r_y) * v
 
 
-@_compiled
+@_inner
 def _decaying(u, L, y, d):
     """Write 0 for values near L = 0, and return how many are not."""
     v, slope, far = 1.0 / u, abs(u), 0
@@ -158,7 +159,7 @@ def _decaying(u, L, y, d):
     return far
 
 
-@_compiled
+@_inner
 def _take_near_zero(u, L, near):
     """Copy the values near L = 0 but 0 itself, as a block; return its length."""
     slope, count, largest = abs(u), 0, 0
@@ -179,20 +180,20 @@ def _take_near_zero(u, L, near):
 # Sums of digits, and of products of digits.
 
 
-@_compiled
+@_inner
 def _digit(v):
     """v rounded to an integer of at most 32 bits: as an integer, and what v has beyond it."""
     rounded = v + _ROUND
     return _bits_of(rounded) - _ROUND_BITS, v - (rounded - _ROUND)
 
 
-@_compiled
+@_inner
 def _int32(digit):
     """Tells the compiler that 32 bits are enough."""
     return (digit << 32) >> 32
 
 
-@_compiled
+@_inner
 def _sum_three(y, d, y_scale, d_scale, sums):
     sy0 = sy1 = sy2 = sd0 = sd1 = sd2 = 0
     yy0 = yy1 = yy2 = yy11 = yy3 = yy4 = yd0 = yd1 = yd2 = yd3 = yd4 = 0
@@ -209,7 +210,8 @@ def _sum_three(y, d, y_scale, d_scale, sums):
         sd0 += d0
         sd1 += d1
         sd2 += d2
-        y0, y1, y2, d0, d1, d2 = _int32(y0), _int32(y1), _int32(y2), _int32(d0), _int32(d1), _int32(d2)
+        y0, y1, y2 = _int32(y0), _int32(y1), _int32(y2)
+        d0, d1, d2 = _int32(d0), _int32(d1), _int32(d2)
         yy0 += y0 * y0
         yy1 += y0 * y1
         yy2 += y0 * y2
@@ -221,13 +223,25 @@ def _sum_three(y, d, y_scale, d_scale, sums):
         yd2 += y0 * d2 + y1 * d1 + y2 * d0
         yd3 += y1 * d2 + y2 * d1
         yd4 += y2 * d2
-    sums[0, :3] = (sy0, sy1, sy2)
-    sums[1, :3] = (sd0, sd1, sd2)
-    sums[2, :5] = (yy0, 2 * yy1, 2 * yy2 + yy11, 2 * yy3, yy4)
-    sums[3, :5] = (yd0, yd1, yd2, yd3, yd4)
+    sums[0, 0] = sy0
+    sums[0, 1] = sy1
+    sums[0, 2] = sy2
+    sums[1, 0] = sd0
+    sums[1, 1] = sd1
+    sums[1, 2] = sd2
+    sums[2, 0] = yy0
+    sums[2, 1] = 2 * yy1
+    sums[2, 2] = 2 * yy2 + yy11
+    sums[2, 3] = 2 * yy3
+    sums[2, 4] = yy4
+    sums[3, 0] = yd0
+    sums[3, 1] = yd1
+    sums[3, 2] = yd2
+    sums[3, 3] = yd3
+    sums[3, 4] = yd4
 
 
-@_compiled
+@_inner
 def _sum_four(y, d, y_scale, d_scale, sums):
     sy0 = sy1 = sy2 = sy3 = sd0 = sd1 = sd2 = sd3 = 0
     yy0 = yy1 = yy2 = yy11 = yy3 = yy4 = yy22 = yy5 = yy6 = 0
@@ -267,13 +281,31 @@ def _sum_four(y, d, y_scale, d_scale, sums):
         yd4 += y1 * d3 + y2 * d2 + y3 * d1
         yd5 += y2 * d3 + y3 * d2
         yd6 += y3 * d3
-    sums[0, :4] = (sy0, sy1, sy2, sy3)
-    sums[1, :4] = (sd0, sd1, sd2, sd3)
-    sums[2, :7] = (yy0, 2 * yy1, 2 * yy2 + yy11, 2 * yy3, 2 * yy4 + yy22, 2 * yy5, yy6)
-    sums[3, :7] = (yd0, yd1, yd2, yd3, yd4, yd5, yd6)
+    sums[0, 0] = sy0
+    sums[0, 1] = sy1
+    sums[0, 2] = sy2
+    sums[0, 3] = sy3
+    sums[1, 0] = sd0
+    sums[1, 1] = sd1
+    sums[1, 2] = sd2
+    sums[1, 3] = sd3
+    sums[2, 0] = yy0
+    sums[2, 1] = 2 * yy1
+    sums[2, 2] = 2 * yy2 + yy11
+    sums[2, 3] = 2 * yy3
+    sums[2, 4] = 2 * yy4 + yy22
+    sums[2, 5] = 2 * yy5
+    sums[2, 6] = yy6
+    sums[3, 0] = yd0
+    sums[3, 1] = yd1
+    sums[3, 2] = yd2
+    sums[3, 3] = yd3
+    sums[3, 4] = yd4
+    sums[3, 5] = yd5
+    sums[3, 6] = yd6
 
 
-@_compiled
+@_inner
 def _dot(a, b):
     total = 0
     for i in range(len(a)):
@@ -281,7 +313,7 @@ def _dot(a, b):
     return total
 
 
-@_compiled
+@_inner
 def _split(values, scale, digits):
     for i in range(len(values)):
         rest = values[i] * scale
@@ -291,7 +323,7 @@ def _split(values, scale, digits):
             rest *= _RADIX
 
 
-@_compiled
+@_inner
 def _sum_many(y, d, y_scale, d_scale, n, sums):
     """Of any number of digits: for values so far apart that three or four do not hold them."""
     digits = np.empty((2 * n + 1, len(y)), np.int32)
@@ -310,7 +342,7 @@ def _sum_many(y, d, y_scale, d_scale, n, sums):
 # Sums of all blocks.
 
 
-@_compiled
+@_inner
 def _add(words, position, value):
     """Add value 2^position; what is beyond the last words but two is a multiple of the modulus."""
     word, shift = position >> 5, position & 31
@@ -321,7 +353,7 @@ def _add(words, position, value):
         words[word + 2] += high >> 32
 
 
-@_compiled
+@_inner
 def _window(e0, e1, lowest):
     """Where the bits of a block are: from 2^lo on, and how many, the sign included.
 
@@ -331,7 +363,7 @@ def _window(e0, e1, lowest):
     return lo, max(e0, e1) + 3 - lo
 
 
-@_compiled
+@_inner
 def _constant(c, grid):
     """rint(c 2^grid), as (low + 2^27 high) 2^position."""
     lo = max(_exponent(c) - 52, -grid)
@@ -339,7 +371,7 @@ def _constant(c, grid):
     return (integer & (2**_HALF_CONSTANT - 1), integer >> _HALF_CONSTANT), lo + grid
 
 
-@_compiled
+@_inner
 def _add_constants(u, sign, grid, far, total):
     """Add what c alone adds to the sums over c + r, of at most so many values as a block has."""
     c = 1.0 / abs(u)
@@ -354,7 +386,7 @@ def _add_constants(u, sign, grid, far, total):
             _add(total[3], d_at + at, sign * far * c_y[i] * c_d[j])
 
 
-@_compiled
+@_inner
 def _add_mixed(u, sign, grid, y_at, d_at, n, sums, total):
     """Add what products of c and r add to these: 2 c_y r_y, and c_y r_d + c_d r_y."""
     c = 1.0 / abs(u)
@@ -367,7 +399,7 @@ def _add_mixed(u, sign, grid, y_at, d_at, n, sums, total):
             _add(total[3], cd_at + y_at + up, sign * c_d[i] * sums[0, a])
 
 
-@_compiled
+@_inner
 def _add_block(u, y, d, y_window, d_window, sign, grid, constants, sums, total):
     """Add the sums over a block of residuals, or of those and their constants."""
     (y_lo, y_bits), (d_lo, d_bits) = y_window, d_window
@@ -394,7 +426,7 @@ def _add_block(u, y, d, y_window, d_window, sign, grid, constants, sums, total):
             _add_mixed(u, sign, grid, y_at, d_at, n, sums, total)
 
 
-@_compiled
+@_inner
 def _add_side(values, u, L_max, sign, grid, skip, first, last, work, sums, total):
     """Add the sums over some blocks of one sign."""
     lowest = _SKIPPED * skip - grid
@@ -502,7 +534,7 @@ def carry(total, limbs):
 # A table becomes blocks.
 
 
-@_compiled
+@_inner
 def _arrange(block):
     """Move the smallest value above 0 to the front, and the largest behind it."""
     smallest = largest = 0
