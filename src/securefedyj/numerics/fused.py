@@ -6,11 +6,15 @@ Importing this module imports Numba: see `fast`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
-from securefedyj.numerics import fast, loops, wide
+from securefedyj.numerics import fast, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.compiled.sums import DIGIT as FUSED_DIGIT
+from securefedyj.numerics.compiled.sums import LANES, add_sums, carry
+from securefedyj.numerics.compiled.tables import arrange
 from securefedyj.numerics.encoding import DIGIT, Domain, Encoding, choose_encoding
 from securefedyj.numerics.matrices import Matrices
 from securefedyj.numerics.rows import check_bounds
@@ -33,7 +37,7 @@ class Blocks:
 
     def __init__(self, X: Array, domain: Domain, names: list[str]) -> None:
         rows, features = X.shape
-        room = -(-(rows + 2 * loops.LANES) // loops.LANES) * loops.LANES
+        room = -(-(rows + 2 * LANES) // LANES) * LANES
         self._domain = domain
         self._L_max = np.stack([domain.L_positive, domain.L_negative])
         self._values = np.zeros((features, room))
@@ -42,22 +46,20 @@ class Blocks:
         self._phi: Integers = np.zeros((features, 2), dtype=np.int64)
         scale = np.ldexp(1.0, domain.phi_grid().astype(np.int32))
 
-        def arrange(some: slice) -> int:
-            outside = 0
-            for j, x in enumerate(np.ascontiguousarray(X[:, some].T), start=some.start):
-                outside += loops.arrange(
-                    x,
-                    domain.lower[j],
-                    domain.upper[j],
-                    scale[j],
-                    self._values[j],
-                    self._sizes[j],
-                    self.count[j : j + 1],
-                    self._phi[j],
-                )
+        def fill(some: slice) -> int:
+            outside: int = arrange(
+                np.ascontiguousarray(X[:, some].T),
+                domain.lower[some],
+                domain.upper[some],
+                scale[some],
+                self._values[some],
+                self._sizes[some],
+                self.count[some],
+                self._phi[some],
+            )
             return outside
 
-        if any(fast.in_threads(arrange, _columns(X))):
+        if any(fast.in_threads(fill, _columns(X))):
             check_bounds(X, domain, names)
 
     @property
@@ -74,13 +76,13 @@ class Blocks:
         sides = encoding.positive, encoding.negative
         skip = np.stack([side.spare // DIGIT for side in sides])
         bits = max(int(part.max(initial=0)) for side in sides for part in side[:2])
-        digits = bits // loops.DIGIT + 3
+        digits = bits // FUSED_DIGIT + 3
         pieces, parts = self._shares(feature)
         total = np.zeros((parts, len(feature), 4, 2 * limbs + 2), dtype=np.int64)
 
         def add(piece: tuple[int, slice]) -> None:
             part, some = piece
-            loops.add_sums(
+            add_sums(
                 self._values,
                 self._sizes,
                 self._L_max,
@@ -95,7 +97,7 @@ class Blocks:
             )
 
         fast.in_threads(add, pieces)
-        return Sums(*loops.carry(total.sum(axis=0), limbs))
+        return Sums(*carry(total[0] if parts == 1 else total.sum(axis=0), limbs))
 
     def _shares(self, feature: Index) -> tuple[list[tuple[int, slice]], int]:
         """Pieces of the work, part by part of the blocks, and how many parts there are.
@@ -109,7 +111,7 @@ class Blocks:
         if len(feature) < _PIECES * threads:
             return [(part, slice(None)) for part in range(threads)], threads
         cuts = np.linspace(0, len(feature), _PIECES * threads + 1).astype(int)
-        return [(0, slice(a, b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)], 1
+        return [(0, slice(a, b)) for a, b in pairwise(cuts.tolist())], 1
 
 
 def _columns(X: Array) -> Iterator[slice]:
@@ -130,11 +132,9 @@ def check() -> None:
     feature = np.resize(np.arange(2), len(lmbda))
     encoding = choose_encoding(domain.take(feature), np.full(len(lmbda), len(X)), lmbda)
     limbs = int(encoding.limbs.max())
-    ours, reference = (kind(X, domain, ["", ""]) for kind in (Blocks, Matrices))
-    pairs = [
-        (ours.phi_sum(feature, 2), reference.phi_sum(feature, 2)),
-        (ours.count, reference.count),
-        *zip(*(silo.sums(feature, lmbda, encoding, limbs) for silo in (ours, reference)), strict=True),
-    ]
-    if not all(np.array_equal(a, b) for a, b in pairs):
+    found: list[list[Limbs]] = []
+    for kind in (Blocks, Matrices):
+        silo = kind(X, domain, ["", ""])
+        found.append([*silo.sums(feature, lmbda, encoding, limbs), silo.phi_sum(feature, limbs)])
+    if not np.array_equal(found[0], found[1]):
         raise ArithmeticError("on this machine their bits differ from NumPy's.")

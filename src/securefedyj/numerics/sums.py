@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from securefedyj.numerics.arrays import Index, Integers
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.fast import Loops
 from securefedyj.numerics.matrices import Matrices
-from securefedyj.numerics.silo import Silo, Sums
+from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
 # What a fit of 40 steps asks of each value, in NumPy's seconds.
