@@ -21,8 +21,8 @@ from securefedyj.numerics.rows import check_bounds
 from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
-# Values times lambdas that are worth a thread: about a millisecond.
-_WORTH_A_THREAD = 1 << 18
+# Values times lambdas that are worth a thread: they take three times as long as its start.
+_WORTH_A_THREAD = 1 << 16
 # Pieces of work for each thread, so that they end at about the same time.
 _PIECES = 4
 # Values that are copied at once to bring columns together.
@@ -75,6 +75,8 @@ class Blocks:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
         sides = encoding.positive, encoding.negative
         skip = np.stack([side.spare // DIGIT for side in sides])
+        # The loops take arrays in one piece.
+        features, lambdas, grid = (np.array(part) for part in (feature, lmbda, encoding.grid))
         bits = max(int(part.max(initial=0)) for side in sides for part in side[:2])
         digits = bits // FUSED_DIGIT + 3
         pieces, parts = self._shares(feature)
@@ -86,10 +88,10 @@ class Blocks:
                 self._values,
                 self._sizes,
                 self._L_max,
-                feature[some],
-                lmbda[some],
-                encoding.grid[some],
-                skip[:, some],
+                features[some],
+                lambdas[some],
+                grid[some],
+                np.ascontiguousarray(skip[:, some]),
                 digits,
                 part,
                 parts,
