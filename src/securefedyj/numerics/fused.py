@@ -21,8 +21,8 @@ from securefedyj.numerics.rows import check_bounds
 from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
-# Values times lambdas that are worth a thread: they take three times as long as its start.
-_WORTH_A_THREAD = 1 << 16
+# Values times lambdas that are worth a thread: they take far longer than its start.
+_WORTH_A_THREAD = 1 << 17
 # Pieces of work for each thread, so that they end at about the same time.
 _PIECES = 4
 # Values that are copied at once to bring columns together.
