@@ -13,8 +13,9 @@ import numpy as np
 from securefedyj.numerics import fast, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.compiled.sums import DIGIT as FUSED_DIGIT
-from securefedyj.numerics.compiled.sums import LANES, add_sums, carry
+from securefedyj.numerics.compiled.sums import LANES, add_sums
 from securefedyj.numerics.compiled.tables import arrange
+from securefedyj.numerics.compiled.wide import carry
 from securefedyj.numerics.encoding import DIGIT, Domain, Encoding, choose_encoding
 from securefedyj.numerics.matrices import Matrices
 from securefedyj.numerics.rows import check_bounds
@@ -38,7 +39,6 @@ class Blocks:
     def __init__(self, X: Array, domain: Domain, names: list[str]) -> None:
         rows, features = X.shape
         room = -(-(rows + 2 * LANES) // LANES) * LANES
-        self._domain = domain
         self._L_max = np.stack([domain.L_positive, domain.L_negative])
         self._values = np.zeros((features, room))
         self._sizes: Integers = np.zeros((features, 2), dtype=np.int64)
