@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.blocks import rows_at_once
-from securefedyj.tables.cells import TableError
+from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.pieces import Pieces
 
 
@@ -38,11 +38,14 @@ class ArrowSource(Pieces):
 
 def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
     """Refuse columns that do not hold numbers, all of them in one sentence."""
-    wrong = [schema.field(j) for j in positions if not holds_numbers(schema.field(j).type)]
+    fields = [schema.field(j) for j in positions]
+    wrong = {
+        one.name: f"type {one.type}: these are not numbers."
+        for one in fields
+        if not holds_numbers(one.type)
+    }
     if wrong:
-        named = "; ".join(f"column {field.name!r} holds {field.type}" for field in wrong[:5])
-        more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise TableError(f"{where}: {named}{more}, not numbers")
+        raise BadCellsError(where, wrong)
 
 
 def holds_numbers(kind: Any) -> bool:

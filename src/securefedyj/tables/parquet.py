@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.blocks import rows_at_once
 from securefedyj.tables.arrow import check_types, floats, holds_numbers, side_by_side
-from securefedyj.tables.cells import BLOCK_ROWS, Cells, Columns, TableError, Unusable
+from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
 from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.unchanged import Unchanged
 
@@ -53,25 +52,6 @@ def header(path: Path | str) -> list[str]:
     """The names of the columns."""
     with _reading(path) as file:
         return list(file.schema_arrow.names)
-
-
-def load(path: Path | str, names: Sequence[str], missing: Collection[str]) -> Columns:
-    """Read columns by their names."""
-    with _reading(path) as file:
-        table = file.read(columns=list(names))
-        values = np.full((file.metadata.num_rows, len(names)), nan)
-    unusable = [Unusable() for _ in names]
-    for j, name in enumerate(names):
-        column = table.column(name)
-        if not holds_numbers(column.type):
-            unusable[j] = Unusable(len(column), f"the column holds {column.type}, not numbers")
-            continue
-        numbers = floats(column)
-        values[:, j] = numbers
-        for row in np.flatnonzero(np.isinf(numbers)):
-            unusable[j].add(f"row {row + 1}: {numbers[row]:g} is not a finite number")
-            values[row, j] = nan
-    return Columns(Cells(missing).mask(values), unusable)
 
 
 def write(path: Path | str, names: Sequence[str], values: Array) -> None:

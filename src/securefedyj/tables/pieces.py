@@ -1,4 +1,4 @@
-"""What all kinds of tables have in common: chosen columns, cells that are missing, no infinities."""
+"""What all kinds of tables have in common: chosen columns, missing cells, no infinities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.cells import Cells, TableError
+from securefedyj.tables.bad_cells import BadCellsError
+from securefedyj.tables.cells import Cells
 from securefedyj.tables.findings import check_columns
 
 
@@ -58,9 +59,7 @@ class Pieces(ABC):
             infinite = np.isinf(piece)
             if infinite.any():
                 row, j = np.argwhere(infinite)[0].tolist()
-                raise TableError(
-                    f"{self.where}: column {self.names[columns[j]]!r}, row {first + row}: "
-                    f"{piece[row, j]:g} is not a finite number"
-                )
+                wrong = f"row {first + row}: {piece[row, j]:g} is not a finite number."
+                raise BadCellsError(self.where, {self.names[columns[j]]: wrong})
             first += len(piece)
             yield cells.mask(piece)

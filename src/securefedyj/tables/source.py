@@ -7,6 +7,8 @@ Parquet file, or a folder of them. What it makes of them is a `Source`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.blocks import Elsewhere, Source, Told, read
 from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.csv_files import CsvSource
+from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.folders import FolderSource, tables_in
 from securefedyj.tables.memory import ArraySource
 from securefedyj.tables.parquet import ParquetSource
@@ -27,7 +31,10 @@ _CSV, _PARQUET = (".csv", ".csv.gz"), (".parquet", ".pq")
 
 
 def as_source(
-    data: Any, features: Sequence[str] | None = None, missing: Collection[str] = MISSING
+    data: Any,
+    features: Sequence[str] | None = None,
+    missing: Collection[str] = MISSING,
+    dialect: Dialect | None = None,
 ) -> Source:
     """Whatever holds rows, as a source of its features, in the order asked for.
 
@@ -40,14 +47,20 @@ def as_source(
     missing : collection of str
         Cells that stand for a missing value. In tables of numbers the numbers among them count,
         such as "-999".
+    dialect : Dialect, optional
+        How the CSV files of a path are written, and which columns of tables have other names.
 
     Raises
     ------
     TableError
         If a column is missing or there twice, or does not hold numbers.
     """
+    if dialect is not None and dialect.rename:
+        own = None if features is None else dialect.own_names(features)
+        source = as_source(data, own, missing, replace(dialect, rename={}))
+        return _Renamed(source, dialect.names(source.names))
     if isinstance(data, str | Path):
-        return _of_path(Path(data), features, missing)
+        return _of_path(Path(data), features, missing, dialect or Dialect())
     if hasattr(data, "blocks") and hasattr(data, "names"):
         return _chosen(data, features, missing)
     kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
@@ -90,48 +103,42 @@ def _chosen(source: Source, features: Sequence[str] | None, missing: Collection[
     return source if everything else _Chosen(source, features, missing)
 
 
-def _of_path(path: Path, features: Sequence[str] | None, missing: Collection[str]) -> Source:
+def _of_path(
+    path: Path, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
+) -> Source:
+    open_file = partial(_of_file, dialect=dialect)
     if not path.is_dir():
-        return _of_file(path, features, missing)
+        return open_file(path, features, missing)
     files = tables_in(path, (*_CSV, *_PARQUET))
     kinds = {file.name.lower().endswith(_PARQUET) for file in files}
     if len(kinds) > 1:
         raise TableError(f"{path}: the folder has both CSV and Parquet files; give one kind")
-    header = parquet.header if kinds.pop() else csv_files.header
-    return FolderSource(path, files, header, _of_file, features, missing)
+    header = parquet.header if kinds.pop() else partial(csv_files.header, dialect=dialect)
+    return FolderSource(path, files, header, open_file, features, missing)
 
 
-def _of_file(path: Path, features: Sequence[str] | None, missing: Collection[str]) -> Source:
+def _of_file(
+    path: Path, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
+) -> Source:
     name = path.name.lower()
     if name.endswith(_PARQUET):
         return ParquetSource(path, features, missing)
     if name.endswith(_CSV):
-        return _CsvSource(path, features, missing)
+        return CsvSource(path, features, missing, dialect)
     endings = ", ".join((*_CSV, *_PARQUET))
     raise TableError(f"{path}: a table's name must end in {endings}, or it is a folder of such")
 
 
-class _CsvSource(Pieces):
-    """A CSV file, read as a whole in each pass."""
+class _Renamed:
+    """A source whose columns are called otherwise."""
 
-    def __init__(
-        self, path: Path, features: Sequence[str] | None, missing: Collection[str]
-    ) -> None:
-        self._header = csv_files.header(path)
-        super().__init__(str(path), self._header, features, missing)
-        self._path = path
+    def __init__(self, source: Source, names: Sequence[str]) -> None:
+        self._source, self.names = source, tuple(names)
+        self.blocks = source.blocks
 
     @property
-    def rows(self) -> None:
-        return None
-
-    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
-        names = [self._header[j] for j in positions]
-        columns = csv_files.load(self._path, names, self._missing)
-        for name, unusable in zip(names, columns.unusable, strict=True):
-            if unusable.count:
-                raise TableError(f"{self._path}: column {name!r}, {unusable.first}")
-        yield columns.values
+    def rows(self) -> int | None:
+        return self._source.rows
 
 
 class _Chosen(Pieces):
