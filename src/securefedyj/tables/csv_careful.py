@@ -28,9 +28,11 @@ def opened(path: Path | str) -> Iterator[Any]:
     try:
         with opener(path, "rb") as file:
             yield file
-    except UnicodeError as error:
-        encoding = getattr(error, "encoding", "the text that it should be")
-        raise TableError(f"{path}: this cannot be read as {encoding}; see --encoding") from None
+    except UnicodeError:
+        raise TableError(
+            f"{path}: there are bytes that its encoding does not have; give another --encoding, or "
+            "save the table as UTF-8"
+        ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TableError(f"{path}: the compressed file is damaged: {error}") from None
     except csv.Error as error:

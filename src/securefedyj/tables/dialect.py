@@ -159,8 +159,10 @@ def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
         if head.startswith(mark):
             return name
     encoding = codecs.lookup(dialect.encoding or "utf-8").name
-    if b"\0" in head and not encoding.startswith(("utf-16-", "utf-32-")):
-        order = "le" if head[1::2].count(0) > head[::2].count(0) else "be"
+    # Latin letters, digits and separators have a zero as every second byte there.
+    for order, half in (("le", head[1::2]), ("be", head[::2])):
+        if 2 * half.count(0) <= len(half) or encoding.startswith(("utf-16-", "utf-32-")):
+            continue
         raise TableError(
             f"{path}: this is not {_NAMES.get(encoding, encoding)}. It may be UTF-16 without a "
             f"byte order mark: then give --encoding utf-16-{order}; or save the table as UTF-8"
