@@ -1,4 +1,4 @@
-"""What all kinds of tables have in common: chosen columns, cells that are missing, no infinities."""
+"""What all kinds of tables share: chosen columns, numbers that mean missing, no infinities."""
 
 from __future__ import annotations
 
