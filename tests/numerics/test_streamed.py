@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefedyj.numerics import blocks as blocks_module
-from securefedyj.numerics.blocks import ChangedData, ahead, over_blocks, read
+from securefedyj.numerics import passes
+from securefedyj.numerics.passes import ChangedData, ahead, over_blocks, read
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.streamed import StreamedSilo, silo_of
@@ -49,8 +49,8 @@ class Split:
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a few rows, so that small tables have many."""
-    monkeypatch.setattr(blocks_module, "_FEWEST_ROWS", 16)
-    monkeypatch.setattr(blocks_module, "BLOCK_VALUES", 48)
+    monkeypatch.setattr(passes, "_FEWEST_ROWS", 16)
+    monkeypatch.setattr(passes, "BLOCK_VALUES", 48)
 
 
 def asked_of(silo, rows: int, features: Sequence[int] = (0, 1, 2, 1)):
@@ -72,8 +72,8 @@ def asked_of(silo, rows: int, features: Sequence[int] = (0, 1, 2, 1)):
 )
 def test_sums_do_not_depend_on_blocks_or_memory(rows, cuts, room):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks_module, "_FEWEST_ROWS", 16)
-        patch.setattr(blocks_module, "BLOCK_VALUES", 48)
+        patch.setattr(passes, "_FEWEST_ROWS", 16)
+        patch.setattr(passes, "BLOCK_VALUES", 48)
         X = table(rows)
         streamed = StreamedSilo(Split(X, cuts), DOMAIN, NAMES, room)
         whole = ArraySilo(X, DOMAIN, NAMES)

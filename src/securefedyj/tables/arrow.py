@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import rows_at_once
+from securefedyj.numerics.passes import rows_at_once
 from securefedyj.tables.cells import TableError
 from securefedyj.tables.pieces import Pieces
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import Source
+from securefedyj.numerics.passes import Source
 from securefedyj.tables.cells import Cells, TableError
 from securefedyj.tables.findings import check_columns
 

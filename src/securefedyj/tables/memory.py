@@ -1,4 +1,4 @@
-"""Tables in memory: arrays, and tables that were read once and fit."""
+"""Tables in memory: arrays, and what was read once and fits."""
 
 from __future__ import annotations
 
@@ -29,6 +29,28 @@ class ArraySource:
         return len(self.values)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        every = list(columns) == list(range(len(self.names)))
-        if self.rows:
-            yield self.values if every else self.values[:, list(columns)]
+        yield _chosen(self.values, columns)
+
+
+class HeldSource:
+    """Blocks of all columns, as they were read."""
+
+    def __init__(self, blocks: Sequence[Array], names: Sequence[str]) -> None:
+        self._blocks = blocks
+        self.names = names
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self._blocks))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in self._blocks)
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        for block in self._blocks:
+            yield _chosen(block, columns)
+
+
+def _chosen(values: Array, columns: Sequence[int]) -> Array:
+    return values if list(columns) == list(range(values.shape[1])) else values[:, list(columns)]

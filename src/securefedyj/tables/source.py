@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import Elsewhere, Source, Told, read
+from securefedyj.numerics.passes import Elsewhere, Source, Told, read
 from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.folders import FolderSource, tables_in
