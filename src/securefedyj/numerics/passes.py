@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -46,6 +46,11 @@ class Source(Protocol):
         """A fresh pass over some columns: blocks of shape (rows, len(columns)); NaN is missing."""
 
 
+def is_source(data: object) -> TypeGuard[Source]:
+    """Whether data is read in blocks; a frame with a column of that name is not."""
+    return callable(getattr(type(data), "blocks", None)) and hasattr(type(data), "names")
+
+
 @runtime_checkable
 class Elsewhere(Protocol):
     """A source whose rows are not here, such as on a cluster: what is asked of them goes there."""
@@ -69,7 +74,9 @@ def read(
 ) -> Generator[Array, None, None]:
     """A pass over some columns, in blocks of float64 that are neither tiny nor large."""
     most, done, total = rows_at_once(len(columns)), 0, source.rows
-    with closing(ahead(_pieces(source.blocks(columns), most))) as pieces:
+    own = _pieces(source.blocks(columns), most)
+    at_once = total is not None and total <= most  # nothing to do meanwhile
+    with closing(own if at_once else ahead(own)) as pieces:
         for block in _gathered(pieces, most):
             yield block
             done += len(block)

@@ -16,8 +16,8 @@ import numpy as np
 
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
-from securefedyj.numerics.passes import ChangedData, Elsewhere, Source, Told, ahead, read
 from securefedyj.numerics.encoding import Domain, Encoding
+from securefedyj.numerics.passes import ChangedData, Elsewhere, Source, Told, ahead, read
 from securefedyj.numerics.rows import refuse_outside, values_outside
 from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.sums import ArraySilo

@@ -30,12 +30,13 @@ def notices(
     if values is not None:
         sampled = rows is not None and rows > len(values)
         some = f"{len(values):,} of the {rows:,}" if sampled else f"the {len(values):,}"
+        counted = "Numbers of values beside them are those that were drawn. " * sampled
         yield notice(
             "warn",
             "This page shows your own data. Keep it in your organization.",
             f"The histograms and Q-Q plots are drawn from {some} rows of your table, on "
-            "your machine. They were not sent to anybody, and no other party has them. To share "
-            "a report, make one without <code>--data</code>.",
+            f"your machine. {counted}They were not sent to anybody, and no other party has them. "
+            "To share a report, make one without <code>--data</code>.",
         )
         if transcript.result is not None:
             doubtful = plausibility.implausible(values, transcript.result)

@@ -13,12 +13,14 @@ from securefedyj.numerics.arrays import Array
 class ArraySource:
     """An array of shape (n_rows, n_features); NaN is missing."""
 
+    names: Sequence[str] = ()
+
     def __init__(self, values: Any, names: Sequence[str] | None = None) -> None:
         self.values = np.asarray(values)
         if self.values.ndim != 2:
             raise ValueError(f"a table must have two dimensions, got {self.values.ndim}")
         columns = self.values.shape[1]
-        self.names: Sequence[str] = tuple(map(str, range(columns) if names is None else names))
+        self.names = tuple(map(str, range(columns) if names is None else names))
         if len(self.names) != columns:
             raise ValueError(
                 f"{len(self.names)} names do not fit an array of shape {self.values.shape}"
@@ -34,6 +36,8 @@ class ArraySource:
 
 class HeldSource:
     """Blocks of all columns, as they were read."""
+
+    names: Sequence[str] = ()
 
     def __init__(self, blocks: Sequence[Array], names: Sequence[str]) -> None:
         self._blocks = blocks

@@ -8,7 +8,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.census import Census, Sample
+from securefedyj.tables.census import Census, Own, Sample
 
 
 def few_values(census: Census, minimum: int) -> Index:
@@ -21,22 +21,24 @@ def missing_everywhere(census: Census) -> Index:
     return np.flatnonzero(census.count == 0)
 
 
-def without(source: Source, census: Census, features: Index) -> tuple[Source, Census]:
+def without(own: Own, features: Index) -> Own:
     """The table with these features missing."""
     if not len(features):
-        return source, census
-    count, values = census.count.copy(), census.sample.values.copy()
-    count[features], values[:, features] = 0, np.nan
-    sample = Sample(census.sample.stride, values)
-    return _Without(source, features), Census(census.rows, count, sample)
+        return own
+    rows, count, sample = own.census.rows, own.census.count.copy(), own.census.sample.values.copy()
+    count[features], sample[:, features] = 0, np.nan
+    census = Census(rows, count, Sample(own.census.sample.stride, sample))
+    return Own(_Without(own.source, features), census)
 
 
 class _Without:
     """A source of which some columns are never read."""
 
+    names: Sequence[str] = ()
+
     def __init__(self, source: Source, features: Index) -> None:
         self._source, self._missing = source, set(features.tolist())
-        self.names: Sequence[str] = source.names
+        self.names = source.names
 
     @property
     def rows(self) -> int | None:

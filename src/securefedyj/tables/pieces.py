@@ -28,6 +28,8 @@ class Pieces(ABC):
         those who read texts.
     """
 
+    names: Sequence[str] = ()
+
     def __init__(
         self,
         where: str,
@@ -38,7 +40,7 @@ class Pieces(ABC):
         names = tuple(header if features is None else features)
         check_columns(where, names, list(header))
         self.where = where
-        self.names: Sequence[str] = names
+        self.names = names
         self._missing = tuple(missing)
         self._position = [list(header).index(name) for name in names]
 

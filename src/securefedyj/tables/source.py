@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Elsewhere, Source, Told, read
+from securefedyj.numerics.passes import Elsewhere, Source, Told, is_source, read
 from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.folders import FolderSource, tables_in
@@ -48,7 +48,7 @@ def as_source(
     """
     if isinstance(data, str | Path):
         return _of_path(Path(data), features, missing)
-    if hasattr(data, "blocks") and hasattr(data, "names"):
+    if is_source(data):
         return _chosen(data, features, missing)
     kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
     if library == "pandas" and kind == "DataFrame":
@@ -71,7 +71,7 @@ def is_table(data: Any) -> bool:
     kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
     return (
         isinstance(data, str | Path)
-        or (hasattr(data, "blocks") and hasattr(data, "names"))
+        or is_source(data)
         or (library == "polars" and kind == "LazyFrame")
         or (library == "pyarrow" and kind in ("Table", "RecordBatch"))
     )
