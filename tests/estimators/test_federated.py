@@ -52,6 +52,7 @@ PARAMETERS: dict[str, Any] = {
     "standardize": False,
     "result_bits": 24,
     "verified": True,
+    "cache_bytes": 10**6,
 }
 
 
@@ -68,6 +69,7 @@ def test_parameters_are_stored_as_they_come_and_cloned():
         "standardize": True,
         "result_bits": 44,
         "verified": False,
+        "cache_bytes": None,
     }
     assert SecureFedYJ().get_params() == defaults
     # What is wrong with a parameter is said by fit.

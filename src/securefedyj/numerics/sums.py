@@ -55,6 +55,11 @@ class ArraySilo:
         self._phi = wide.from_digits(self._phi_digits(), 31, 2)
         self._selected = self._rows.select(np.empty(0, dtype=np.intp))
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arranged values."""
+        return sum(matrix.nbytes for matrix in self._rows.matrices)
+
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
         return wide.resize(self._phi[:, features], limbs)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import rows_at_once
+from securefedyj.numerics.passes import rows_at_once
 from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.pieces import Pieces
 
@@ -40,12 +40,10 @@ def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
     """Refuse columns that do not hold numbers, all of them in one sentence."""
     fields = [schema.field(j) for j in positions]
     wrong = {
-        one.name: f"type {one.type}: these are not numbers."
-        for one in fields
-        if not holds_numbers(one.type)
+        one.name: f"holds {one.type}, not numbers." for one in fields if not holds_numbers(one.type)
     }
     if wrong:
-        raise BadCellsError(where, wrong)
+        raise BadCellsError(where, wrong, joint=" ")
 
 
 def holds_numbers(kind: Any) -> bool:

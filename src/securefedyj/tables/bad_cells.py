@@ -66,9 +66,9 @@ class BadCells:
 class BadCellsError(TableError):
     """Columns with cells that cannot be used; says so of the first few columns."""
 
-    def __init__(self, where: str, columns: Mapping[str, str]) -> None:
+    def __init__(self, where: str, columns: Mapping[str, str], joint: str = ", ") -> None:
         self.columns = dict(columns)
-        named = [f"column {name!r}, {text}" for name, text in self.columns.items()]
+        named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
         more = len(named) - _COLUMNS_NAMED
         rest = f" And {more} more columns." if more > 0 else ""
         super().__init__(f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")

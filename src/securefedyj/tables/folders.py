@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import Source
+from securefedyj.numerics.passes import Source
 from securefedyj.tables.cells import Cells, TableError
 from securefedyj.tables.findings import check_columns
 
@@ -38,6 +38,8 @@ class FolderSource:
         As of `as_source`.
     """
 
+    names: Sequence[str] = ()
+
     def __init__(
         self,
         folder: Path,
@@ -48,7 +50,7 @@ class FolderSource:
         missing: Collection[str],
     ) -> None:
         first = header(files[0])
-        self.names: Sequence[str] = tuple(
+        self.names = tuple(
             [*first, *(key for key in _partition(files[0], folder) if key not in first)]
             if features is None
             else features

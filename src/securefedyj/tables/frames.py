@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import rows_at_once
+from securefedyj.numerics.passes import rows_at_once
 from securefedyj.tables.arrow import check_types, floats, holds_numbers, side_by_side
 from securefedyj.tables.cells import TableError
 from securefedyj.tables.pieces import Pieces

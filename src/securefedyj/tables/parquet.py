@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import rows_at_once
+from securefedyj.numerics.passes import rows_at_once
 from securefedyj.tables.arrow import check_types, floats, holds_numbers, side_by_side
 from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
 from securefedyj.tables.pieces import Pieces

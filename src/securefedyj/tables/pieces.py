@@ -1,4 +1,4 @@
-"""What all kinds of tables have in common: chosen columns, missing cells, no infinities."""
+"""What all kinds of tables share: chosen columns, numbers that mean missing, no infinities."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Pieces(ABC):
         those who read texts.
     """
 
+    names: Sequence[str] = ()
+
     def __init__(
         self,
         where: str,
@@ -39,7 +41,7 @@ class Pieces(ABC):
         names = tuple(header if features is None else features)
         check_columns(where, names, list(header))
         self.where = where
-        self.names: Sequence[str] = names
+        self.names = names
         self._missing = tuple(missing)
         self._position = [list(header).index(name) for name in names]
 

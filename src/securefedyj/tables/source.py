@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import Elsewhere, Source, Told, read
+from securefedyj.numerics.passes import Elsewhere, Source, Told, is_source, read
 from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.csv_files import CsvSource
@@ -61,7 +61,7 @@ def as_source(
         return _Renamed(source, dialect.names(source.names))
     if isinstance(data, str | Path):
         return _of_path(Path(data), features, missing, dialect or Dialect())
-    if hasattr(data, "blocks") and hasattr(data, "names"):
+    if is_source(data):
         return _chosen(data, features, missing)
     kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
     if library == "pandas" and kind == "DataFrame":
@@ -84,7 +84,7 @@ def is_table(data: Any) -> bool:
     kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
     return (
         isinstance(data, str | Path)
-        or (hasattr(data, "blocks") and hasattr(data, "names"))
+        or is_source(data)
         or (library == "polars" and kind == "LazyFrame")
         or (library == "pyarrow" and kind in ("Table", "RecordBatch"))
     )

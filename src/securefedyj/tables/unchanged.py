@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from securefedyj.numerics.blocks import ChangedData
+from securefedyj.numerics.passes import ChangedData
 
 
 class Unchanged:

@@ -10,11 +10,13 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.silo import Silo
 
 BLOCK_VALUES = 1 << 20
 """About as many values are in a block: enough to outweigh the calls, and 8 MB."""
@@ -44,9 +46,17 @@ class Source(Protocol):
         """A fresh pass over some columns: blocks of shape (rows, len(columns)); NaN is missing."""
 
 
+def is_source(data: object) -> TypeGuard[Source]:
+    """Whether data is read in blocks; a frame with a column of that name is not."""
+    return callable(getattr(type(data), "blocks", None)) and hasattr(type(data), "names")
+
+
 @runtime_checkable
 class Elsewhere(Protocol):
     """A source whose rows are not here, such as on a cluster: what is asked of them goes there."""
+
+    def silo(self, domain: Domain, names: list[str]) -> Silo:
+        """What the protocol asks of the rows; a value outside raises `OutOfBounds`."""
 
     def reduce(
         self, columns: Sequence[int], function: Callable[[Array], T], add: Callable[[T, T], T]
@@ -59,10 +69,14 @@ def rows_at_once(columns: int) -> int:
     return max(_FEWEST_ROWS, BLOCK_VALUES // max(columns, 1))
 
 
-def read(source: Source, columns: Sequence[int], told: Told | None = None) -> Iterator[Array]:
+def read(
+    source: Source, columns: Sequence[int], told: Told | None = None
+) -> Generator[Array, None, None]:
     """A pass over some columns, in blocks of float64 that are neither tiny nor large."""
     most, done, total = rows_at_once(len(columns)), 0, source.rows
-    with closing(ahead(_pieces(source.blocks(columns), most))) as pieces:
+    own = _pieces(source.blocks(columns), most)
+    at_once = total is not None and total <= most  # nothing to do meanwhile
+    with closing(own if at_once else ahead(own)) as pieces:
         for block in _gathered(pieces, most):
             yield block
             done += len(block)
@@ -87,7 +101,7 @@ def over_blocks(
     return total
 
 
-def ahead(items: Iterator[T]) -> Generator[T, None, None]:
+def ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
     """The same items, each made in another thread while the one before it is used."""
     waiting: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
     left = threading.Event()
@@ -103,9 +117,10 @@ def ahead(items: Iterator[T]) -> Generator[T, None, None]:
 
     def work() -> None:
         try:
-            for item in items:
-                if not put((True, item)):
-                    return
+            with closing(items):
+                for item in items:
+                    if not put((True, item)):
+                        return
             put((False, None))
         except BaseException as error:
             put((False, error))
@@ -126,7 +141,7 @@ def ahead(items: Iterator[T]) -> Generator[T, None, None]:
         thread.join()
 
 
-def _pieces(blocks: Iterable[Array], most: int) -> Iterator[Array]:
+def _pieces(blocks: Iterable[Array], most: int) -> Generator[Array, None, None]:
     """Blocks as float64, none of them large."""
     for block in blocks:
         # The one place where numbers become float64: other ones would give other bits.
