@@ -42,7 +42,7 @@ def test_cells_that_python_would_read_otherwise_are_refused(cell, tmp_path):
         (["1'234.5"], 'would be 1234.5 with --thousands "\'".'),
         (
             ["1,5", "1,234.5"],
-            'Correct them; or, if they stand for missing values, give --missing="1,5"',
+            'Correct them; or, if they stand for missing values, give --missing="1,5" --m',
         ),
         (["<0.5"], 'give --missing="<0.5".'),
     ],
@@ -68,9 +68,9 @@ def test_distinct_texts_of_all_columns_are_counted(tmp_path):
     with pytest.raises(TableError) as error:
         read_table(path)
     assert (
-        "column 'a', line 3: '?' is not a finite number, nor are 3 more cells, 2 of them the same: "
-        "'low' (line 5)."
-    ) in str(error.value)
-    assert "column 'b', line 3: 'x' is not a finite number, nor is 1 further cell: 'y'" in str(
+        "column 'a', 4 cells are not finite numbers: '?' (3 times, first in line 3), 'low' ("
+        in str(error.value)
+    )
+    assert "column 'b', 2 cells are not finite numbers: 'x' (line 3), 'y' (line 5)." in str(
         error.value
     )

@@ -16,10 +16,11 @@ from securefedyj.cli.common import (
     OK,
     Commands,
     add_cache,
-    add_missing,
+    add_reading,
     cache_bytes,
     command,
     complain,
+    dialect_of,
     missing_values,
     read_certificate,
     read_identity,
@@ -62,7 +63,7 @@ def add(commands: Commands) -> None:
         metavar="TABLE",
         help="rows, in a file or in a folder of files; columns as in FILE",
     )
-    add_missing(parser)
+    add_reading(parser)
     add_cache(parser)
     parser.add_argument(
         "--own-minimum",
@@ -207,7 +208,7 @@ def _own_table(
     if options.data is None:
         return None
     names = [feature.name for feature in consortium.features]
-    source = as_source(options.data, names, missing_values(options))
+    source = as_source(options.data, names, missing_values(options), dialect_of(options))
     # The other half is for the same rows, arranged.
     own = taken_in(source, cache_bytes(options) // 2, partial(display.rows, "read"))
     display.say(f"Read {own.census.rows:,} rows of {len(names):,} features.")

@@ -8,8 +8,9 @@ from pathlib import Path
 from securefedyj.cli.common import (
     OK,
     Commands,
-    add_missing,
+    add_reading,
     command,
+    dialect_of,
     missing_values,
     read_transcript,
     tell,
@@ -46,7 +47,7 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help="the page (default: %(default)s)",
     )
-    add_missing(parser)
+    add_reading(parser)
     parser.set_defaults(run=run)
 
 
@@ -65,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
     values, rows = None, None
     if options.data is not None:
         features = transcript.agreement.features
-        _, census = taken_in(as_source(options.data, features, missing_values(options)), 0)
+        _, census = taken_in(
+            as_source(options.data, features, missing_values(options), dialect_of(options)), 0
+        )
         values, rows = census.sample.values, census.rows
     report.write(options.output, transcript, values, cost, max(options.plots, 0), rows)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))

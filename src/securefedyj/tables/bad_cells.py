@@ -9,7 +9,8 @@ from typing import NamedTuple
 from securefedyj.tables.cells import TableError, parse_number
 
 _MOST_TEXTS = 1000
-_MOST_QUOTED = 4
+_MOST_QUOTED = 6
+_MOST_OPTIONS = 3
 _LONGEST_QUOTE = 40  # characters
 _COLUMNS_NAMED = 5
 
@@ -48,18 +49,17 @@ class BadCells:
             self.texts[text] = Place(1, line)
 
     def sentence(self, decimal: str = ".", thousands: str = "") -> str:
-        """Where the first one is, what others there are, and what to do."""
+        """Which they are, where, and what to do."""
         if self.reason:
             return self.reason
-        (first, place), *others = self.texts.items()
-        told = f"line {place.line}: {_quoted(first)} is not a finite number"
-        if self.count > 1:
-            further = "is 1 further cell" if self.count == 2 else f"are {self.count - 1} more cells"
-            again = f", {place.times - 1} of them the same" if place.times > 1 else ""
-            told += f", nor {further}{again}"
-            named = [_counted(text, at) for text, at in others[:_MOST_QUOTED]]
-            more = ["others"] if len(others) > _MOST_QUOTED else []
-            told += f": {', '.join([*named, *more])}" if named else ""
+        named = [_counted(text, place) for text, place in self.texts.items()]
+        if self.count == 1:
+            (text,) = self.texts
+            told = f"line {self.texts[text].line}: {_quoted(text)} is not a finite number"
+        else:
+            more = ["others"] if len(named) > _MOST_QUOTED else []
+            these = ", ".join([*named[:_MOST_QUOTED], *more])
+            told = f"{self.count} cells are not finite numbers: {these}"
         return f"{told}. {advice(self.texts, decimal, thousands)}"
 
 
@@ -101,7 +101,13 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str
         ways = [f"{values[0]:.15g} with {_typed(*one)}" for values, one in distinct.items()]
         choose = ": give what is meant" if len(ways) > 1 else ""
         return f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}."
-    return f"Correct them; or, if they stand for missing values, give --missing={_shell(texts[0])}."
+    options = " ".join(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
+    these = (
+        "it; or, if it stands for a missing value"
+        if len(texts) == 1
+        else ("them; or, if they stand for missing values")
+    )
+    return f"Correct {these}, give {options}{' and so on' * (len(texts) > _MOST_OPTIONS)}."
 
 
 def _typed(decimal: str, thousands: str) -> str:

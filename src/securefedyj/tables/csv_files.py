@@ -7,6 +7,7 @@ import gzip
 import io
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.unchanged import Unchanged
 
 _DEFAULT = Dialect()
+_FIRST_ROWS = 100
 
 
 class CsvSource(Pieces):
@@ -64,6 +66,20 @@ def header(path: Path | str, dialect: Dialect = _DEFAULT) -> list[str]:
 def described(path: Path | str, dialect: Dialect = _DEFAULT) -> str:
     """How the file is written, for a person."""
     return read_layout(path, dialect).described()
+
+
+def text_columns(
+    path: Path | str, missing: Collection[str], dialect: Dialect = _DEFAULT
+) -> list[str]:
+    """The columns whose first cells are neither numbers nor missing."""
+    layout, cells = read_layout(path, dialect), Cells(missing, dialect.decimal, dialect.thousands)
+    with opened(path) as file:
+        rows = list(islice(Rows(path, file, layout), _FIRST_ROWS))
+    return [
+        name
+        for j, name in enumerate(layout.header)
+        if any(cells.read(row[j]) is None for row in rows)
+    ]
 
 
 def write(path: Path | str, names: Sequence[str], values: Array) -> None:

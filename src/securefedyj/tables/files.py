@@ -6,7 +6,7 @@ ever sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -112,10 +112,9 @@ def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     dialect = dialect or Dialect()
     if Path(path).is_dir():
         return list(as_source(path, dialect=dialect).names)
-    table_format = _format(path)
-    if table_format is csv_files:
+    if is_csv(path):
         return dialect.names(csv_files.header(path, dialect))
-    return dialect.names(table_format.header(path))
+    return dialect.names(_format(path).header(path))
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
@@ -144,7 +143,7 @@ def transform_table(
     header = column_names(source, dialect)
     check_columns(source, features, header)
     chosen = [header.index(name) for name in features]
-    if table_format is csv_files:
+    if is_csv(source):
         rows = csv_files.transform(source, target, chosen, function, missing, dialect)
     else:
         rows = parquet.transform(source, target, chosen, function, missing)
@@ -162,40 +161,52 @@ def check_table(
     """What a silo should know about its table before a run."""
     header = column_names(path, dialect)
     found = list(column_findings(features, header))
-    usable = [name for name in features if header.count(name) == 1]
-    index = {name: j for j, name in enumerate(features)}
     bounds = np.stack(np.broadcast_arrays(lower, upper, np.empty(len(features)))[:2], axis=1)
-    while True:
-        chosen = bounds[[index[name] for name in usable]]
-        try:
-            source = as_source(path, usable, missing, dialect)
-            rows, summaries = summarize(source, *chosen.T)
-            break
-        except BadCellsError as error:
-            bad = dict(zip((dialect or Dialect()).names(list(error.columns)),
-                           error.columns.values(), strict=True))  # fmt: skip
-            found += [Finding("no number", name, text, True) for name, text in bad.items()]
-            usable = [name for name in usable if name not in bad]
+    wanted = {
+        name: (low, high)
+        for name, (low, high) in zip(features, bounds.tolist(), strict=True)
+        if header.count(name) == 1
+    }
+    rows, columns, bad = summaries(path, wanted, missing, dialect)
+    found += [Finding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(Finding("no rows", None, "the table has no rows", stops=False))
-    for name, summary, (low, high) in zip(usable, summaries, chosen.tolist(), strict=True):
-        found += value_findings(name, summary, low, high)
-    return Checked(
-        rows,
-        written(path, dialect),
-        dict(zip(usable, summaries, strict=True)),
-        sorted(found, key=lambda finding: not finding.stops),
-    )
+    for name, summary in columns.items():
+        found += value_findings(name, summary, *wanted[name])
+    found.sort(key=lambda finding: not finding.stops)
+    return Checked(rows, written(path, dialect), columns, found)
+
+
+def summaries(
+    path: Path | str,
+    wanted: Mapping[str, tuple[float, float]],
+    missing: Collection[str] = MISSING,
+    dialect: Dialect | None = None,
+) -> tuple[int, dict[str, Summary], dict[str, str]]:
+    """The rows of a table, what columns hold beside their bounds, and which hold no numbers."""
+    bad: dict[str, str] = {}
+    while True:
+        usable = [name for name in wanted if name not in bad]
+        bounds = np.array([wanted[name] for name in usable]).reshape(-1, 2)
+        try:
+            source = as_source(path, usable, missing, dialect)
+            rows, columns = summarize(source, *bounds.T)
+        except BadCellsError as error:
+            names = (dialect or Dialect()).names(list(error.columns))
+            bad.update(zip(names, error.columns.values(), strict=True))
+        else:
+            return rows, dict(zip(usable, columns, strict=True)), bad
 
 
 def written(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; of a folder, its first table."""
     first = tables_in(Path(path), tuple(_FORMATS))[0] if Path(path).is_dir() else path
-    return csv_files.described(first, dialect or Dialect()) if _is_csv(first) else "Parquet"
+    return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
 
 
-def _is_csv(path: Path | str) -> bool:
-    return _format(path) is csv_files
+def is_csv(path: Path | str) -> bool:
+    """Whether this is one CSV file, by its name."""
+    return not Path(path).is_dir() and _format(path) is csv_files
 
 
 def _format(path: Path | str) -> _Format:

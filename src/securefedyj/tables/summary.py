@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import inf, nan
 
 import numpy as np
@@ -35,6 +35,10 @@ class Summary:
     @property
     def present(self) -> int:
         return self.rows - self.missing
+
+    def to_json(self) -> dict[str, int | float | bool | None]:
+        """With None for what is not there: JSON has no NaN."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
 def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
