@@ -35,8 +35,8 @@ def add(commands: Commands) -> None:
         "--data",
         type=Path,
         metavar="TABLE",
-        help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
-        "else",
+        help="a .csv, .csv.gz or .parquet file of this silo, or a folder of them; findings are "
+        "shown here and nowhere else",
     )
     add_missing(parser)
     add_ledger(parser)
