@@ -57,7 +57,7 @@ def test_german_excel_is_read_with_a_decimal_comma(encoding, first, told, tmp_pa
 
 def test_german_excel_without_options_is_told_what_to_type(tmp_path):
     said = refused(table(tmp_path, GERMAN))
-    assert "column 'Größe, cm', line 2: '170,5' is not a finite number" in said
+    assert "column 'Größe, cm', 2 cells are not finite numbers: '170,5' (line 2), " in said
     assert "'170,5' would be 170.5 with --decimal ,." in said
     assert "'1,2' would be 1.2 with --decimal ,." in said
 

@@ -50,7 +50,7 @@ def table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]:
     room = max(min(room, max(map(len, names))), 0)
     for name, row in zip(names, (_HEADER, *rows), strict=True):
         if len(name) > room:
-            yield name
+            yield wrapped(name)
             name = ""
         numbers = " ".join(cell.rjust(width) for cell, width in zip(row[:5], widths, strict=False))
         yield f"{name:<{room}} {numbers} {row[5]:<{widths[5]}} {row[6]}"
