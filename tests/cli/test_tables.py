@@ -42,9 +42,9 @@ def test_table_is_shown_beside_the_agreed_bounds(tmp_path, monkeypatch, capsys):
     assert check(Path(), [AGE, LACTATE], many("age,lactate\n", "{0},{0}.25\n") + ",1\n") == 0
     assert capsys.readouterr().out.splitlines() == [
         "table.csv: 41 rows, separated by commas, UTF-8",
-        "feature missing distinct  min median   max agreed   verdict",
-        "age        2.4%       40    0   19.5    39 0 to 120 fits",
-        "lactate       0       41 0.25  19.25 39.25 0 to 40  fits",
+        "feature missing distinct  min median  max agreed   verdict",
+        "age        2.4%       40    0   19.5   39 0 to 120 fits",
+        "lactate       0       41 0.25   19.2 39.2 0 to 40  fits",
         "table.csv fits consortium.toml.",
     ]
 
