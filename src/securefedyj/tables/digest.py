@@ -40,7 +40,8 @@ def rows_digest(table: Source | Array, names: Sequence[str], key: bytes) -> str:
     source = as_source(table)
     columns = range(len(source.names))
     if len(columns) != len(names):
-        raise ValueError(f"{len(names)} names do not fit {len(columns)} columns")
+        shape = source.rows, len(columns)
+        raise ValueError(f"{len(names)} names do not fit an array of shape {shape}")
     sums = over_blocks(source, columns, partial(_row_sums, key=_derived(key, b"row")), np.add)
     total = np.zeros(5, dtype=np.uint64) if sums is None else sums
     head = json.dumps([[int(total[-1]), len(names)], list(names)]).encode()
