@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -67,7 +68,7 @@ class BadCellsError(TableError):
     """Columns with cells that cannot be used; says so of the first few columns."""
 
     def __init__(self, where: str, columns: Mapping[str, str], joint: str = ", ") -> None:
-        self.columns = dict(columns)
+        self.where, self.columns = where, dict(columns)
         named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
         more = len(named) - _COLUMNS_NAMED
         rest = f" And {more} more columns." if more > 0 else ""
@@ -130,8 +131,9 @@ def _quoted(text: str) -> str:
 
 
 def _shell(text: str) -> str:
-    text = as_read(text)
-    return f'"{text}"' if len(text) <= _LONGEST_QUOTE and '"' not in text else "TEXT"
+    """As it may be typed: what stands in a cell must not become a command."""
+    plain = as_read(text).strip()
+    return shlex.quote(plain) if plain.isprintable() and len(plain) <= _LONGEST_QUOTE else "TEXT"
 
 
 def as_read(text: str) -> str:
