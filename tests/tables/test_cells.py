@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefedyj.tables.files import TableError, read_table
+from securefedyj.tables.files import Dialect, TableError, read_table
 from tests.tables.csv_text import csv_of
 
 
@@ -28,7 +28,51 @@ def test_cells_that_python_would_read_otherwise_are_refused(cell, tmp_path):
         read_table(csv_of(tmp_path, f"a\n{cell}\n"))
 
 
-def test_decimal_comma_is_explained(tmp_path):
-    reason = "'3,14' is not a finite number; the decimal point must be"
-    with pytest.raises(TableError, match=reason):
-        read_table(csv_of(tmp_path, "a;b\n3,14;2\n"))
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["3,14", "2"], "'3,14' would be 3.14 with --decimal ,."),
+        (["10,286"], "'10,286' would be 10286 with --thousands , or 10.286 with --decimal ,: give"),
+        (["10,286", "1,5"], "'10,286' would be 10.286 with --decimal ,."),
+        (["1,234,567"], "'1,234,567' would be 1234567 with --thousands ,."),
+        (["1.234,5"], "'1.234,5' would be 1234.5 with --decimal , --thousands .."),
+        (["1,5", "1.234,5"], "'1,5' would be 1.5 with --decimal , --thousands .."),
+        (["1 234", "7"], "'1 234' would be 1234 with --thousands \" \"."),
+        (["1\u202f234,5"], 'would be 1234.5 with --decimal , --thousands " ".'),
+        (["1'234.5"], 'would be 1234.5 with --thousands "\'".'),
+        (
+            ["1,5", "1,234.5"],
+            "Correct them; or, if they stand for missing values, give --missing=1,5 --m",
+        ),
+        (["<0.5"], "Correct it; or, if it stands for a missing value, give --missing='<0.5'."),
+        (["$(ls)"], "give --missing='$(ls)'."),
+        (['"a\nb"'], "give --missing=TEXT."),
+    ],
+)
+def test_every_way_to_read_the_cells_of_a_column_is_named(cells, said, tmp_path):
+    with pytest.raises(TableError) as error:
+        read_table(csv_of(tmp_path, "a;b\n" + "".join(f"{cell};2\n" for cell in cells)))
+    assert said in str(error.value)
+
+
+def test_advice_after_a_wrong_option_leads_back(tmp_path):
+    path = csv_of(tmp_path, "a;b\n1.234;2\n")
+    with pytest.raises(TableError) as error:
+        read_table(path, dialect=Dialect(decimal=","))
+    assert "'1.234' would be 1234 with --decimal , --thousands . or 1.234 with --decimal .:" in str(
+        error.value
+    )
+
+
+def test_distinct_texts_of_all_columns_are_counted(tmp_path):
+    rows = [("1", "2"), ("?", "x"), ("?", "3"), ("low", "y"), ("4", "5"), ("?", "6")]
+    path = csv_of(tmp_path, "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    with pytest.raises(TableError) as error:
+        read_table(path)
+    assert (
+        "column 'a', 4 cells are not finite numbers: '?' (3 times, first in line 3), 'low' ("
+        in str(error.value)
+    )
+    assert "column 'b', 2 cells are not finite numbers: 'x' (line 3), 'y' (line 5)." in str(
+        error.value
+    )

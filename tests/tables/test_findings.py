@@ -48,7 +48,8 @@ def test_check_finds_what_would_stop_a_run(name, tmp_path):
         frame.to_csv(tmp_path / name, index=False)
     else:
         frame.to_parquet(tmp_path / name)
-    found = check_table(tmp_path / name, [*columns, "wyde"], 0, [100] * 8)
+    checked = check_table(tmp_path / name, [*columns, "wyde"], 0, [100] * 8)
+    found = checked.findings
     kinds = {(finding.feature, finding.kind): finding for finding in found}
     assert set(kinds) == {
         ("wyde", "missing column"),
@@ -67,13 +68,22 @@ def test_check_finds_what_would_stop_a_run(name, tmp_path):
     coarse = kinds["coarse", "few distinct values"]
     assert coarse.count == 19
     assert "it has only 19 distinct values here" in coarse.text
-    assert "Leave the column out, agree on fewer result_bits, or on more silos" in coarse.text
+    assert "Leave the column out, agree on fewer result_bits, or on more silos" in coarse.remedy
     assert kinds["gaps", "missing values"].share == 0.5
     assert json.loads(json.dumps([asdict(finding) for finding in found]))
 
 
 def test_check_of_a_right_table_finds_nothing(tmp_path):
     path = csv_of(tmp_path, "a,b\n" + "".join(f"{k / 2},x\n" for k in range(20)))
-    assert check_table(path, ["a"], [0], [10]) == []
-    (finding,) = check_table(csv_of(tmp_path, "a\n"), ["a"], 0, 1)
+    assert check_table(path, ["a"], [0], [10]).findings == []
+    (finding,) = check_table(csv_of(tmp_path, "a\n"), ["a"], 0, 1).findings
     assert finding.kind == "no rows"
+
+
+def test_bad_cells_of_a_folder_are_told_with_their_file(tmp_path):
+    csv_of(tmp_path, "a,b\n1,2\n", "1.csv")
+    csv_of(tmp_path, "a,b\n1,x\n", "2.csv")
+    checked = check_table(tmp_path, ["a", "b"], 0, 10)
+    assert checked.rows == 2
+    assert checked.findings[0].feature == "b"
+    assert "2.csv, line 2: 'x' is not a finite number" in checked.findings[0].text

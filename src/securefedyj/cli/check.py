@@ -12,12 +12,14 @@ from securefedyj.cli.common import (
     NOT_VERIFIED,
     OK,
     Commands,
-    add_missing,
+    add_reading,
     command,
+    dialect_of,
     missing_values,
     tell,
     wrapped,
 )
+from securefedyj.cli.overview import finding_lines, table_lines
 from securefedyj.cli.record import add_ledger, warnings_before
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
@@ -36,10 +38,10 @@ def add(commands: Commands) -> None:
         "--data",
         type=Path,
         metavar="TABLE",
-        help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
-        "else",
+        help="a .csv, .csv.gz or .parquet file of this silo, or a folder of such files; what is "
+        "found is shown here and nowhere else",
     )
-    add_missing(parser)
+    add_reading(parser)
     add_ledger(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=run)
@@ -82,31 +84,38 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
-    """Findings about a silo's own table; the exit code is 1 if one of them would stop a run."""
-    from securefedyj.tables.files import check_table, read_table
-    from securefedyj.tables.minimum import missing_everywhere
+    """A silo's own table; the exit code is 1 if something in it would stop a run."""
+    from securefedyj.tables.files import check_table
+    from securefedyj.tables.source import as_source
 
     domain = consortium.agreement().domain
     names = [feature.name for feature in consortium.features]
-    findings = check_table(options.data, names, domain.lower, domain.upper, missing_values(options))
-    stops = any(finding.stops for finding in findings)
+    reading = missing_values(options), dialect_of(options)
+    checked = check_table(options.data, names, domain.lower, domain.upper, *reading)
+    stops = any(finding.stops for finding in checked.findings)
     notes = [note] if (note := note_on_silos(consortium)) else []
     warnings: list[str] = []
     if not stops:  # else there is no table to take part with
-        table = read_table(options.data, names, missing_values(options))
-        empty = [names[j] for j in missing_everywhere(table)]
+        empty = [name for name, column in checked.columns.items() if not column.present]
         notes += [note] if (note := note_on_missing(consortium, empty)) else []
-        warnings = warnings_before(consortium, table, options.ledger)
+        source = as_source(options.data, names, *reading)
+        warnings = warnings_before(consortium, source, options.ledger)
     if options.json:
-        tell(json.dumps({"stops": stops, "findings": [asdict(finding) for finding in findings],
+        tell(json.dumps({"stops": stops, "rows": checked.rows, "written": checked.written,
+                         "columns": {name: column.to_json()
+                                     for name, column in checked.columns.items()},
+                         "findings": [asdict(finding) for finding in checked.findings],
                          "notes": notes, "warnings": warnings}))  # fmt: skip
         return FAILED if stops else OK
-    for finding in findings:
-        about = "" if finding.feature is None else f"{printable(finding.feature)}: "
-        kind = "stops a run" if finding.stops else "note"
-        tell(wrapped(f"{kind}: {about}{finding.text}"))
-    for sentence in (*notes, *(f"Warning: {warning}" for warning in warnings)):
-        tell(wrapped(sentence))
-    if not (findings or notes or warnings):
-        tell(f"{options.data} fits {options.file}: nothing to report.")
+    tell(wrapped(f"{options.data}: {checked.rows:,} rows, {checked.written}"))
+    for line in (
+        *table_lines(checked, consortium.features),
+        *finding_lines(checked.findings),
+        *map(wrapped, notes),
+        *(wrapped(f"Warning: {warning}") for warning in warnings),
+    ):
+        tell(line)
+    fits = "does not fit" if stops else "fits"
+    nothing = "" if checked.findings or notes or warnings else ": nothing to report"
+    tell(wrapped(f"{options.data} {fits} {options.file}{nothing}."))
     return FAILED if stops else OK

@@ -5,21 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from securefedyj.files import read_within
 from securefedyj.network.identity import Identity, check_private, fingerprint
-from securefedyj.printable import printable_lines
+from securefedyj.printable import printable_lines, shown
 
 if TYPE_CHECKING:
     from securefedyj.protocol.transcript import Transcript
+    from securefedyj.tables.dialect import Dialect
 
 Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 NOT_VERIFIED = "NOT verified: one member of the committee that cheats can falsify the result"
 
-_COLUMNS = 79
+COLUMNS = 79
+"""Of a terminal, but for the last, which some of them leave free."""
+_MOST_COLUMNS = 1 << 24  # bytes of a file with names
 
 
 def tell(words: str, *, error: bool = False) -> None:
@@ -30,9 +35,9 @@ def tell(words: str, *, error: bool = False) -> None:
     print(printable_lines(words), file=sys.stderr if error else sys.stdout, flush=error)
 
 
-def wrapped(sentence: str) -> str:
+def wrapped(sentence: str, columns: int = COLUMNS) -> str:
     """In lines that fit a terminal; names and paths stay whole."""
-    return textwrap.fill(sentence, _COLUMNS, break_on_hyphens=False, break_long_words=False)
+    return textwrap.fill(sentence, columns, break_on_hyphens=False, break_long_words=False)
 
 
 def complain(sentence: str) -> None:
@@ -55,15 +60,49 @@ def command(
     return parser
 
 
-def add_missing(parser: argparse.ArgumentParser) -> None:
-    """Add the option --missing, which `missing_values` reads."""
-    parser.add_argument(
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a table is written: `missing_values`, `dialect_of` read them."""
+    reading = parser.add_argument_group("how the table is written (docs/tables.md)")
+    reading.add_argument(
         "--missing",
         action="append",
         default=[],
         metavar="TEXT",
         help="a further cell that stands for a missing value, besides empty, NA, N/A, NaN and "
         'null; for example --missing "?" or --missing=-999',
+    )
+    reading.add_argument(
+        "--decimal", default=".", metavar="SIGN", help="in CSV: a comma, as in 1,5 (default: point)"
+    )
+    reading.add_argument(
+        "--thousands",
+        default="",
+        metavar="SIGN",
+        help="in CSV: what groups digits, such as the comma in 10,286 (default: nothing)",
+    )
+    reading.add_argument(
+        "--delimiter",
+        metavar="SIGN",
+        help='in CSV: what separates cells, or "tab" (default: comma, semicolon or tab, as the '
+        "file has it)",
+    )
+    reading.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="in CSV: such as windows-1252 (default: UTF-8, or UTF-16 with a byte order mark)",
+    )
+    reading.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="HERE=AGREED",
+        help='a column that has another name here, such as --rename "Alter=age"; once for each',
+    )
+    reading.add_argument(
+        "--columns",
+        type=Path,
+        metavar="FILE.toml",
+        help='the same as a file: a table [columns] with lines such as "Alter" = "age"',
     )
 
 
@@ -72,6 +111,55 @@ def missing_values(options: argparse.Namespace) -> tuple[str, ...]:
     from securefedyj.tables.files import MISSING
 
     return (*MISSING, *options.missing)
+
+
+def dialect_of(options: argparse.Namespace) -> Dialect:
+    """How the table is written."""
+    from securefedyj.tables.dialect import Dialect
+
+    rename = {} if options.columns is None else _columns_of(options.columns)
+    for entry in options.rename:
+        here, equals, agreed = entry.partition("=")
+        if not (here and equals and agreed):
+            raise ValueError(f"{entry!r} must be HERE=AGREED, such as Alter=age.")
+        rename[here] = agreed
+    return Dialect(options.delimiter, options.decimal, options.thousands, options.encoding, rename)
+
+
+def _columns_of(path: Path) -> dict[str, str]:
+    try:
+        content = tomllib.loads(read_within(path, _MOST_COLUMNS).decode())
+    except ValueError as error:
+        raise ValueError(f"{path}: this is not TOML: {error}.") from None
+    columns = content.get("columns")
+    if list(content) != ["columns"] or not isinstance(columns, dict):
+        raise ValueError(f"{path} must have one table, [columns], and nothing else.")
+    for here, agreed in columns.items():
+        if not isinstance(agreed, str):
+            raise ValueError(f'{path}: {shown(here)} needs a name in quotes, such as "age".')
+    return columns
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the option --cache-mb, which `cache_bytes` reads."""
+    parser.add_argument(
+        "--cache-mb",
+        type=int,
+        metavar="N",
+        help="memory, in MB, that may keep rows from one pass over the table to the next; without "
+        "enough of it a run takes longer (default: a quarter of the machine's)",
+    )
+
+
+def cache_bytes(options: argparse.Namespace) -> int:
+    """How much memory may keep rows."""
+    from securefedyj.numerics.budget import default_cache_bytes
+
+    if options.cache_mb is None:
+        return default_cache_bytes()
+    if options.cache_mb < 0:
+        raise ValueError("--cache-mb must not be negative.")
+    return int(options.cache_mb) * 10**6
 
 
 def read_certificate(path: Path) -> str:

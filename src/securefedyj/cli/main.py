@@ -17,6 +17,7 @@ from securefedyj.cli import (
     check,
     demo,
     example,
+    features,
     hub,
     join,
     keygen,
@@ -33,7 +34,7 @@ _LONGEST = 4000  # characters of a sentence; it may quote a file
 # In the order of their use. Each module adds its options with `add` and does its work in `run`;
 # what takes long to import is imported in `run`.
 COMMANDS = (
-    demo, example, keygen, new, check, plan, hub, join, transform, report, audit,
+    demo, example, keygen, features, new, check, plan, hub, join, transform, report, audit,
 )  # fmt: skip
 
 

@@ -6,7 +6,15 @@ import argparse
 import warnings
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, add_missing, command, missing_values, tell
+from securefedyj.cli.common import (
+    OK,
+    Commands,
+    add_reading,
+    command,
+    dialect_of,
+    missing_values,
+    tell,
+)
 
 
 def add(commands: Commands) -> None:
@@ -28,7 +36,7 @@ def add(commands: Commands) -> None:
         "--output", type=Path, required=True, metavar="OUT", help="the new table, same format"
     )
     parser.add_argument("--inverse", action="store_true", help="undo the transformation")
-    add_missing(parser)
+    add_reading(parser)
     parser.set_defaults(run=run)
 
 
@@ -48,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
             read.agreement.features,
             fitted.inverse_transform if options.inverse else fitted.transform,
             missing=missing_values(options),
+            dialect=dialect_of(options),
         )
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         tell(f"securefedyj: note: {text}", error=True)

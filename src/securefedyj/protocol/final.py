@@ -76,11 +76,10 @@ async def _compute(
 ) -> list[Part]:
     """Share inputs, compute of them what may be opened, and make all claims."""
     claims = None if context is None else Claims(batch, context)
-    inputs = [
-        batch.moment_inputs(group.chosen, group.points[0], group.encoding, group.limbs)
-        for group in groups
-    ]
-    shared = await batch.run.share(engine, [*inputs, *(claims.inputs() if claims else ())])
+    inputs = batch.inputs([*groups, *(claims.groups if claims else ())])
+    if claims is not None:
+        inputs.insert(len(groups), claims.counts())
+    shared = await batch.run.share(engine, inputs)
     compare = context is not None or due.kind is Magnitudes
     branches: list[Coroutine[Any, Any, Any]] = [
         _part(batch, engine, group, sums, compare)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from functools import cache
 from math import isfinite, nan
 
 import numpy as np
@@ -16,43 +17,41 @@ MISSING = ("", "NA", "N/A", "NaN", "null")
 BLOCK_ROWS = 1 << 14
 """Rows that are held in memory at a time while a table is transformed."""
 
-_LONGEST_QUOTE = 40  # characters
+SPACES = " \u00a0\u202f"
+"""Who groups digits by spaces often means one that does not break a line."""
 
 
 class TableError(ValueError):
     """A table that cannot be used as it is; the message says where and what to do."""
 
 
-@dataclass
-class Unusable:
-    """The cells of a column that are not numbers: how many, and a sentence about the first."""
-
-    count: int = 0
-    first: str = ""
-
-    def add(self, complaint: str) -> None:
-        self.count += 1
-        self.first = self.first or complaint
-
-
-@dataclass
-class Columns:
-    """Columns as read; a cell that is not a number is NaN here, and counted as unusable."""
-
-    values: Array
-    unusable: list[Unusable] = field(default_factory=list)
-
-
 class Cells:
-    """Reads cells: a number, NaN if it is missing, None if it is something else."""
+    """Reads cells: a number, NaN if it is missing, None if it is something else.
 
-    def __init__(self, missing: Collection[str]) -> None:
+    Parameters
+    ----------
+    missing : collection of str
+        Cells that stand for a missing value; numbers among them, such as "-999", by their value.
+    decimal, thousands : str
+        The signs in numbers; no sign groups digits by default.
+    """
+
+    def __init__(self, missing: Collection[str], decimal: str = ".", thousands: str = "") -> None:
+        self.decimal, self.thousands = decimal, thousands
         self._texts = {text.strip().casefold() for text in missing}
-        numbers = (parse_number(text) for text in missing)
-        self._numbers = [number for number in numbers if number is not None]  # such as -999
+        ways = (str.strip, str.lower, str.upper, str.capitalize)
+        self.spellings = {
+            way(text.strip())
+            for text in missing
+            for way in ways
+            if way(text.strip()).casefold() in self._texts
+        }
+        """Of texts that stand for a missing value, those that are most often met."""
+        numbers = (self._number(text) for text in missing)
+        self._numbers = [number for number in numbers if number is not None]
 
     def read(self, text: str) -> float | None:
-        value = parse_number(text)
+        value = self._number(text)
         if value is None:
             return nan if text.strip().casefold() in self._texts else None
         return nan if value in self._numbers else value
@@ -61,9 +60,22 @@ class Cells:
         """The values, with NaN for those that stand for a missing one."""
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
 
+    def _number(self, text: str) -> float | None:
+        return parse_number(text, self.decimal, self.thousands)
 
-def parse_number(text: str) -> float | None:
+
+def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | None:
     """The number in a cell; None if there is none, or if it is not finite."""
+    if thousands:
+        signs, number = grouped(decimal, thousands)
+        if re.search(signs, text.strip()):
+            if not re.fullmatch(number, text.strip()):
+                return None
+            text = re.sub(signs, "", text.strip())
+    if decimal != ".":
+        if "." in text:
+            return None
+        text = text.replace(decimal, ".")
     try:
         value = float(text)
     except ValueError:
@@ -72,15 +84,13 @@ def parse_number(text: str) -> float | None:
     return value if isfinite(value) and "_" not in text else None
 
 
+@cache
+def grouped(decimal: str, thousands: str) -> tuple[str, str]:
+    """Patterns, for Python and for Arrow: a sign that groups digits, a number grouped by threes."""
+    signs = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
+    return signs, f"[+-]?[0-9]{{1,3}}(?:{signs}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?"
+
+
 def format_number(value: float) -> str:
     """The shortest text that reads back as the same number; nothing for NaN."""
     return "" if value != value else repr(value)
-
-
-def complaint(line: int, text: str) -> str:
-    """What is wrong with a cell that is not a number, and what may have been meant."""
-    shown = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
-    hint = ""
-    if "," in text and parse_number(text.replace(",", ".")) is not None:
-        hint = "; the decimal point must be a point"
-    return f"line {line}: {shown!r} is not a finite number{hint}"

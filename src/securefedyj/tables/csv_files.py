@@ -1,19 +1,13 @@
-"""CSV files, plain or compressed, with nothing but the standard library.
-
-They are in UTF-8, with a header, and separated by commas, semicolons or tabs; the decimal point is
-a point.
-"""
+"""CSV files, plain or compressed: read in passes, written, transformed."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
-import zlib
-from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from math import nan
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,41 +15,71 @@ import numpy as np
 
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.cells import (
-    BLOCK_ROWS,
-    Cells,
-    Columns,
-    TableError,
-    Unusable,
-    complaint,
-    format_number,
-)
+from securefedyj.tables.bad_cells import BadCells, BadCellsError
+from securefedyj.tables.cells import BLOCK_ROWS, MISSING, Cells, format_number
+from securefedyj.tables.csv_careful import Rows, careful_blocks, compressed, opened, read_layout
+from securefedyj.tables.csv_fast import Stumbled, fast_blocks
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.pieces import Pieces
+from securefedyj.tables.unchanged import Unchanged
+
+_DEFAULT = Dialect()
+_FIRST_ROWS = 100
 
 
-def header(path: Path | str) -> list[str]:
+class CsvSource(Pieces):
+    """A CSV file, of which a pass reads the columns that it needs, piece by piece."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        features: Sequence[str] | None = None,
+        missing: Collection[str] = MISSING,
+        dialect: Dialect = _DEFAULT,
+    ) -> None:
+        self._path, self._unchanged = path, Unchanged(path)
+        self._layout = read_layout(path, dialect)
+        super().__init__(str(path), self._layout.header, features, missing)
+        self._cells = Cells(missing, dialect.decimal, dialect.thousands)
+
+    @property
+    def rows(self) -> None:
+        return None
+
+    def pieces(self, positions: Sequence[int]) -> Generator[Array, None, None]:
+        self._unchanged.check()
+        done = 0
+        try:
+            for block in fast_blocks(self._path, self._layout, positions, self._cells):
+                done += len(block)
+                yield block
+        except Stumbled:
+            yield from careful_blocks(self._path, self._layout, positions, self._cells, done)
+        self._unchanged.check()
+
+
+def header(path: Path | str, dialect: Dialect = _DEFAULT) -> list[str]:
     """The names of the columns."""
-    with _reading(path) as rows:
-        return rows.header
+    return read_layout(path, dialect).header
 
 
-def load(path: Path | str, names: Sequence[str], missing: Collection[str]) -> Columns:
-    """Read columns by their names."""
-    cells = Cells(missing)
-    with _reading(path) as rows:
-        chosen = [rows.header.index(name) for name in names]
-        columns, unusable = [array("d") for _ in chosen], [Unusable() for _ in chosen]
-        count = 0
-        for row in rows:
-            count += 1
-            for j, column in enumerate(chosen):
-                value = cells.read(row[column])
-                if value is None:
-                    unusable[j].add(complaint(rows.line, row[column]))
-                columns[j].append(nan if value is None else value)
-    values = np.empty((count, len(names)))
-    for j, numbers in enumerate(columns):
-        values[:, j] = numbers
-    return Columns(values, unusable)
+def described(path: Path | str, dialect: Dialect = _DEFAULT) -> str:
+    """How the file is written, for a person."""
+    return read_layout(path, dialect).described()
+
+
+def text_columns(
+    path: Path | str, missing: Collection[str], dialect: Dialect = _DEFAULT
+) -> list[str]:
+    """The columns whose first cells are neither numbers nor missing."""
+    layout, cells = read_layout(path, dialect), Cells(missing, dialect.decimal, dialect.thousands)
+    with opened(path) as file:
+        rows = list(islice(Rows(path, file, layout), _FIRST_ROWS))
+    return [
+        name
+        for j, name in enumerate(layout.header)
+        if any(cells.read(row[j]) is None for row in rows)
+    ]
 
 
 def write(path: Path | str, names: Sequence[str], values: Array) -> None:
@@ -73,20 +97,25 @@ def transform(
     chosen: list[int],
     function: Callable[[Array], Array],
     missing: Collection[str],
+    dialect: Dialect = _DEFAULT,
 ) -> int:
     """Apply a function to the chosen columns, block by block; return the number of rows."""
-    cells, count = Cells(missing), 0
-    with _replacing(target) as file, _reading(source) as rows:
-        writer = csv.writer(file, delimiter=rows.delimiter, lineterminator="\n")
-        writer.writerow(rows.header)
+    layout, count = read_layout(source, dialect), 0
+    cells = Cells(missing, dialect.decimal, dialect.thousands)
+    with _replacing(target) as file, opened(source) as packed:
+        rows = Rows(source, packed, layout)
+        writer = csv.writer(file, delimiter=layout.delimiter, lineterminator="\n")
+        writer.writerow(layout.header)
 
         def numbers(row: list[str]) -> list[float]:
             parsed = []
             for j in chosen:
                 value = cells.read(row[j])
                 if value is None:
-                    wrong = complaint(rows.line, row[j])
-                    raise TableError(f"{source}: column {rows.header[j]!r}, {wrong}")
+                    bad = BadCells()
+                    bad.add(row[j], rows.line)
+                    wrong = bad.sentence(dialect.decimal, dialect.thousands)
+                    raise BadCellsError(str(source), {layout.header[j]: wrong})
                 parsed.append(value)
             return parsed
 
@@ -96,7 +125,7 @@ def transform(
             for row, old, new in zip(texts, values, results, strict=True):
                 for j, before, after in zip(chosen, old, new, strict=True):
                     if before == before:  # a missing cell keeps its text
-                        row[j] = format_number(after)
+                        row[j] = format_number(after).replace(".", dialect.decimal)
             writer.writerows(texts)
             count += len(texts)
     return count
@@ -113,71 +142,22 @@ def _blocks(items: Iterator[tuple[list[str], list[float]]]) -> Iterator[list[Any
         yield block
 
 
-class _Rows:
-    """The rows of a CSV file, each checked to be as long as the header."""
-
-    def __init__(self, path: Path | str, file: IO[str]) -> None:
-        first = file.readline()
-        self.delimiter = _delimiter(first)
-        file.seek(0)
-        self._path = path
-        self._reader = csv.reader(file, delimiter=self.delimiter, strict=True)
-        self.header = next(self._reader, [])
-        if not self.header:
-            raise TableError(f"{path}: the first line must name the columns, and it is empty")
-
-    @property
-    def line(self) -> int:
-        return self._reader.line_num
-
-    def __iter__(self) -> Iterator[list[str]]:
-        width = len(self.header)
-        for row in self._reader:
-            if len(row) == width:
-                yield row
-            elif row:  # an empty line is not a row
-                raise TableError(
-                    f"{self._path}: line {self.line} has {len(row)} cells, the header has {width}"
-                )
-
-
-def _delimiter(header: str) -> str:
-    """Comma, semicolon or tab, whichever the header has most of outside quotes."""
-    bare = "".join(header.split('"')[::2])
-    return max(",;\t", key=bare.count)
-
-
-@contextmanager
-def _reading(path: Path | str) -> Iterator[_Rows]:
-    """Open a CSV, and say in one sentence what is wrong with one that cannot be read."""
-    opener: Any = gzip.open if _compressed(path) else open
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield _Rows(path, file)
-    except UnicodeDecodeError:
-        raise TableError(f"{path}: this is not UTF-8; save the table as UTF-8") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TableError(f"{path}: the compressed file is damaged: {error}") from None
-    except csv.Error as error:
-        raise TableError(f"{path}: this is not CSV: {error}") from None
-
-
 @contextmanager
 def _replacing(path: Path | str) -> Iterator[IO[str]]:
     """A file that takes the place of `path` when all went well."""
     with replacing(path) as temporary:
-        if not _compressed(path):
-            with open(temporary, "w", encoding="utf-8", newline="") as file:
+        if not compressed(path):
+            with open(temporary, "w", encoding="utf-8", errors=_ERRORS, newline="") as file:
                 yield file
             return
         # Neither name nor time goes into the file: the same table gives the same bytes.
         with (
             open(temporary, "wb") as raw,
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-            io.TextIOWrapper(packed, encoding="utf-8", newline="") as file,
+            io.TextIOWrapper(packed, encoding="utf-8", errors=_ERRORS, newline="") as file,
         ):
             yield file
 
 
-def _compressed(path: Path | str) -> bool:
-    return Path(path).name.lower().endswith(".gz")
+# Bytes that are not UTF-8 in columns that are passed on stay as they are.
+_ERRORS = "surrogateescape"

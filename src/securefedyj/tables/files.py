@@ -6,7 +6,7 @@ ever sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -15,11 +15,18 @@ from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables import csv_files, parquet
-from securefedyj.tables.cells import MISSING, Columns, TableError
+from securefedyj.tables.bad_cells import BadCellsError
+from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.findings import Finding, check_columns, column_findings, value_findings
+from securefedyj.tables.folders import tables_in
+from securefedyj.tables.source import as_array, as_source, header_of
+from securefedyj.tables.summary import Summary, summarize
 
 __all__ = [
     "MISSING",
+    "Checked",
+    "Dialect",
     "Finding",
     "TableError",
     "Transformed",
@@ -36,18 +43,7 @@ class _Format(Protocol):
 
     def header(self, path: Path | str) -> list[str]: ...
 
-    def load(self, path: Path | str, names: Sequence[str], missing: Collection[str]) -> Columns: ...
-
     def write(self, path: Path | str, names: Sequence[str], values: Array) -> None: ...
-
-    def transform(
-        self,
-        source: Path | str,
-        target: Path | str,
-        chosen: list[int],
-        function: Callable[[Array], Array],
-        missing: Collection[str],
-    ) -> int: ...
 
 
 _FORMATS: dict[str, _Format] = {
@@ -66,23 +62,37 @@ class Transformed(NamedTuple):
     passed_through: int
 
 
+class Checked(NamedTuple):
+    """A silo's table beside what was agreed on."""
+
+    rows: int
+    written: str
+    """How the table is written, for a person."""
+    columns: dict[str, Summary]
+    """What the columns hold that could be read."""
+    findings: list[Finding]
+    """What a silo should know before a run; what would stop the run comes first."""
+
+
 def read_table(
     path: Path | str,
     features: Sequence[str] | None = None,
     missing: Collection[str] = MISSING,
+    dialect: Dialect | None = None,
 ) -> Array:
     """Read the features of a table, in the order asked for; all columns by default.
 
     Parameters
     ----------
     path : path-like
-        A .csv, .csv.gz or .parquet file. CSV is in UTF-8, with a header, and separated by
-        commas, semicolons or tabs; the decimal point is a point.
+        A .csv, .csv.gz or .parquet file, or a folder of such files.
     features : sequence of str, optional
         Names of columns.
     missing : collection of str
         Cells that stand for a missing value; numbers among them, such as "-999", count in Parquet
         files as well.
+    dialect : Dialect, optional
+        How CSV files are written, where they do not tell, and which columns have other names.
 
     Returns
     -------
@@ -94,19 +104,17 @@ def read_table(
     TableError
         If a column is missing or there twice, or if a cell is not a number.
     """
-    header = column_names(path)
-    names = tuple(header if features is None else features)
-    check_columns(path, names, header)
-    columns = _format(path).load(path, names, missing)
-    for name, unusable in zip(names, columns.unusable, strict=True):
-        if unusable.count:
-            raise TableError(f"{path}: column {name!r}, {unusable.first}")
-    return columns.values
+    return as_array(as_source(path, features, missing, dialect))
 
 
-def column_names(path: Path | str) -> list[str]:
+def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     """The header of a table."""
-    return _format(path).header(path)
+    dialect = dialect or Dialect()
+    if Path(path).is_dir():
+        return dialect.names(header_of(Path(path), dialect))
+    if is_csv(path):
+        return dialect.names(csv_files.header(path, dialect))
+    return dialect.names(_format(path).header(path))
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
@@ -123,41 +131,84 @@ def transform_table(
     features: Sequence[str],
     function: Callable[[Array], Array],
     missing: Collection[str] = MISSING,
+    dialect: Dialect | None = None,
 ) -> Transformed:
     """Copy a table, with a function applied to its features block by block.
 
     Missing cells and all other columns stay as they are. Source and target may be the same file.
     """
-    table_format = _format(source)
+    table_format, dialect = _format(source), dialect or Dialect()
     if table_format is not _format(target):
         raise TableError(f"{target} must have the format of {source}: give it the same ending")
-    header = table_format.header(source)
+    header = column_names(source, dialect)
     check_columns(source, features, header)
     chosen = [header.index(name) for name in features]
-    rows = table_format.transform(source, target, chosen, function, missing)
+    if is_csv(source):
+        rows = csv_files.transform(source, target, chosen, function, missing, dialect)
+    else:
+        rows = parquet.transform(source, target, chosen, function, missing)
     return Transformed(rows, len(features), len(header) - len(features))
 
 
 def check_table(
-    table_path: Path | str,
+    path: Path | str,
     features: Sequence[str],
     lower: ArrayLike,
     upper: ArrayLike,
     missing: Collection[str] = MISSING,
-) -> list[Finding]:
-    """What a silo should know about its table before a run; what would stop the run comes first."""
-    header = column_names(table_path)
+    dialect: Dialect | None = None,
+) -> Checked:
+    """What a silo should know about its table before a run."""
+    header = column_names(path, dialect)
     found = list(column_findings(features, header))
-    usable = [name for name in features if header.count(name) == 1]
-    columns = _format(table_path).load(table_path, usable, missing)
-    if len(columns.values) == 0:
-        found.append(Finding("no rows", None, "the table has no rows", stops=False))
-    index = {name: j for j, name in enumerate(features)}
     bounds = np.stack(np.broadcast_arrays(lower, upper, np.empty(len(features)))[:2], axis=1)
-    for name, values, unusable in zip(usable, columns.values.T, columns.unusable, strict=True):
-        low, high = bounds[index[name]].tolist()
-        found += value_findings(name, values, unusable, low, high)
-    return sorted(found, key=lambda finding: not finding.stops)
+    wanted = {
+        name: (low, high)
+        for name, (low, high) in zip(features, bounds.tolist(), strict=True)
+        if header.count(name) == 1
+    }
+    rows, columns, bad = summaries(path, wanted, missing, dialect)
+    found += [Finding("no number", name, text, stops=True) for name, text in bad.items()]
+    if rows == 0:
+        found.append(Finding("no rows", None, "the table has no rows", stops=False))
+    for name, summary in columns.items():
+        found += value_findings(name, summary, *wanted[name])
+    found.sort(key=lambda finding: not finding.stops)
+    return Checked(rows, written(path, dialect), columns, found)
+
+
+def summaries(
+    path: Path | str,
+    wanted: Mapping[str, tuple[float, float]],
+    missing: Collection[str] = MISSING,
+    dialect: Dialect | None = None,
+) -> tuple[int, dict[str, Summary], dict[str, str]]:
+    """The rows of a table, what columns hold beside their bounds, and which hold no numbers."""
+    bad: dict[str, str] = {}
+    while True:
+        usable = [name for name in wanted if name not in bad]
+        bounds = np.array([wanted[name] for name in usable]).reshape(-1, 2)
+        try:
+            source = as_source(path, usable, missing, dialect)
+            rows, columns = summarize(source, *bounds.T)
+        except BadCellsError as error:
+            names = (dialect or Dialect()).names(list(error.columns))
+            of_file = "" if error.where == str(path) else f"{error.where}, "  # within a folder
+            for name, text in zip(names, error.columns.values(), strict=True):
+                bad[name] = of_file + text
+        else:
+            return rows, dict(zip(usable, columns, strict=True)), bad
+
+
+def written(path: Path | str, dialect: Dialect | None = None) -> str:
+    """How a table is written, for a person; of a folder, its first table."""
+    first = tables_in(Path(path), tuple(_FORMATS))[0] if Path(path).is_dir() else path
+    return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
+
+
+def is_csv(path: Path | str) -> bool:
+    """Whether this is one CSV file, by its name."""
+    return not Path(path).is_dir() and _format(path) is csv_files
 
 
 def _format(path: Path | str) -> _Format:

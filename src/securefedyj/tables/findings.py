@@ -7,15 +7,30 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-import numpy as np
-
-from securefedyj.numerics.arrays import Array
-from securefedyj.tables.cells import TableError, Unusable
+from securefedyj.tables.cells import TableError
+from securefedyj.tables.summary import Summary
 
 FEW_DISTINCT = 20
 """With fewer distinct values, exact results over few rows can tell how often each occurs."""
 
 _COLUMNS_NAMED = 5
+
+REMEDIES = {
+    "missing column": "Add it; it may be empty, if this silo does not have the values. If it has "
+    'another name here, give --rename "name in the table=agreed name".',
+    "duplicate column": "Remove all but one, or give the others another name.",
+    "no number": "",
+    "out of bounds": "Often the unit is another one, or -999 stands for missing values (then give "
+    "--missing=-999). If the values are right, agree on wider bounds with all silos.",
+    "no rows": "That is allowed: this silo then has no values of any feature.",
+    "few distinct values": "From an exact mean and variance one can then compute how many patients "
+    "of all silos have each value. Leave the column out, agree on fewer result_bits, or on more "
+    "silos.",
+    "constant": "",
+    "all missing": "That is allowed.",
+    "missing values": "",
+}
+"""What can be found, and what to do about it; the sentence about cells has its own advice."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +38,7 @@ class Finding:
     """Something about a silo's own table. It is for the silo's eyes only: it may quote values."""
 
     kind: str
-    """missing column, duplicate column, no number, out of bounds, all missing, constant, few
-    distinct values, missing values, or no rows."""
+    """One of `REMEDIES`."""
     feature: str | None
     text: str
     stops: bool
@@ -32,51 +46,45 @@ class Finding:
     count: int = 0
     share: float = 0.0
 
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.kind]
+
 
 def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[Finding]:
     """Columns that are missing or there more than once."""
     for name in dict.fromkeys(features):
         if name not in header:
             text = f"there is no such column{_suggestion(name, header)}"
+            if len(header) == 1:
+                text += "; the table has one column only, or --delimiter must say what separates"
             yield Finding("missing column", name, text, stops=True)
         elif (times := header.count(name)) > 1:
             text = f"{times} columns have this name"
             yield Finding("duplicate column", name, text, stops=True, count=times)
 
 
-def value_findings(
-    name: str, values: Array, unusable: Unusable, lower: float, upper: float
-) -> Iterator[Finding]:
+def value_findings(name: str, found: Summary, lower: float, upper: float) -> Iterator[Finding]:
     """What is wrong or remarkable about the values of a column."""
-    rows = len(values)
-    if count := unusable.count:
-        cells = "1 cell is not a number" if count == 1 else f"{count} cells are not numbers"
-        text = f"{cells}, the first: {unusable.first}"
-        yield Finding("no number", name, text, True, count, count / rows)
-    present = values[~np.isnan(values)]
-    below, above = int(np.sum(present < lower)), int(np.sum(present > upper))
-    if below + above:
+    if outside := found.below + found.above:
         text = (
-            f"{below} below and {above} above the agreed bounds {lower:g} to {upper:g}; "
-            f"the values go from {present.min():g} to {present.max():g}"
+            f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
+            f"{upper:g}; the values go from {found.least:g} to {found.greatest:g}"
         )
-        yield Finding("out of bounds", name, text, True, below + above, (below + above) / rows)
-    absent = rows - len(present) - count
-    if rows and absent == rows:
-        yield Finding("all missing", name, "it has no values here", False, absent, 1.0)
-    elif absent:
-        text = f"{absent} of {rows} values are missing ({absent / rows:.1%})"
-        yield Finding("missing values", name, text, False, absent, absent / rows)
-    if len(present) and np.all(present == present[0]):
-        text = f"all {len(present)} values are {present[0]:g}" if len(present) > 1 else "one value"
-        yield Finding("constant", name, f"it is constant here: {text}", False, len(present))
-    elif 0 < (distinct := len(np.unique(present))) < FEW_DISTINCT:
-        text = (
-            f"it has only {distinct} distinct values here. From an exact mean and variance one can "
-            "then compute how many patients of all silos have each value. Leave the column out, "
-            "agree on fewer result_bits, or on more silos"
-        )
-        yield Finding("few distinct values", name, text, False, distinct)
+        yield Finding("out of bounds", name, text, True, outside, outside / found.rows)
+    if found.rows and not found.present:
+        yield Finding("all missing", name, "it has no values here", False, found.missing, 1.0)
+    elif found.missing:
+        share = found.missing / found.rows
+        text = f"{found.missing} of {found.rows} values are missing ({share:.1%})"
+        yield Finding("missing values", name, text, False, found.missing, share)
+    if found.distinct == 1:
+        many = f"all {found.present} values are {found.least:g}"
+        text = f"it is constant here: {many if found.present > 1 else 'one value'}"
+        yield Finding("constant", name, text, False, found.present)
+    elif 0 < found.distinct < FEW_DISTINCT:
+        text = f"it has only {found.distinct} distinct values here"
+        yield Finding("few distinct values", name, text, False, found.distinct)
 
 
 def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:

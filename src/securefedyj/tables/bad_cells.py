@@ -1,0 +1,141 @@
+"""Cells that are neither numbers nor missing: which texts, how often, and what may be meant."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from securefedyj.tables.cells import TableError, parse_number
+
+_MOST_TEXTS = 1000
+_LONGEST_KEPT = 200  # characters
+_MOST_QUOTED = 6
+_MOST_OPTIONS = 3
+_LONGEST_QUOTE = 40  # characters
+_COLUMNS_NAMED = 5
+
+Reading = tuple[str, str]
+"""A decimal sign, and a sign that groups digits or none."""
+# Those without such a sign come first.
+_READINGS: tuple[Reading, ...] = (
+    (",", ""), (".", ""), (".", ","), (",", "."),
+    (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "’"), (",", "’"),
+)  # fmt: skip
+
+
+class Place(NamedTuple):
+    """How often a text occurs, and in which line first."""
+
+    times: int
+    line: int
+
+
+@dataclass
+class BadCells:
+    """The cells of a column that cannot be used: how many, and their distinct texts to a bound."""
+
+    count: int = 0
+    texts: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, text: str, line: int) -> None:
+        self.count += 1
+        text = text[:_LONGEST_KEPT]
+        if text in self.texts:
+            self.texts[text] = Place(self.texts[text].times + 1, self.texts[text].line)
+        elif len(self.texts) < _MOST_TEXTS:
+            self.texts[text] = Place(1, line)
+
+    def sentence(self, decimal: str = ".", thousands: str = "") -> str:
+        """Which they are, where, and what to do."""
+        named = [_counted(text, place) for text, place in self.texts.items()]
+        if self.count == 1:
+            (text,) = self.texts
+            told = f"line {self.texts[text].line}: {_quoted(text)} is not a finite number"
+        else:
+            more = ["others"] if len(named) > _MOST_QUOTED else []
+            these = ", ".join([*named[:_MOST_QUOTED], *more])
+            told = f"{self.count} cells are not finite numbers: {these}"
+        return f"{told}. {advice(self.texts, decimal, thousands)}"
+
+
+class BadCellsError(TableError):
+    """Columns with cells that cannot be used; says so of the first few columns."""
+
+    def __init__(self, where: str, columns: Mapping[str, str], joint: str = ", ") -> None:
+        self.where, self.columns = where, dict(columns)
+        named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
+        more = len(named) - _COLUMNS_NAMED
+        rest = f" And {more} more columns." if more > 0 else ""
+        super().__init__(f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
+
+
+def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str:
+    """What the bad texts of a column may mean, and what to type then.
+
+    Several readings are all named where the texts do not decide: wrong advice is worse than none.
+    """
+    texts = list(texts)
+    if foreign := [text for text in texts if not _is_unicode(text)]:
+        return (
+            f"{_quoted(foreign[0])} is not UTF-8, and shown as Windows-1252: if it should read so, "
+            "give --encoding windows-1252."
+        )
+    readings = sorted(_READINGS, key=lambda reading: reading[0] != decimal)
+    meant = {  # what each text would be in each way to read it
+        reading: {text: parse_number(text, *reading) for text in texts}
+        for reading in readings
+        if reading != (decimal, thousands)
+    }
+    explained = [text for text in texts if any(one[text] is not None for one in meant.values())]
+    distinct: dict[tuple[float | None, ...], Reading] = {}
+    for reading, numbers in meant.items():
+        values = tuple(numbers[text] for text in explained)
+        if explained and None not in values:
+            distinct.setdefault(values, reading)
+    if distinct:
+        ways = [f"{values[0]:.15g} with {_typed(*one)}" for values, one in distinct.items()]
+        choose = ": give what is meant" if len(ways) > 1 else ""
+        return f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}."
+    options = " ".join(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
+    these = "them; or, if they stand for missing values"
+    if len(texts) == 1:
+        these = "it; or, if it stands for a missing value"
+    return f"Correct {these}, give {options}{' and so on' * (len(texts) > _MOST_OPTIONS)}."
+
+
+def _typed(decimal: str, thousands: str) -> str:
+    wanted = f"--decimal {decimal}"
+    if thousands:
+        sign = f'"{thousands}"' if thousands in " '’" else thousands
+        wanted = f"--thousands {sign}" if decimal == "." else f"{wanted} --thousands {sign}"
+    return wanted
+
+
+def _counted(text: str, place: Place) -> str:
+    if place.times == 1:
+        return f"{_quoted(text)} (line {place.line})"
+    return f"{_quoted(text)} ({place.times} times, first in line {place.line})"
+
+
+def _quoted(text: str) -> str:
+    text = as_read(text)
+    return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
+
+
+def _shell(text: str) -> str:
+    """As it may be typed: what stands in a cell must not become a command."""
+    plain = as_read(text).strip()
+    return shlex.quote(plain) if plain.isprintable() and len(plain) <= _LONGEST_QUOTE else "TEXT"
+
+
+def as_read(text: str) -> str:
+    """Bytes that are not UTF-8 as they read in Windows-1252."""
+    if _is_unicode(text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,131 @@
+"""CSV read cell by cell: slower, and it knows the line of each cell that cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from math import nan
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array
+from securefedyj.tables.bad_cells import BadCells, BadCellsError
+from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
+from securefedyj.tables.dialect import Dialect, Layout, layout_of
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[Any]:
+    """The bytes of a CSV, unpacked; what is wrong with them is said in one sentence."""
+    opener: Any = gzip.open if compressed(path) else open
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except UnicodeError:
+        raise TableError(
+            f"{path}: there are bytes that its encoding does not have; give another --encoding, or "
+            "save the table as UTF-8"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TableError(f"{path}: the compressed file is damaged: {error}") from None
+    except csv.Error as error:
+        raise TableError(f"{path}: this is not CSV: {error}; is a quote missing?") from None
+
+
+def read_layout(path: Path | str, dialect: Dialect) -> Layout:
+    """How a CSV file is written."""
+    with opened(path) as file:
+        return layout_of(path, file, dialect)
+
+
+class Rows:
+    """The rows of a CSV file, each checked to be as long as the header."""
+
+    def __init__(self, path: Path | str, file: IO[bytes], layout: Layout) -> None:
+        self._path, self._layout = path, layout
+        self._text = io.TextIOWrapper(file, layout.encoding, layout.errors, newline="")
+        self._ended = False
+        self._before = sum(1 for _ in islice(self._text, layout.lines))
+        self._reader = csv.reader(self._lines(), delimiter=layout.delimiter)
+
+    @property
+    def line(self) -> int:
+        return self._before + self._reader.line_num
+
+    def __iter__(self) -> Iterator[list[str]]:
+        width, last = len(self._layout.header), self.line
+        for row in self._reader:
+            if self._ended:
+                raise TableError(
+                    f"{self._path}: this is not CSV: a quote is open from line {last + 1} to the "
+                    "end of the file"
+                )
+            last = self.line
+            if len(row) == width:
+                yield row
+            elif row:  # an empty line is not a row
+                raise TableError(
+                    f"{self._path}: line {last} has {len(row)} cells, the header has {width}"
+                    f"{self._advice(row)}"
+                )
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._text
+        self._ended = True  # and a row that comes after this was asked for is not whole
+
+    def _advice(self, row: list[str]) -> str:
+        if self._layout.delimiter == "," and len(row) == 2 * len(self._layout.header):
+            return "; if the comma is the decimal sign, give --decimal ,"
+        return ""
+
+
+def careful_blocks(
+    path: Path | str,
+    layout: Layout,
+    columns: Sequence[int],
+    cells: Cells,
+    done: int = 0,
+) -> Iterator[Array]:
+    """Columns of a CSV file in blocks, from a row on; bad cells are all known when it fails."""
+    bad = [BadCells() for _ in columns]
+    with opened(path) as file:
+        rows = Rows(path, file, layout)
+        rest = islice(rows, done, None)
+        while part := list(islice(_numbers(rows, rest, columns, cells, bad), BLOCK_ROWS)):
+            if not any(column.count for column in bad):
+                yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
+    if any(column.count for column in bad):
+        texts: dict[str, str] = {}
+        for j, column in zip(columns, bad, strict=True):
+            if column.count:
+                texts[layout.header[j]] = column.sentence(layout.decimal, layout.thousands)
+        raise BadCellsError(str(path), texts)
+
+
+def _numbers(
+    rows: Rows,
+    rest: Iterator[list[str]],
+    columns: Sequence[int],
+    cells: Cells,
+    bad: list[BadCells],
+) -> Iterator[list[float]]:
+    for row in rest:
+        numbers = []
+        for k, j in enumerate(columns):
+            value = cells.read(row[j])
+            if value is None:
+                bad[k].add(row[j], rows.line)
+            numbers.append(nan if value is None else value)
+        yield numbers
+
+
+def compressed(path: Path | str) -> bool:
+    """Whether a file is packed by gzip, by its name."""
+    return Path(path).name.lower().endswith(".gz")

@@ -1,0 +1,196 @@
+"""How a CSV file is written: what its reader says, and what the file itself tells.
+
+A file tells what is certain: a byte order mark its encoding, a first line ``sep=;`` its separator.
+The separator is otherwise the one that splits header and first rows alike. A guess at an encoding
+is no more than a guess; it is named in the error, and the reader decides.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from securefedyj.tables.bad_cells import as_read
+from securefedyj.tables.cells import SPACES, TableError
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_NAMES = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
+_WORDS = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_SEP_LINE = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE | re.DOTALL)
+_FIRST_LINES = 20
+_HEAD = 4096  # bytes
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a table is written, where that is not told by the file.
+
+    Parameters
+    ----------
+    delimiter : str, optional
+        What separates the cells; told by the file by default.
+    decimal : str
+        The sign before the decimals, a point or a comma.
+    thousands : str
+        The sign that groups digits by threes, such as "," in 10,286; none by default. A space
+        stands for those that do not break a line as well.
+    encoding : str, optional
+        UTF-8 by default; a byte order mark in the file counts more.
+    rename : mapping of str
+        Names of columns in the table, and what they are called instead. This counts for all kinds
+        of tables, the rest for CSV.
+    """
+
+    delimiter: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    encoding: str | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None:
+            object.__setattr__(self, "delimiter", _WORDS.get(self.delimiter, self.delimiter))
+        if self.delimiter is not None and (
+            len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum()
+        ):
+            raise ValueError(f'{self.delimiter!r} cannot separate cells; give one sign, or "tab".')
+        if self.decimal not in (".", ","):
+            raise ValueError(f"the decimal sign is a point or a comma, not {self.decimal!r}.")
+        if self.thousands and (
+            self.thousands not in (".", ",", "'", "’", *SPACES) or self.thousands == self.decimal
+        ):
+            raise ValueError(
+                f"{self.thousands!r} cannot group digits where {self.decimal!r} is the decimal "
+                "sign; give a point, a comma, an apostrophe or a space."
+            )
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except LookupError:
+                raise ValueError(
+                    f"there is no encoding {self.encoding!r}; give utf-8, windows-1252, utf-16, or "
+                    "another one that Python knows."
+                ) from None
+        agreed = list(self.rename.values())
+        if twice := [name for name in agreed if agreed.count(name) > 1]:
+            raise ValueError(f"two columns cannot both be called {twice[0]!r}.")
+
+    def names(self, header: Sequence[str]) -> list[str]:
+        """What the columns of a table are called."""
+        return [self.rename.get(name, name) for name in header]
+
+    def own_names(self, names: Sequence[str]) -> list[str]:
+        """What columns are called in the table."""
+        own = {agreed: name for name, agreed in self.rename.items()}
+        return [own.get(name, name) for name in names]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a CSV file is written, all told."""
+
+    header: list[str]
+    lines: int
+    """Before the first row."""
+    longest: int
+    """Bytes of the longest line among the first ones."""
+    delimiter: str
+    encoding: str
+    decimal: str
+    thousands: str
+
+    @property
+    def errors(self) -> str:
+        """In UTF-8, what is no text matters in the columns that are read, and only there."""
+        return "surrogateescape" if self.encoding.startswith("utf-8") else "strict"
+
+    def described(self) -> str:
+        """For a person."""
+        separated = SEPARATORS.get(self.delimiter, repr(self.delimiter))
+        told = f"separated by {separated}, {_NAMES.get(self.encoding, self.encoding)}"
+        told += ", decimal comma" * (self.decimal == ",")
+        return told + f", digits grouped by {self.thousands!r}" * (self.thousands != "")
+
+
+def layout_of(path: Path | str, file: Any, dialect: Dialect) -> Layout:
+    """How a CSV file is written; `file` gives its bytes from the beginning."""
+    encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
+    text = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    lines = list(islice(text, _FIRST_LINES))
+    sep = _SEP_LINE.fullmatch(lines[0]) if lines else None
+    rows = lines[1:] if sep else lines
+    delimiter = dialect.delimiter or (sep[1] if sep else _delimiter(rows, dialect))
+    records = csv.reader(chain(rows, text), delimiter=delimiter)
+    header = next(records, [])
+    if not header:
+        raise TableError(f"{path}: the first line must name the columns, and it is empty")
+    _check_header(path, header, encoding)
+    return Layout(
+        header=header,
+        lines=records.line_num + (sep is not None),
+        longest=max(len(line.encode("utf-8", "surrogateescape")) for line in rows),
+        delimiter=delimiter,
+        encoding=encoding,
+        decimal=dialect.decimal,
+        thousands=dialect.thousands,
+    )
+
+
+def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
+    if head.startswith(_WORKBOOKS):
+        raise TableError(f"{path}: this is an Excel workbook or an archive; save the table as CSV")
+    for mark, name in _MARKS.items():
+        if head.startswith(mark):
+            return name
+    encoding = codecs.lookup(dialect.encoding or "utf-8").name
+    # Latin letters, digits and separators have a zero as every second byte there.
+    for order, half in (("le", head[1::2]), ("be", head[::2])):
+        if 2 * half.count(0) <= len(half) or encoding.startswith(("utf-16-", "utf-32-")):
+            continue
+        raise TableError(
+            f"{path}: this is not {_NAMES.get(encoding, encoding)}. It may be UTF-16 without a "
+            f"byte order mark: then give --encoding utf-16-{order}; or save the table as UTF-8"
+        )
+    return encoding
+
+
+def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
+    wrong = [name for name in header if as_read(name) != name]
+    if not wrong:
+        return
+    if encoding != "utf-8":
+        raise TableError(f"{path}: the header cannot be read as {_NAMES.get(encoding, encoding)}")
+    named = ", ".join(repr(as_read(name)) for name in wrong[:3])
+    raise TableError(
+        f"{path}: this is not UTF-8. It may be Windows-1252, as Excel writes it; columns are then "
+        f"called {named}. If that is right, give --encoding windows-1252; or save the table as "
+        "UTF-8"
+    )
+
+
+def _delimiter(lines: list[str], dialect: Dialect) -> str:
+    """The sign that splits all lines alike; else the one that the header has most of."""
+    signs = [sign for sign in SEPARATORS if sign != dialect.decimal]
+    whole = lines[:-1] if len(lines) > 2 else lines  # a quoted cell may go on after the last
+    for sign in reversed(signs):  # a comma is the most likely one to be within a cell
+        widths = {len(row) for row in csv.reader(whole, delimiter=sign) if row}
+        if len(widths) == 1 and widths != {1}:
+            return sign
+    bare = "".join("".join(lines[:1]).split('"')[::2])
+    return max(signs, key=bare.count)

@@ -1,0 +1,72 @@
+"""A draft of what a consortium may agree on: the numeric columns of one table, and wide bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import ceil, inf, log10
+from pathlib import Path
+from typing import NamedTuple
+
+from securefedyj.tables import csv_files
+from securefedyj.tables.cells import MISSING
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import column_names, is_csv, summaries
+from securefedyj.tables.summary import Summary
+
+_FARTHEST = 2.0**100
+"""Bounds may be so far from 0."""
+_TEXT = "not all cells are numbers"
+
+
+class Drafted(NamedTuple):
+    """A column, bounds that it might get, and what it holds here."""
+
+    name: str
+    lower: float
+    upper: float
+    here: Summary
+
+
+class Draft(NamedTuple):
+    """The columns of a table that could be features, and why others could not."""
+
+    rows: int
+    features: list[Drafted]
+    left_out: dict[str, str]
+
+
+def draft(
+    path: Path | str, missing: Collection[str] = MISSING, dialect: Dialect | None = None
+) -> Draft:
+    """All numeric columns of a table."""
+    dialect = dialect or Dialect()
+    header = column_names(path, dialect)
+    left_out = {name: "there twice" for name in header if header.count(name) > 1}
+    if is_csv(path):  # the first rows save us from reading texts cell by cell
+        texts = dialect.names(csv_files.text_columns(path, missing, dialect))
+        left_out.update(dict.fromkeys(texts, _TEXT))
+    candidates = [name for name in header if name not in left_out]
+    everywhere = dict.fromkeys(candidates, (-inf, inf))
+    rows, columns, bad = summaries(path, everywhere, missing, dialect)
+    left_out.update(dict.fromkeys(bad, _TEXT))
+    features = []
+    for name, here in columns.items():
+        lower, upper = round_bounds(here.least, here.greatest) if here.present else (0.0, 0.0)
+        if not here.present:
+            left_out[name] = "empty"
+        elif max(-lower, upper) > _FARTHEST:
+            left_out[name] = "values too large"
+        else:
+            features.append(Drafted(name, lower, upper, here))
+    return Draft(rows, features, left_out)
+
+
+def round_bounds(least: float, greatest: float) -> tuple[float, float]:
+    """Powers of ten at least twice as far from 0 as the values; 0 where they have one sign only."""
+    lower = -_outward(-least) if least < 0 else 0.0
+    upper = _outward(greatest) if greatest > 0 else 0.0
+    return (lower, upper) if lower < upper else (0.0, 1.0)
+
+
+def _outward(value: float) -> float:
+    return float(f"1e{ceil(log10(value) + log10(2) - 1e-9)}")

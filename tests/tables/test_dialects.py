@@ -1,0 +1,209 @@
+"""Files as they come: each is read as a person would read it, or refused with what to do."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefedyj.tables.csv_files import described
+from securefedyj.tables.files import (
+    Dialect,
+    TableError,
+    check_table,
+    column_names,
+    read_table,
+    transform_table,
+)
+
+GERMAN = "Alter;Größe, cm;Laktat\r\n63;170,5;1,2\r\n;1650,25;10,286\r\n"
+VALUES = [[63, 170.5, 1.2], [np.nan, 1650.25, 10.286]]
+
+
+def table(folder: Path, content: bytes | str, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def refused(path: Path, dialect: Dialect | None = None, features: list[str] | None = None) -> str:
+    with pytest.raises(TableError) as error:
+        read_table(path, features, dialect=dialect)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "first", "told"),
+    [
+        ("utf-8", "", "UTF-8"),
+        ("utf-8-sig", "", "UTF-8"),
+        ("utf-8-sig", "sep=;\r\n", "UTF-8"),
+        ("utf-16", "", "UTF-16"),
+        ("utf-16", "sep=;\r\n", "UTF-16"),
+        ("utf-32", "", "utf-32"),
+    ],
+)
+def test_german_excel_is_read_with_a_decimal_comma(encoding, first, told, tmp_path):
+    path = table(tmp_path, (first + GERMAN).encode(encoding))
+    dialect = Dialect(decimal=",")
+    np.testing.assert_array_equal(read_table(path, dialect=dialect), VALUES)
+    assert column_names(path) == ["Alter", "Größe, cm", "Laktat"]
+    assert described(path, dialect) == f"separated by semicolons, {told}, decimal comma"
+
+
+def test_german_excel_without_options_is_told_what_to_type(tmp_path):
+    said = refused(table(tmp_path, GERMAN))
+    assert "column 'Größe, cm', 2 cells are not finite numbers: '170,5' (line 2), " in said
+    assert "'170,5' would be 170.5 with --decimal ,." in said
+    assert "'1,2' would be 1.2 with --decimal ,." in said
+
+
+def test_windows_1252_is_a_guess_that_the_error_names(tmp_path):
+    path = table(tmp_path, GERMAN.encode("cp1252"))
+    said = refused(path, Dialect(decimal=","))
+    assert "this is not UTF-8. It may be Windows-1252" in said
+    assert "called 'Größe, cm'. If that is right, give --encoding windows-1252" in said
+    dialect = Dialect(decimal=",", encoding="windows-1252")
+    np.testing.assert_array_equal(read_table(path, dialect=dialect), VALUES)
+    assert described(path, dialect).startswith("separated by semicolons, Windows-1252")
+
+
+def test_bytes_that_are_not_utf_8_matter_in_columns_that_are_read(tmp_path):
+    content = "a,note\n1,Größe\n2,x\n"
+    path = table(tmp_path, content.encode("cp1252"))
+    assert read_table(path, ["a"])[:, 0].tolist() == [1, 2]
+    transform_table(path, tmp_path / "out.csv", ["a"], lambda X: X)
+    assert (tmp_path / "out.csv").read_bytes() == content.encode("cp1252").replace(
+        b"1,", b"1.0,"
+    ).replace(b"2,", b"2.0,")
+    path = table(tmp_path, "a\n5 µg\n".encode("cp1252"))
+    said = refused(path)
+    assert "'5 µg' is not UTF-8, and shown as Windows-1252" in said
+    assert "give --encoding windows-1252" in said
+
+
+def test_byte_order_mark_counts_more_than_an_option(tmp_path):
+    path = table(tmp_path, GERMAN.encode("utf-16"))
+    dialect = Dialect(decimal=",", encoding="windows-1252")
+    np.testing.assert_array_equal(read_table(path, dialect=dialect), VALUES)
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_utf_16_without_a_mark_is_named(order, tmp_path):
+    path = table(tmp_path, GERMAN.encode(f"utf-16-{order}"))
+    assert f"give --encoding utf-16-{order}" in refused(path)
+    dialect = Dialect(decimal=",", encoding=f"utf-16-{order}")
+    np.testing.assert_array_equal(read_table(path, dialect=dialect), VALUES)
+
+
+def test_text_that_breaks_off_is_not_of_its_encoding(tmp_path):
+    path = table(tmp_path, GERMAN.encode("utf-16")[:-1])
+    assert "bytes that its encoding does not have" in refused(path, Dialect(decimal=","))
+    path = table(tmp_path, b"a,b\n1,\x81\n")
+    assert "bytes that its encoding does not have" in refused(path, Dialect(encoding="cp1252"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_separators_line_ends_and_trailing_blank_lines_are_told_by_the_file(sign, end, tmp_path):
+    rows = [f"x{sign}y", f"1{sign}2", "", f'"3"{sign}', f"5{sign}6", "", ""]
+    path = table(tmp_path, end.join(rows))
+    np.testing.assert_array_equal(read_table(path), [[1, 2], [3, np.nan], [5, 6]])
+
+
+def test_another_separator_is_given(tmp_path):
+    path = table(tmp_path, "x|y\n1|2\n")
+    assert "one column only, or --delimiter must say" in refused(path, features=["x"])
+    assert read_table(path, dialect=Dialect(delimiter="|")).tolist() == [[1, 2]]
+    path = table(tmp_path, "x¦y\n1¦2\n")
+    assert read_table(path, dialect=Dialect(delimiter="¦")).tolist() == [[1, 2]]
+    path = table(tmp_path, "x\ty\n1\t2\n")
+    assert read_table(path, dialect=Dialect(delimiter="tab")).tolist() == [[1, 2]]
+
+
+def test_one_column_with_decimal_commas_is_not_two(tmp_path):
+    path = table(tmp_path, "x\n1,5\n2,5\n")
+    assert "line 2 has 2 cells, the header has 1; if the comma is the decimal" in refused(path)
+    assert read_table(path, dialect=Dialect(decimal=","))[:, 0].tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("thousands", "decimal", "cells"),
+    [
+        (",", ".", ['"1,234.5"', '"10,286"', "-7", '"-1,234,567"']),
+        (".", ",", ["1.234,5", "10.286", "-7", "-1.234.567"]),
+        (" ", ",", ["1 234,5", "10\u00a0286", "-7", "-1\u202f234\u202f567"]),
+        ("'", ".", ["1'234.5", "10'286", "-7", "-1'234'567"]),
+    ],
+)
+def test_grouped_digits_are_read_where_that_is_asked_for(thousands, decimal, cells, tmp_path):
+    path = table(tmp_path, "a;b\n" + "".join(f"{cell};NA\n" for cell in cells))
+    dialect = Dialect(thousands=thousands, decimal=decimal)
+    assert read_table(path, ["a"], dialect=dialect)[:, 0].tolist() == [1234.5, 10286, -7, -1234567]
+    path = table(tmp_path, f"a;b\n12{thousands}34;1\n")
+    assert "is not a finite number" in refused(path, dialect)
+
+
+def test_duplicate_headers_matter_where_the_column_is_wanted(tmp_path):
+    path = table(tmp_path, "a,b,a\n1,2,3\n")
+    assert read_table(path, ["b"]).tolist() == [[2]]
+    assert "'a': 2 columns have this name" in refused(path, features=["a", "b"])
+
+
+def test_workbooks_are_not_csv(tmp_path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("x", "y")
+    assert "Excel workbook" in refused(table(tmp_path, packed.getvalue()))
+
+
+def test_compressed_files_come_in_dialects_too(tmp_path):
+    path = table(tmp_path, gzip.compress(GERMAN.encode("utf-16")), "t.csv.gz")
+    np.testing.assert_array_equal(read_table(path, dialect=Dialect(decimal=",")), VALUES)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_columns_with_other_names_are_found(name, tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame({"Alter": [1.0, 2.0], "bmi": [3.0, 40.0]})
+    path = tmp_path / name
+    frame.to_csv(path, index=False) if name == "t.csv" else frame.to_parquet(path)
+    dialect = Dialect(rename={"Alter": "age"})
+    assert column_names(path, dialect) == ["age", "bmi"]
+    assert read_table(path, ["bmi", "age"], dialect=dialect).tolist() == [[3, 1], [40, 2]]
+    checked = check_table(path, ["age", "bmi"], 0, 10, dialect=dialect)
+    assert [found.feature for found in checked.findings if found.stops] == ["bmi"]
+    assert checked.columns["age"].greatest == 2
+    said = refused(path, Dialect(rename={"Altr": "age"}), ["age"])
+    assert "'Altr': there is no such column (perhaps 'Alter'?)" in said
+
+
+def test_bad_cells_of_a_renamed_column_are_told_by_its_agreed_name(tmp_path):
+    path = table(tmp_path, "Alter,b\nx,1\n")
+    checked = check_table(path, ["age", "b"], 0, 10, dialect=Dialect(rename={"Alter": "age"}))
+    assert [(found.kind, found.feature) for found in checked.findings if found.stops] == [
+        ("no number", "age")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"delimiter": "::"}, "cannot separate cells"),
+        ({"delimiter": '"'}, "cannot separate cells"),
+        ({"decimal": ";"}, "is a point or a comma"),
+        ({"thousands": "."}, "cannot group digits"),
+        ({"thousands": "_"}, "cannot group digits"),
+        ({"encoding": "windows"}, "there is no encoding 'windows'"),
+        ({"encoding": "rot13"}, "there is no encoding 'rot13'"),
+        ({"rename": {"a": "c", "b": "c"}}, "two columns cannot both be called 'c'"),
+    ],
+)
+def test_dialects_that_cannot_be_are_refused(wrong, reason):
+    with pytest.raises(ValueError, match=reason):
+        Dialect(**wrong)
