@@ -48,8 +48,10 @@ class Optimum(NamedTuple):
     path: Array  # (visits, n_features)
 
 
-def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
-    """A Newton iteration inside a bracket that every evaluation narrows.
+def newton(
+    likelihood: Likelihood, start: Array | None = None, features: Index | None = None
+) -> Optimum:
+    """A Newton iteration inside a bracket that every evaluation narrows, of all or some features.
 
     A step that leaves the bracket, or is more than half as long as the one before, gives way
     to bisection.
@@ -64,8 +66,8 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
     last_step = np.full_like(v, np.inf)
     was_lost = np.zeros(len(v), dtype=bool)
     converged = np.zeros(len(v), dtype=bool)
-    standardization = Standardization(*(np.empty_like(v) for _ in Standardization._fields))
-    active = np.arange(len(v))
+    standardization = Standardization(*(np.ones_like(v) for _ in Standardization._fields))
+    active = np.arange(len(v)) if features is None else features
     path: list[Array] = []
     while len(active):
         at = v[active]

@@ -1,0 +1,104 @@
+"""Tables in pieces: the rows of a source, cut alike whatever blocks they come in.
+
+A piece is PIECE rows of some features, in order; only the last one of a table is shorter. Sums are
+taken over each piece and then added up in order, so that their bits depend on the rows alone: not
+on whether these are held in memory, nor on the blocks that a file is read in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeGuard
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array, Index
+
+# A handful of arrays of this size stays in the cache of a core.
+PIECE = 8192
+# Sums over a piece are taken in so many lanes, side by side. It is what rows are padded to.
+LANES = 64
+# Numbers that are handed on at once, in as many pieces as that are.
+_AT_ONCE = 1 << 21
+
+
+class Source(Protocol):
+    """A table that can be read as often as needed."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the columns."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, if that is known without reading them."""
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        """The rows of the chosen columns, from the first on, in float64 blocks of any length."""
+
+
+def is_source(X: object) -> TypeGuard[Source]:
+    """Whether X is read in blocks; a frame with a column of that name is not."""
+    return callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "names")
+
+
+class Table(Protocol):
+    """The values of some features, as often as needed."""
+
+    n_features: int
+
+    def take(self, features: Index) -> Table:
+        """Some of the features."""
+
+    def chunks(self, features: Index) -> Iterator[Array]:
+        """All values, some pieces at a time: of shape (features, rows), where NaN is missing.
+
+        All chunks but the last are whole pieces. What is done with one is done before the next.
+        """
+
+
+class Held:
+    """A table in memory: one feature in each row of an array."""
+
+    def __init__(self, values: Array) -> None:
+        self._values = values
+        self.n_features = len(values)
+
+    def take(self, features: Index) -> Held:
+        return self if len(features) == self.n_features else Held(self._values[features])
+
+    def chunks(self, features: Index) -> Iterator[Array]:
+        values = self.take(features)._values
+        step = _rows_at_once(len(features))
+        for first in range(0, values.shape[1], step):
+            yield values[:, first : first + step]
+
+
+class Streamed:
+    """Some columns of a source, of which one chunk is held at a time."""
+
+    def __init__(self, source: Source, columns: Index) -> None:
+        self._source, self._columns = source, columns
+        self.n_features = len(columns)
+
+    def take(self, features: Index) -> Streamed:
+        return Streamed(self._source, self._columns[features])
+
+    def chunks(self, features: Index) -> Iterator[Array]:
+        size = _rows_at_once(len(features))
+        chunk, filled = np.empty((len(features), size)), 0
+        for block in self._source.blocks(self._columns[features].tolist()):
+            done = 0
+            while done < len(block):
+                n = min(size - filled, len(block) - done)
+                chunk[:, filled : filled + n] = block[done : done + n].T
+                filled, done = filled + n, done + n
+                if filled == size:
+                    yield chunk
+                    filled = 0
+        if filled:
+            yield chunk[:, :filled]
+
+
+def _rows_at_once(n_features: int) -> int:
+    return PIECE * max(1, _AT_ONCE // (PIECE * n_features))

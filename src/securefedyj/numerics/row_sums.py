@@ -1,0 +1,125 @@
+"""Sums of R and its derivatives over the distances D of every side: a pass of the pooled fit.
+
+Sums over a piece are taken in LANES: the values at a place modulo LANES are added in order, and
+then the lanes, by halves. The sums of the pieces are added in order, with what each addition loses
+kept aside. So the bits of a sum depend on the values and their order alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array, Bools, Index
+from securefedyj.numerics.blocks import LANES
+from securefedyj.numerics.distances import Distances, blocks_of
+from securefedyj.numerics.elementary import exponential
+from securefedyj.numerics.survey import LOOPS, shared_out
+from securefedyj.numerics.yeojohnson import phi_series
+
+# Of r0, r1, r2, r0^2, r0 r1, r1^2, r0 r2 and D.
+SUMS = 8
+
+# e^z is as good as 0 below this, and a normal number above.
+LEAST_EXPONENT = -700.0
+
+# What NumPy takes for one value.
+_SECONDS = 20e-9
+
+
+class Exponents(NamedTuple):
+    """What the D of each side are multiplied by, and the logarithm of what e^{uD} is divided by."""
+
+    kappa: Array
+    shift: Array
+    one: Array  # e^-shift
+    small: Bools  # where kappa is so small that series are summed
+
+    @classmethod
+    def of(cls, kappa: Array, shift: Array, small: Bools) -> Exponents:
+        return cls(kappa, shift, exponential(np.maximum(-shift, LEAST_EXPONENT)), small)
+
+
+def row_sums(distances: Iterable[Distances], chosen: Index, at: Exponents) -> Array:
+    """The sums of each of the chosen sides, of shape (SUMS, len(chosen)).
+
+    Where kappa is small, r0, r1, r2 are R, R' and R'', by their series. Elsewhere they are
+    q0 = e^{uD} - 1, q1 = D e^{uD} and q2 = D^2 e^{uD}, divided by e^shift, in which R and its
+    derivatives are linear.
+    """
+    total, lost = np.zeros((2, SUMS, len(chosen)))
+    for part in distances:
+        where = np.searchsorted(part.sides, chosen)
+        for summand in _sums_of_pieces(part, where, at):
+            total, lost = _add(total, lost, summand)
+    sums: Array = total + lost
+    # q0 q2 = q1^2 - q2
+    sums[6] = np.where(at.small, sums[6], sums[5] - at.one * sums[2])
+    return sums
+
+
+def _add(total: Array, lost: Array, summand: Array) -> tuple[Array, Array]:
+    """total + summand, and what rounding has taken from it so far (Knuth's two-sum)."""
+    added = total + summand
+    back = added - total
+    return added, lost + ((total - (added - back)) + (summand - back))
+
+
+def _sums_of_pieces(part: Distances, where: Index, at: Exponents) -> Array:
+    """The sums over each piece, of shape (pieces, SUMS, len(where))."""
+    D, length = part.D, part.length
+    pieces = D.shape[1]
+    loops = LOOPS.after(_SECONDS * len(where) * D[0].size)
+    if loops:
+        sums = np.empty((pieces, SUMS, len(where)))
+        shared_out(
+            pieces * len(where),
+            D[0].size * len(where),
+            lambda first, last: loops.sums(D, length, where, *at, sums, first, last),
+        )
+        return sums
+    sums = np.zeros((pieces, SUMS, len(where)))
+    for regime, terms in ((at.small, _series_terms), (~at.small, _exponential_terms)):
+        for which, piece in blocks_of(np.flatnonzero(regime), D.shape):
+            sides = where[which]
+            n = np.max(length[sides, piece])
+            contiguous = sides[-1] - sides[0] == len(sides) - 1
+            x = D[sides[0] : sides[-1] + 1] if contiguous else D[sides]
+            kappa, shift, one = (column[which, None] for column in at[:3])
+            sums[piece][:, which] = terms(x[:, piece, :n], kappa, shift, one)
+    return sums
+
+
+def _series_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
+    """R, R' and R'' by their series, where the closed forms cancel."""
+    phi1, phi2, phi3 = phi_series(kappa * D)
+    r0 = D * phi1
+    r1 = D * D * (phi1 - phi2)
+    r2 = D * D * D * (phi1 - 2 * phi2 + 2 * phi3)
+    return _folded([_lanes(r) for r in (r0, r1, r2, r0 * r0, r0 * r1, r1 * r1, r0 * r2, D)])
+
+
+def _exponential_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
+    q0 = exponential(np.maximum(kappa * D - shift, LEAST_EXPONENT))
+    q1 = D * q0
+    q2 = D * q1
+    q0 -= one
+    none = np.zeros((len(D), LANES))
+    sums = [_lanes(q) for q in (q0, q1, q2, q0 * q0, q0 * q1, q1 * q1)]
+    return _folded([*sums, none, _lanes(D)])
+
+
+def _lanes(terms: Array) -> Array:
+    """The sum of every lane of each row; NumPy adds in order along an axis that is not the last."""
+    return np.add.reduce(terms.reshape(len(terms), -1, LANES), axis=1)
+
+
+def _folded(lanes: list[Array]) -> Array:
+    """The sums of all lanes, by halves."""
+    sums: Array = np.array(lanes)
+    while sums.shape[-1] > 1:
+        half = sums.shape[-1] // 2
+        sums = sums[..., :half] + sums[..., half:]
+    return sums[..., 0]
