@@ -1,17 +1,208 @@
 """The compiled loops of the pooled fit: see `survey`, `distances` and `row_sums` for what they do.
 
-Operation by operation they do what NumPy does there. So they give the same bits, whatever the
-processor: nothing is contracted or reordered, and the loops are vectorized over what is independent.
+Operation by operation they do what NumPy does there, so that they give the same bits: nothing is
+contracted or reordered. Importing this module imports Numba.
 """
+
+# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False
 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from securefedyj.numerics import elementary
+from securefedyj.numerics.blocks import LANES
+from securefedyj.numerics.fast import OPTIONS
+from securefedyj.numerics.yeojohnson import _PHI3_COEFFICIENTS
 
-_ROUND = 1.5 * 2.0**52
-_ROUND_BITS = np.float64(_ROUND).view(np.int64)
 _LN2_HIGH, _LN2_LOW, _LOG2_E = elementary.LN2_HIGH, elementary.LN2_LOW, elementary.LOG2_E
-_A = elementary._ATANH
-_R0, _R1, _R2, _R3, _R4, _R5 = elementary._R
+_ATANH, _R, _PHI3 = elementary._ATANH, elementary._R, _PHI3_COEFFICIENTS
+_ROUND = 1.5 * 2.0**52
+_ROUND_BITS = np.int64(np.float64(_ROUND).view(np.int64))
+_MANTISSA, _HALF = np.int64(0x000F_FFFF_FFFF_FFFF), np.int64(0x3FE0_0000_0000_0000)
+_LEAST_EXPONENT = -700.0
+# Values at once: what a loop leaves for the next one stays in the innermost cache.
+_SOME = 1024
+
+_compiled = njit(**OPTIONS)
+
+
+@_compiled
+def survey(values):
+    """Counts and extremes of one feature: the fields of `Survey`."""
+    n = negative = 0
+    lowest, lowest_other = np.inf, np.inf
+    highest, highest_negative = -np.inf, -np.inf
+    for x in values:
+        below, above = x < 0.0, x >= 0.0
+        n += below | above
+        negative += below
+        lowest = x if x < lowest else lowest
+        highest = x if x > highest else highest
+        highest_negative = x if below & (x > highest_negative) else highest_negative
+        lowest_other = x if above & (x < lowest_other) else lowest_other
+    return n, negative, lowest, highest_negative, lowest_other, highest
+
+
+@_compiled
+def _log1p(x):
+    t = 1.0 + x
+    bits = np.float64(t).view(np.int64)
+    m = np.int64((bits & _MANTISSA) | _HALF).view(np.float64)
+    # A small integer, added to the bits of this, is added to its value.
+    e = np.int64(((bits >> 52) - 1022) + _ROUND_BITS).view(np.float64) - _ROUND
+    small = m < 0.7071067811865476
+    m = 2.0 * m if small else m
+    e = e - 1.0 if small else e
+    lost = (x - (t - 1.0) if x < 1.0 else 1.0 - (t - x)) / t
+    near = e == 0.0
+    s = (x if near else m - 1.0) / (2.0 + x if near else m + 1.0)
+    q = s * s
+    p = q * _ATANH[0] + _ATANH[1]
+    for c in _ATANH[2:]:
+        p = p * q + c
+    return e * _LN2_HIGH + (e * _LN2_LOW + (0.0 if near else lost) + 2.0 * s * p)
+
+
+@_compiled
+def distances(
+    chunk, position, least, most, reference, size, close, log_reference, D, count, first, last
+):
+    """D / s of the values of the sides and pieces from first to last."""
+    pieces, width = D.shape[1:]
+    for task in range(first, last):
+        side, piece = task // pieces, task % pieces
+        out = D[side, piece]
+        n = _magnitudes(
+            chunk[position[side], piece * width : (piece + 1) * width], least[side], most[side], out
+        )
+        count[side, piece] = n
+        padded = -(-n // LANES) * LANES
+        c, log_c, s = reference[side], log_reference[side], size[side]
+        out[n:padded] = c
+        if close[side]:
+            _measure_close(out[:padded], c, log_c, s)
+        else:
+            _measure(out[:padded], log_c, s)
+
+
+@_compiled
+def _magnitudes(values, least, most, out):
+    """Write |x| of the values that belong, and return how many these are."""
+    n = 0
+    for x in values:
+        out[n] = abs(x)
+        n += (x >= least) & (x <= most)
+        if n == len(out):
+            break
+    return n
+
+
+@_compiled
+def _measure(x, log_c, s):
+    for i in range(len(x)):
+        x[i] = (_log1p(x[i]) - log_c) / s
+
+
+@_compiled
+def _measure_close(x, c, log_c, s):
+    for i in range(len(x)):
+        share = (x[i] - c) / (1.0 + c)
+        x[i] = (_log1p(x[i]) - log_c if share < -0.5 else _log1p(share)) / s
+
+
+@_compiled
+def sums(D, length, where, kappa, shift, one, small, out, first, last):
+    """The sums of the sides and pieces from first to last, written to out."""
+    pieces = D.shape[1]
+    lanes, scratch = np.empty((8, LANES)), np.empty((2, _SOME))
+    for task in range(first, last):
+        k, piece = task // pieces, task % pieces
+        lanes[:] = 0.0
+        n = length[where[k], piece]
+        for begin in range(0, n, _SOME):
+            part = D[where[k], piece, begin : min(n, begin + _SOME)]
+            if small[k]:
+                _add_series(part, kappa[k], lanes)
+            else:
+                _exponentials(part, kappa[k], shift[k], scratch)
+                _add_exponentials(part, scratch[0], one[k], lanes)
+        for sum in range(8):
+            out[piece, sum, k] = _folded(lanes[sum])
+
+
+@_compiled
+def _folded(lanes):
+    half = LANES // 2
+    while half:
+        for j in range(half):
+            lanes[j] += lanes[half + j]
+        half //= 2
+    return lanes[0]
+
+
+@_compiled
+def _add_series(D, kappa, lanes):
+    for begin in range(0, len(D), LANES):
+        for j in range(LANES):
+            d = D[begin + j]
+            z = kappa * d
+            phi3 = _PHI3[0]
+            for c in _PHI3[1:]:
+                phi3 = phi3 * z + c
+            phi2 = 0.5 + z * phi3
+            phi1 = 1.0 + z * phi2
+            r0 = d * phi1
+            r1 = d * d * (phi1 - phi2)
+            r2 = d * d * d * (phi1 - 2.0 * phi2 + 2.0 * phi3)
+            lanes[0, j] += r0
+            lanes[1, j] += r1
+            lanes[2, j] += r2
+            lanes[3, j] += r0 * r0
+            lanes[4, j] += r0 * r1
+            lanes[5, j] += r1 * r1
+            lanes[6, j] += r0 * r2
+            lanes[7, j] += d
+
+
+@_compiled
+def _exponentials(D, kappa, shift, scratch):
+    """e^{uD}, divided by e^shift, in the first row."""
+    e, power = scratch[0], scratch[1]
+    for i in range(len(D)):
+        z = kappa * D[i] - shift
+        z = z if z > _LEAST_EXPONENT else _LEAST_EXPONENT
+        rounded = z * _LOG2_E + _ROUND
+        n = rounded - _ROUND
+        r = (z - n * _LN2_HIGH) - n * _LN2_LOW
+        square = r * r
+        divisor = square * _R[0] + _R[1]
+        for c in _R[2:]:
+            divisor = divisor * square + c
+        e[i] = r / (divisor - r) * 2.0 + 1.0
+        power[i] = np.int64((np.float64(rounded).view(np.int64) + 1023) << 52).view(np.float64)
+    for i in range(len(D)):
+        e[i] *= power[i]
+
+
+@_compiled
+def _add_exponentials(D, e, one, lanes):
+    for begin in range(0, len(D), LANES):
+        for j in range(LANES):
+            d = D[begin + j]
+            q0 = e[begin + j]
+            q1 = d * q0
+            q2 = d * q1
+            q0 = q0 - one
+            lanes[0, j] += q0
+            lanes[1, j] += q1
+            lanes[2, j] += q2
+            lanes[3, j] += q0 * q0
+            lanes[4, j] += q0 * q1
+            lanes[5, j] += q1 * q1
+            lanes[7, j] += d
+
+
+def check() -> None:
+    pass
