@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
 from securefedyj.numerics.elementary import log1p
 from securefedyj.numerics.sides import Sides, distance, distance_of_close
@@ -43,9 +43,16 @@ def _of_chunk(chunk: Array, position: Index, sides: Sides, chosen: Index) -> Dis
     if loops:
         D, count = np.empty(shape), np.empty(shape[:2], dtype=np.int64)
         measure = sides.measure
-        columns = (sides.least, sides.most, measure.reference, measure.size, measure.close)
-        log_reference = log1p(measure.reference)
-        arguments = [column[chosen] for column in (*columns, log_reference)]
+        columns: tuple[Array | Bools, ...] = (
+            sides.complete,
+            sides.least,
+            sides.most,
+            measure.reference,
+            log1p(measure.reference),
+            measure.size,
+            measure.close,
+        )
+        arguments = [column[chosen] for column in columns]
         shared_out(
             count.size,
             rows * len(chosen),

@@ -19,10 +19,10 @@ from securefedyj.numerics.yeojohnson import Standardization
 # with more is read again for every pass.
 _BATCH = 1 << 22
 
-# Beyond this many rows, a fit to a sample of a sixteenth, or of this size, gives the start of the
-# fit to all.
+# Beyond this many rows, a fit to a sample of a sixteenth, but no more than so many, gives the start
+# of the fit to all.
 _MANY_ROWS = 1 << 16
-_THINNING = 16
+_THINNING, _MOST = 16, 1 << 14
 
 
 class PooledFit(NamedTuple):
@@ -67,7 +67,7 @@ def _batches(X: Array) -> Iterator[Table]:
 
 def _streamed(source: Source) -> Iterator[Table]:
     columns = np.arange(len(source.names))
-    at_once = max(1, _BATCH // _MANY_ROWS)
+    at_once = max(1, _BATCH // _MOST)
     for first in range(0, len(columns), at_once):
         yield Streamed(source, columns[first : first + at_once])
 
@@ -113,7 +113,7 @@ def _optimize(
     if solver == "expsearch":
         return expsearch(Likelihood(table, Sides(table, rows, found), keep), max_steps)
     many = rows > _MANY_ROWS
-    part = drawn(rows, min(rows // _THINNING, _MANY_ROWS) if many else 0)
+    part = drawn(rows, min(rows // _THINNING, _MOST) if many else 0)
     sides = Sides(table, rows, found, part)
     start = _rough_fit(sides.also) if many else None
     likelihood = Likelihood(table, sides, keep)

@@ -26,26 +26,41 @@ _LEAST_EXPONENT = -700.0
 _SOME = 1024
 
 _compiled = njit(**OPTIONS)
+# A call inside of a loop would keep it from being vectorized.
+_inlined = njit(**OPTIONS, forceinline=True)
 
 
 @_compiled
-def survey(values):
-    """Counts and extremes of one feature: the fields of `Survey`."""
-    n = negative = 0
-    lowest, lowest_other = np.inf, np.inf
-    highest, highest_negative = -np.inf, -np.inf
-    for x in values:
-        below, above = x < 0.0, x >= 0.0
-        n += below | above
-        negative += below
-        lowest = x if x < lowest else lowest
-        highest = x if x > highest else highest
-        highest_negative = x if below & (x > highest_negative) else highest_negative
-        lowest_other = x if above & (x < lowest_other) else lowest_other
-    return n, negative, lowest, highest_negative, lowest_other, highest
+def survey(values, counts, lowest, highest):
+    """Write counts and extremes of each feature: first of the values < 0, then of the others."""
+    count, low, high = np.empty((2, LANES), np.int64), np.empty((2, LANES)), np.empty((2, LANES))
+    for feature in range(len(values)):
+        x = values[feature]
+        count[:], low[:], high[:] = 0, np.inf, -np.inf
+        whole = len(x) // LANES * LANES
+        for begin in range(0, whole, LANES):
+            for j in range(LANES):
+                _survey(x[begin + j], j, count, low, high)
+        for i in range(whole, len(x)):
+            _survey(x[i], 0, count, low, high)
+        for k in range(2):
+            counts[feature, k] = count[k].sum()
+            lowest[feature, k], highest[feature, k] = low[k].min(), high[k].max()
 
 
-@_compiled
+@_inlined
+def _survey(x, j, count, low, high):
+    below = x if x < 0.0 else np.nan
+    other = x if x >= 0.0 else np.nan
+    count[0, j] += x < 0.0
+    count[1, j] += x >= 0.0
+    low[0, j] = below if below < low[0, j] else low[0, j]
+    low[1, j] = other if other < low[1, j] else low[1, j]
+    high[0, j] = below if below > high[0, j] else high[0, j]
+    high[1, j] = other if other > high[1, j] else high[1, j]
+
+
+@_inlined
 def _log1p(x):
     t = 1.0 + x
     bits = np.float64(t).view(np.int64)
@@ -67,16 +82,31 @@ def _log1p(x):
 
 @_compiled
 def distances(
-    chunk, position, least, most, reference, size, close, log_reference, D, count, first, last
+    chunk,
+    position,
+    complete,
+    least,
+    most,
+    reference,
+    log_reference,
+    size,
+    close,
+    D,
+    count,
+    first,
+    last,
 ):
     """D / s of the values of the sides and pieces from first to last."""
     pieces, width = D.shape[1:]
     for task in range(first, last):
         side, piece = task // pieces, task % pieces
-        out = D[side, piece]
-        n = _magnitudes(
-            chunk[position[side], piece * width : (piece + 1) * width], least[side], most[side], out
-        )
+        values, out = chunk[position[side], piece * width : (piece + 1) * width], D[side, piece]
+        if complete[side]:
+            n = len(values)
+            for i in range(n):
+                out[i] = abs(values[i])
+        else:
+            n = _magnitudes(values, least[side], most[side], out)
         count[side, piece] = n
         padded = -(-n // LANES) * LANES
         c, log_c, s = reference[side], log_reference[side], size[side]
@@ -92,7 +122,7 @@ def _magnitudes(values, least, most, out):
     """Write |x| of the values that belong, and return how many these are."""
     n = 0
     for x in values:
-        out[n] = abs(x)
+        out[n] = abs(x)  # overwritten by the next one, if it does not belong
         n += (x >= least) & (x <= most)
         if n == len(out):
             break
@@ -107,9 +137,15 @@ def _measure(x, log_c, s):
 
 @_compiled
 def _measure_close(x, c, log_c, s):
+    far = False
+    for i in range(len(x)):
+        far |= (x[i] - c) / (1.0 + c) < -0.5
     for i in range(len(x)):
         share = (x[i] - c) / (1.0 + c)
-        x[i] = (_log1p(x[i]) - log_c if share < -0.5 else _log1p(share)) / s
+        if far and share < -0.5:
+            x[i] = (_log1p(x[i]) - log_c) / s
+        else:
+            x[i] = _log1p(share) / s
 
 
 @_compiled

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.blocks import Table
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
+from securefedyj.numerics.blocks import PIECE, Table
 from securefedyj.numerics.elementary import log1p
 from securefedyj.numerics.survey import Survey, drawn
 
@@ -73,8 +73,9 @@ class Sides:
         outer = np.where(negative, survey.lowest[f], survey.highest[f])
         self.least: Array = np.where(alone | negative, -np.inf, 0.0)
         self.most: Array = np.where(alone | ~negative, np.inf, _HIGHEST_NEGATIVE)
-        samples, self.also = self._samples(table, n, also)
-        self.measure = measure = _measure(samples, n, np.abs(inner), np.abs(outer))
+        samples, self.also = self._samples(table, rows, n, also)
+        samples[:, 0] = np.where(np.isnan(samples[:, 0]), outer, samples[:, 0])  # if nothing is
+        self.measure = measure = _measure(*map(np.abs, (samples, inner, outer)), n)
 
         # Of each feature:
         self.n: Array = survey.n.astype(np.float64)
@@ -96,30 +97,46 @@ class Sides:
         self.larger_origin: Array = (self.sign * self.origin)[larger]
         self.log_jacobian: Array = sum_by(f, np.where(alone, n * L_reference, 0.0))
 
-    def _samples(self, table: Table, n: Index, also: Index) -> tuple[Array, Array]:
-        """Magnitudes of each side, some drawn at random, the rest NaN; and the rows wanted."""
-        wanted = {count: drawn(count, _SAMPLE) for count in set(n.tolist())}
+    def _samples(self, table: Table, rows: int, n: Integers, also: Index) -> tuple[Array, Array]:
+        """Values of each side, drawn at random, and NaN after them; and the rows in ``also``."""
         samples = np.full((len(n), _SAMPLE), np.nan)
-        complete, others = np.flatnonzero(self.complete), np.flatnonzero(~self.complete)
+        # Of a side that holds many rows, there are enough values among these.
+        some = drawn(rows, 16 * _SAMPLE)
+        rare = np.flatnonzero(4 * n < rows)
+        ranks = {count: drawn(count, _SAMPLE) for count in set(n[rare].tolist())}
         seen = np.zeros(len(n), dtype=np.int64)
         read, parts = 0, []
+        both = np.concatenate([some, also])
+        order = np.argsort(both, kind="stable")
         for chunk in table.chunks(np.arange(table.n_features)):
-            rows = chunk.shape[1]
-            parts.append(chunk[:, _within(also, read, rows)[1] - read])
-            if len(complete):
-                places, here = _within(wanted[n[complete[0]]], read, rows)
-                values = chunk[np.ix_(self.feature[complete], here - read)]
-                samples[complete, places] = np.abs(values)
-            for side in others:
-                values = chunk[self.feature[side]]
-                belongs = (values >= self.least[side]) & (values <= self.most[side])
-                count = int(np.count_nonzero(belongs))
-                places, here = _within(wanted[n[side]], seen[side], count)
-                if len(here):
-                    samples[side, places] = np.abs(values[belongs][here - seen[side]])
-                seen[side] += count
-            read += rows
-        return samples, np.concatenate(parts, axis=1)
+            parts.append(chunk[:, _within(both[order], read, chunk.shape[1])[1] - read])
+            read += chunk.shape[1]
+            for first in range(0, chunk.shape[1] if len(rare) else 0, PIECE):
+                for side in rare:
+                    values = chunk[self.feature[side], first : first + PIECE]
+                    x = self._held_by(side, values)
+                    places, here = _within(ranks[n[side]], seen[side], len(x))
+                    samples[side, places] = x[here - seen[side]]
+                    seen[side] += len(x)
+        values = np.empty((table.n_features, len(both)))
+        values[:, order] = np.concatenate(parts, axis=1)
+        values, also_values = values[:, : len(some)], values[:, len(some) :]
+        complete = n == rows
+        samples[complete, : len(some)] = _spread(values[self.feature[complete]])
+        for side in np.flatnonzero((4 * n >= rows) & ~complete):
+            x = _spread(self._held_by(side, values[self.feature[side]]))
+            samples[side, : len(x)] = x
+        return samples, also_values
+
+    def _held_by(self, side: int, values: Array) -> Array:
+        """Those of the values of its feature that a side holds."""
+        return values[(values >= self.least[side]) & (values <= self.most[side])]
+
+
+def _spread(values: Array) -> Array:
+    """A sample's worth of values along the last axis, or all if there are fewer."""
+    n = values.shape[-1]
+    return values if n <= _SAMPLE else values[..., np.arange(_SAMPLE) * n // _SAMPLE]
 
 
 def sum_by(owner: Index, values: Array, size: int = 0) -> Array:
@@ -133,7 +150,7 @@ def _within(positions: Index, first: int, n: int) -> tuple[slice, Index]:
     return places, positions[places]
 
 
-def _measure(samples: Array, n: Index, lowest: Array, highest: Array) -> Measure:
+def _measure(samples: Array, lowest: Array, highest: Array, n: Integers) -> Measure:
     """The reference of each side, and what follows from it for its extremes."""
     reference, close = _references(samples)
     low, high = (

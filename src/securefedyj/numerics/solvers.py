@@ -34,6 +34,8 @@ _SHORT = 1e-7
 _MAX_PASSES = 100
 # Below this a width has too few digits.
 _SMALLEST_WIDTH = 1e-300
+# A Newton step is corrected for the change of the curvature by at most this share.
+_SLIGHT = 0.1
 # No start is taken from a part of the data beyond this |v|.
 _FAR = 1e9
 
@@ -64,6 +66,7 @@ def newton(
     limit = LAMBDA_LIMIT * likelihood.scale
     lower, upper = np.full_like(v, -np.inf), np.full_like(v, np.inf)
     last_step = np.full_like(v, np.inf)
+    last_v, last_curvature = np.full((2, len(v)), np.nan)
     was_lost = np.zeros(len(v), dtype=bool)
     converged = np.zeros(len(v), dtype=bool)
     standardization = Standardization(*(np.ones_like(v) for _ in Standardization._fields))
@@ -77,8 +80,14 @@ def newton(
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
         proposal, newton_step = _propose(
-            evaluation, at, lower[active], upper[active], last_step[active]
+            evaluation,
+            at,
+            lower[active],
+            upper[active],
+            last_step[active],
+            (evaluation.curvature - last_curvature[active]) / (at - last_v[active]),
         )
+        last_v[active], last_curvature[active] = at, evaluation.curvature
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
         # any further.
         lost = np.abs(evaluation.score) <= evaluation.score_noise
@@ -172,11 +181,22 @@ def _certified(
 
 
 def _propose(
-    evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
+    evaluation: Evaluation,
+    v: Array,
+    lower: Array,
+    upper: Array,
+    last_step: Array,
+    bend: Array,
 ) -> tuple[Array, Bools]:
-    """Where to go next, and whether that is a Newton step."""
+    """Where to go next, and whether that is a Newton step.
+
+    ``bend`` is how fast the curvature has changed from the last point to this one; NaN at first.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         step = -evaluation.score / evaluation.curvature
+        # The root of the parabola, where it is close to that of the tangent.
+        share = -step * bend / (2 * evaluation.curvature)
+        step = np.where(np.abs(share) < _SLIGHT, step * (1 + share), step)
     bracketed = np.isfinite(lower) & np.isfinite(upper)
     # Without a bracket: in the direction of the score, and further each time.
     reach = np.abs(v) * (2 + np.abs(v)) + 4
