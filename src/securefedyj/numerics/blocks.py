@@ -8,6 +8,7 @@ on whether these are held in memory, nor on the blocks that a file is read in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -50,28 +51,36 @@ class Table(Protocol):
     def take(self, features: Index) -> Table:
         """Some of the features."""
 
-    def chunks(self, features: Index) -> Iterator[Array]:
-        """All values, some pieces at a time: of shape (features, rows), where NaN is missing.
+    def chunks(self) -> Iterator[Array]:
+        """All values, some pieces at a time: of shape (n_features, rows), where NaN is missing.
 
-        All chunks but the last are whole pieces. What is done with one is done before the next.
+        All chunks but the last are whole pieces. One is done with when the next is asked for.
         """
 
 
 class Held:
-    """A table in memory: one feature in each row of an array."""
+    """A table in memory."""
 
-    def __init__(self, values: Array) -> None:
-        self._values = values
-        self.n_features = len(values)
+    def __init__(self, chunks: list[Array]) -> None:
+        self._chunks = chunks
+        self.n_features = len(chunks[0])
+
+    @classmethod
+    def copy_of(cls, values: Array) -> Held:
+        """The table of an array that has one feature in each row."""
+        n_features, rows = values.shape
+        whole = rows - rows % PIECE
+        bounds = [*range(0, whole, _rows_at_once(n_features)), whole, rows]
+        parts = [values[:, first:last] for first, last in pairwise(bounds) if first < last]
+        return cls([np.array(part, order="C") for part in parts])
 
     def take(self, features: Index) -> Held:
-        return self if len(features) == self.n_features else Held(self._values[features])
+        if len(features) == self.n_features:
+            return self
+        return Held([chunk[features] for chunk in self._chunks])
 
-    def chunks(self, features: Index) -> Iterator[Array]:
-        values = self.take(features)._values
-        step = _rows_at_once(len(features))
-        for first in range(0, values.shape[1], step):
-            yield values[:, first : first + step]
+    def chunks(self) -> Iterator[Array]:
+        return iter(self._chunks)
 
 
 class Streamed:
@@ -84,10 +93,10 @@ class Streamed:
     def take(self, features: Index) -> Streamed:
         return Streamed(self._source, self._columns[features])
 
-    def chunks(self, features: Index) -> Iterator[Array]:
-        size = _rows_at_once(len(features))
-        chunk, filled = np.empty((len(features), size)), 0
-        for block in self._source.blocks(self._columns[features].tolist()):
+    def chunks(self) -> Iterator[Array]:
+        size = _rows_at_once(self.n_features)
+        chunk, filled = np.empty((self.n_features, size)), 0
+        for block in self._source.blocks(self._columns.tolist()):
             done = 0
             while done < len(block):
                 n = min(size - filled, len(block) - done)

@@ -9,8 +9,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
-from securefedyj.numerics.elementary import log1p
-from securefedyj.numerics.sides import Sides, distance, distance_of_close
+from securefedyj.numerics.sides import Sides, distance, distance_of_close, logarithm
 from securefedyj.numerics.survey import LOOPS, shared_out
 
 # What NumPy takes for one value.
@@ -29,9 +28,12 @@ class Distances(NamedTuple):
 
 
 def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
-    """The distances of the chosen sides, in one pass over the table."""
+    """The distances of the chosen sides, in one pass over the table, the memory of which they take.
+
+    Where nothing is missing and no feature has two sides, a chunk of the table is written over.
+    """
     features, position = np.unique(sides.feature[chosen], return_inverse=True)
-    for chunk in table.chunks(features):
+    for chunk in table.take(features).chunks():
         yield _of_chunk(chunk, position, sides, chosen)
 
 
@@ -39,16 +41,17 @@ def _of_chunk(chunk: Array, position: Index, sides: Sides, chosen: Index) -> Dis
     rows = chunk.shape[1]
     width = min(PIECE, -(-rows // LANES) * LANES)
     shape = len(chosen), -(-rows // width), width
-    loops = LOOPS.after(_SECONDS * rows * len(chosen))
-    if loops:
-        D, count = np.empty(shape), np.empty(shape[:2], dtype=np.int64)
-        measure = sides.measure
+    in_place = rows % width == 0 and bool(sides.complete[chosen].all())
+    D = chunk.reshape(shape) if in_place else np.empty(shape)
+    count = np.full(shape[:2], width)
+    measure = sides.measure
+    if loops := LOOPS.after(_SECONDS * rows * len(chosen)):
         columns: tuple[Array | Bools, ...] = (
             sides.complete,
             sides.least,
             sides.most,
             measure.reference,
-            log1p(measure.reference),
+            logarithm(measure.reference),
             measure.size,
             measure.close,
         )
@@ -59,30 +62,28 @@ def _of_chunk(chunk: Array, position: Index, sides: Sides, chosen: Index) -> Dis
             lambda first, last: loops.distances(chunk, position, *arguments, D, count, first, last),
         )
     else:
-        D, count = _magnitudes(chunk, position, sides, chosen, shape)
+        if in_place:
+            np.abs(D, out=D)
+        else:
+            _magnitudes(chunk, position, sides, chosen, D, count)
         for close in (False, True):
-            which = np.flatnonzero(sides.measure.close[chosen] == close)
+            which = np.flatnonzero(measure.close[chosen] == close)
             _to_distances(D, which, count, sides, chosen, close)
     return Distances(chosen, D, -(-count // LANES) * LANES)
 
 
 def _magnitudes(
-    chunk: Array, position: Index, sides: Sides, chosen: Index, shape: tuple[int, int, int]
-) -> tuple[Array, Integers]:
-    """|x| of the values of each side and piece, followed by the reference; and their numbers."""
-    values = np.full((shape[0], shape[1] * shape[2]), np.nan)
-    values[:, : chunk.shape[1]] = chunk[position]
-    values = values.reshape(shape)
-    least, most = sides.least[chosen, None, None], sides.most[chosen, None, None]
-    belongs = (values >= least) & (values <= most)
-    count = np.count_nonzero(belongs, axis=2)
-    D = np.empty(shape)
+    chunk: Array, position: Index, sides: Sides, chosen: Index, D: Array, count: Integers
+) -> None:
+    """Write |x| of the values of each side and piece, then the reference; and count them."""
+    width = D.shape[2]
     D[:] = sides.measure.reference[chosen, None, None]
-    if sides.complete[chosen].all():
-        np.abs(values, out=D, where=belongs)
-    else:
-        D[np.arange(shape[2]) < count[:, :, None]] = np.abs(values[belongs])
-    return D, count
+    least, most = sides.least[chosen, None], sides.most[chosen, None]
+    for piece in range(D.shape[1]):
+        values = chunk[position, piece * width : (piece + 1) * width]
+        belongs = (values >= least) & (values <= most)
+        count[:, piece] = n = np.count_nonzero(belongs, axis=1)
+        D[:, piece][np.arange(width) < n[:, None]] = np.abs(values[belongs])
 
 
 def _to_distances(

@@ -89,11 +89,10 @@ class Likelihood:
     """
 
     def __init__(self, data: Array | Table, sides: Sides | None = None, keep: bool = True) -> None:
-        table = Held(data) if isinstance(data, np.ndarray) else data
+        table = Held.copy_of(data) if isinstance(data, np.ndarray) else data
         self._sides = sides = sides or Sides(table, *survey(table))
-        self._table, self._kept = table, None
-        if keep:
-            self._kept = list(distances(table, sides, np.arange(len(sides.sign))))
+        self._table = table
+        self._kept = list(distances(table, sides, np.arange(len(sides.sign)))) if keep else None
         self.n = sides.n
         self.scale = sides.scale
 

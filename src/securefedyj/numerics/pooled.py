@@ -15,9 +15,9 @@ from securefedyj.numerics.solvers import Optimum, expsearch, newton
 from securefedyj.numerics.survey import Survey, drawn, survey
 from securefedyj.numerics.yeojohnson import Standardization
 
-# Numbers held at once: features are fitted in batches of this size (32 MB), or one by one. A source
+# Numbers held at once: features are fitted in batches of this size (16 MB), or one by one. A source
 # with more is read again for every pass.
-_BATCH = 1 << 22
+_BATCH = 1 << 21
 
 # Beyond this many rows, a fit to a sample of a sixteenth, but no more than so many, gives the start
 # of the fit to all.
@@ -62,7 +62,7 @@ def _held(source: Source) -> Array | None:
 def _batches(X: Array) -> Iterator[Table]:
     at_once = max(1, _BATCH // len(X))
     for first in range(0, X.shape[1], at_once):
-        yield Held(np.array(X[:, first : first + at_once].T, order="C"))
+        yield Held.copy_of(X[:, first : first + at_once].T)
 
 
 def _streamed(source: Source) -> Iterator[Table]:
@@ -139,7 +139,7 @@ def _better(first: Optimum, second: Optimum) -> Optimum:
 def _rough_fit(part: Array) -> Array:
     """Starting points from a part of the values, NaN where it will not do."""
     start = np.full(len(part), np.nan)
-    varies = survey(Held(part))[1].varies
+    varies = survey(Held.copy_of(part))[1].varies
     if varies.any():
         rough = newton(Likelihood(part[varies]))
         start[varies] = np.where(rough.converged, rough.lmbda, np.nan)

@@ -14,6 +14,7 @@ from numba import njit
 from securefedyj.numerics import elementary
 from securefedyj.numerics.blocks import LANES
 from securefedyj.numerics.fast import OPTIONS
+from securefedyj.numerics.sides import TINY
 from securefedyj.numerics.yeojohnson import _PHI3_COEFFICIENTS
 
 _LN2_HIGH, _LN2_LOW, _LOG2_E = elementary.LN2_HIGH, elementary.LN2_LOW, elementary.LOG2_E
@@ -58,6 +59,11 @@ def _survey(x, j, count, low, high):
     low[1, j] = other if other < low[1, j] else low[1, j]
     high[0, j] = below if below > high[0, j] else high[0, j]
     high[1, j] = other if other > high[1, j] else high[1, j]
+
+
+@_inlined
+def _logarithm(x):
+    return x if abs(x) < TINY else _log1p(x)
 
 
 @_inlined
@@ -132,7 +138,7 @@ def _magnitudes(values, least, most, out):
 @_compiled
 def _measure(x, log_c, s):
     for i in range(len(x)):
-        x[i] = (_log1p(x[i]) - log_c) / s
+        x[i] = (_logarithm(x[i]) - log_c) / s
 
 
 @_compiled
@@ -143,9 +149,9 @@ def _measure_close(x, c, log_c, s):
     for i in range(len(x)):
         share = (x[i] - c) / (1.0 + c)
         if far and share < -0.5:
-            x[i] = (_log1p(x[i]) - log_c) / s
+            x[i] = (_logarithm(x[i]) - log_c) / s
         else:
-            x[i] = _log1p(share) / s
+            x[i] = _logarithm(share) / s
 
 
 @_compiled

@@ -15,6 +15,9 @@ from securefedyj.numerics.blocks import PIECE, Table
 from securefedyj.numerics.elementary import log1p
 from securefedyj.numerics.survey import Survey, drawn
 
+# Below this, log(1+x) is x.
+TINY = 1e-290
+
 # A sample of this size is enough to place the reference of a side amid its data.
 _SAMPLE = 64
 
@@ -108,7 +111,7 @@ class Sides:
         read, parts = 0, []
         both = np.concatenate([some, also])
         order = np.argsort(both, kind="stable")
-        for chunk in table.chunks(np.arange(table.n_features)):
+        for chunk in table.chunks():
             parts.append(chunk[:, _within(both[order], read, chunk.shape[1])[1] - read])
             read += chunk.shape[1]
             for first in range(0, chunk.shape[1] if len(rare) else 0, PIECE):
@@ -186,9 +189,14 @@ def _lower_median(rows: Array) -> Array:
     return middle
 
 
+def logarithm(x: Array) -> Array:
+    """log(1+x) for x >= -1/2; `log1p` has no digits of a subnormal number."""
+    return np.where(np.abs(x) < TINY, x, log1p(x))
+
+
 def distance(x: Array, reference: Array) -> Array:
     """log((1+x)/(1+c))"""
-    return log1p(x) - log1p(reference)
+    return logarithm(x) - logarithm(reference)
 
 
 def distance_of_close(x: Array, reference: Array) -> Array:
@@ -196,5 +204,5 @@ def distance_of_close(x: Array, reference: Array) -> Array:
     share = (x - reference) / (1 + reference)
     far = share < -0.5  # where 1 + share, the ratio, would lose its digits
     if not far.any():
-        return log1p(share)
-    return np.where(far, distance(x, reference), log1p(np.where(far, 0.0, share)))
+        return logarithm(share)
+    return np.where(far, distance(x, reference), logarithm(np.where(far, 0.0, share)))

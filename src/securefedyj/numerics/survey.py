@@ -64,7 +64,7 @@ def survey(table: Table) -> tuple[int, Survey]:
     """The number of rows, and the survey of all features."""
     rows, found = 0, Survey.start(table.n_features)
     step = max(1, _AT_ONCE // table.n_features)
-    for chunk in table.chunks(np.arange(table.n_features)):
+    for chunk in table.chunks():
         rows += chunk.shape[1]
         for first in range(0, chunk.shape[1], step):
             found = found.joined(_of_part(chunk[:, first : first + step]))
