@@ -41,9 +41,13 @@ def fit_pooled(X: Array | Source, solver: str, max_steps: int) -> PooledFit:
     The result depends on the rows alone, in every bit: an array and a source that yields the same
     rows, in blocks of whatever size, have the same.
     """
-    held = X if isinstance(X, np.ndarray) else _held(X)
-    tables = _streamed(X) if held is None else _batches(held)
-    batches = [_fit_batch(table, held is not None, solver, max_steps) for table in tables]
+    if isinstance(X, np.ndarray):
+        tables, keep = _batches(X), True
+    elif (held := _held(X)) is not None:
+        tables, keep = _batches(held), True
+    else:
+        tables, keep = _streamed(X), False
+    batches = [_fit_batch(table, keep, solver, max_steps) for table in tables]
     visits = max(len(batch.path) for batch in batches)
     return PooledFit(*(_joined(parts, visits) for parts in zip(*batches, strict=True)))
 

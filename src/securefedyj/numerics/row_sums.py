@@ -52,19 +52,24 @@ def row_sums(distances: Iterable[Distances], chosen: Index, at: Exponents) -> Ar
     total, lost = np.zeros((2, SUMS, len(chosen)))
     for part in distances:
         where = np.searchsorted(part.sides, chosen)
-        for summand in _sums_of_pieces(part, where, at):
-            total, lost = _add(total, lost, summand)
+        _add(_sums_of_pieces(part, where, at), total, lost)
     sums: Array = total + lost
     # q0 q2 = q1^2 - q2
     sums[6] = np.where(at.small, sums[6], sums[5] - at.one * sums[2])
     return sums
 
 
-def _add(total: Array, lost: Array, summand: Array) -> tuple[Array, Array]:
-    """total + summand, and what rounding has taken from it so far (Knuth's two-sum)."""
-    added = total + summand
-    back = added - total
-    return added, lost + ((total - (added - back)) + (summand - back))
+def _add(summands: Array, total: Array, lost: Array) -> None:
+    """Add one after the other to the total, and what rounding takes to what is lost."""
+    if loops := LOOPS.after(_SECONDS * summands.size):
+        loops.add(summands, total, lost)
+        return
+    for summand in summands:
+        # Knuth's two-sum
+        added = total + summand
+        back = added - total
+        lost += (total - (added - back)) + (summand - back)
+        total[:] = added
 
 
 def _sums_of_pieces(part: Distances, where: Index, at: Exponents) -> Array:
@@ -118,8 +123,9 @@ def _lanes(terms: Array) -> Array:
 
 def _folded(lanes: list[Array]) -> Array:
     """The sums of all lanes, by halves."""
-    sums: Array = np.array(lanes)
+    sums = np.array(lanes)
     while sums.shape[-1] > 1:
         half = sums.shape[-1] // 2
         sums = sums[..., :half] + sums[..., half:]
-    return sums[..., 0]
+    total: Array = sums[..., 0]
+    return total

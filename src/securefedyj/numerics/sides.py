@@ -6,7 +6,7 @@ its values are seen as D / s, with D = log((1+|x|)/(1+|c|)) and s the largest |D
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -131,9 +131,10 @@ class Sides:
             samples[side, : len(x)] = x
         return samples, also_values
 
-    def _held_by(self, side: int, values: Array) -> Array:
+    def _held_by(self, side: Any, values: Array) -> Array:
         """Those of the values of its feature that a side holds."""
-        return values[(values >= self.least[side]) & (values <= self.most[side])]
+        held: Array = values[(values >= self.least[side]) & (values <= self.most[side])]
+        return held
 
 
 def _spread(values: Array) -> Array:
