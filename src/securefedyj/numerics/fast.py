@@ -95,8 +95,9 @@ def threads() -> int:
 def in_threads(work: Callable[[_Piece], _Result], pieces: Iterable[_Piece]) -> list[_Result]:
     """The results of all pieces of the work, in order; the loops in them run at the same time."""
     todo = list(pieces)
-    if len(todo) < 2:
+    count = min(len(todo), threads())
+    if count < 2:
         return [work(piece) for piece in todo]
     # Threads of its own: they survive no fork, and start in less time than a piece takes.
-    with ThreadPoolExecutor(min(len(todo), threads())) as pool:
+    with ThreadPoolExecutor(count) as pool:
         return list(pool.map(work, todo))
