@@ -40,7 +40,7 @@ class Source(Protocol):
 
 def is_source(X: object) -> TypeGuard[Source]:
     """Whether X is read in blocks; a frame with a column of that name is not."""
-    return callable(getattr(type(X), "blocks", None)) and hasattr(type(X), "names")
+    return callable(getattr(type(X), "blocks", None)) and hasattr(X, "names")
 
 
 class Table(Protocol):

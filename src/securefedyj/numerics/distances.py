@@ -9,7 +9,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
-from securefedyj.numerics.sides import Sides, distance, distance_of_close, logarithm
+from securefedyj.numerics.sides import Sides, distance_of, distance_of_close, logarithm
 from securefedyj.numerics.survey import LOOPS, shared_out
 
 # What NumPy takes for one value.
@@ -27,82 +27,87 @@ class Distances(NamedTuple):
     length: Integers  # (sides, pieces): the zeros after so many, a multiple of LANES, are left out
 
 
-def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
-    """The distances of the chosen sides, in one pass over the table, the memory of which they take.
+class Yardstick(NamedTuple):
+    """Which values each side holds, and how their distances are measured."""
 
-    Where nothing is missing and no feature has two sides, a chunk of the table is written over.
+    complete: Bools
+    least: Array
+    most: Array
+    close: Bools
+    reference: Array
+    log_reference: Array
+    size: Array
+
+
+def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
+    """The distances of the chosen sides, in one pass over the table.
+
+    They take its memory: where nothing is missing and no feature has two sides, its chunks are
+    written over.
     """
+    measure = sides.measure
+    yardstick = Yardstick(
+        sides.complete[chosen],
+        sides.least[chosen],
+        sides.most[chosen],
+        measure.close[chosen],
+        measure.reference[chosen],
+        logarithm(measure.reference[chosen]),
+        measure.size[chosen],
+    )
     features, position = np.unique(sides.feature[chosen], return_inverse=True)
     for chunk in table.take(features).chunks():
-        yield _of_chunk(chunk, position, sides, chosen)
+        yield Distances(chosen, *_of_chunk(chunk, position, yardstick))
 
 
-def _of_chunk(chunk: Array, position: Index, sides: Sides, chosen: Index) -> Distances:
+def _of_chunk(chunk: Array, position: Index, by: Yardstick) -> tuple[Array, Integers]:
     rows = chunk.shape[1]
     width = min(PIECE, -(-rows // LANES) * LANES)
-    shape = len(chosen), -(-rows // width), width
-    in_place = rows % width == 0 and bool(sides.complete[chosen].all())
+    shape = len(position), -(-rows // width), width
+    in_place = rows % width == 0 and bool(by.complete.all())
     D = chunk.reshape(shape) if in_place else np.empty(shape)
-    count = np.full(shape[:2], width)
-    measure = sides.measure
-    if loops := LOOPS.after(_SECONDS * rows * len(chosen)):
-        columns: tuple[Array | Bools, ...] = (
-            sides.complete,
-            sides.least,
-            sides.most,
-            measure.reference,
-            logarithm(measure.reference),
-            measure.size,
-            measure.close,
-        )
-        arguments = [column[chosen] for column in columns]
+    length = np.empty(shape[:2], dtype=np.int64)
+    if loops := LOOPS.after(_SECONDS * rows * len(position)):
         shared_out(
-            count.size,
-            rows * len(chosen),
-            lambda first, last: loops.distances(chunk, position, *arguments, D, count, first, last),
+            length.size,
+            rows * len(position),
+            lambda first, last: loops.distances(chunk, position, *by, D, length, first, last),
         )
     else:
-        if in_place:
-            np.abs(D, out=D)
-        else:
-            _magnitudes(chunk, position, sides, chosen, D, count)
-        for close in (False, True):
-            which = np.flatnonzero(measure.close[chosen] == close)
-            _to_distances(D, which, count, sides, chosen, close)
-    return Distances(chosen, D, -(-count // LANES) * LANES)
+        by_numpy(chunk, position, by, D, length)
+    return D, length
 
 
-def _magnitudes(
-    chunk: Array, position: Index, sides: Sides, chosen: Index, D: Array, count: Integers
-) -> None:
-    """Write |x| of the values of each side and piece, then the reference; and count them."""
-    width = D.shape[2]
-    D[:] = sides.measure.reference[chosen, None, None]
-    least, most = sides.least[chosen, None], sides.most[chosen, None]
-    for piece in range(D.shape[1]):
-        values = chunk[position, piece * width : (piece + 1) * width]
-        belongs = (values >= least) & (values <= most)
-        count[:, piece] = n = np.count_nonzero(belongs, axis=1)
-        D[:, piece][np.arange(width) < n[:, None]] = np.abs(values[belongs])
-
-
-def _to_distances(
-    D: Array, which: Index, count: Integers, sides: Sides, chosen: Index, close: bool
-) -> None:
-    """Replace |x| by D / s, in blocks that fit the cache."""
-    for part, piece in blocks_of(which, D.shape):
-        n = np.max(count[part, piece])
-        reference = sides.measure.reference[chosen[part], None]
-        x = D[part, piece, :n]
-        x = distance_of_close(x, reference) if close else distance(x, reference)
-        D[part, piece, :n] = x / sides.measure.size[chosen[part], None]
-        D[part, piece, n:] = 0.0
-
-
-def blocks_of(which: Index, shape: tuple[int, ...]) -> Iterator[tuple[Index, int]]:
-    """Some of the given sides, and a piece, at a time: as much as fits the cache."""
-    _, pieces, width = shape
-    step = max(1, PIECE // width)
+def by_numpy(chunk: Array, position: Index, by: Yardstick, D: Array, length: Integers) -> None:
+    """What the compiled loop does."""
+    pieces, width = D.shape[1:]
     for piece in range(pieces):
-        for first in range(0, len(which), step):
-            yield which[first : first + step], piece
+        values = chunk[position, piece * width : (piece + 1) * width]
+        if by.complete.all():
+            n = np.full(len(D), values.shape[1])
+            np.abs(values, out=D[:, piece, : values.shape[1]])
+        else:
+            belongs = (values >= by.least[:, None]) & (values <= by.most[:, None])
+            n = np.count_nonzero(belongs, axis=1)
+            D[:, piece][np.arange(width) < n[:, None]] = np.abs(values[belongs])
+        length[:, piece] = -(-n // LANES) * LANES
+        for which in (np.flatnonzero(by.close == close) for close in (False, True)):
+            for some in blocks_of(which, width):
+                _measure(D[:, piece], some, by, n[some])
+
+
+def _measure(D: Array, sides: Index, by: Yardstick, n: Integers) -> None:
+    """Replace the first n |x| of some sides, which are all close or all not, by D / s."""
+    most = np.max(n)
+    x, reference = D[sides, :most], by.reference[sides, None]
+    x = np.where(np.arange(most) < n[:, None], x, reference)
+    distance = distance_of_close(x, reference) if by.close[sides[0]] else distance_of(x, reference)
+    D[sides, :most] = distance / by.size[sides, None]
+    D[sides, most:] = 0.0
+
+
+def blocks_of(sides: Index, width: int) -> Iterator[Index]:
+    """Some of the sides at a time: as many as fit the cache."""
+    step = max(1, PIECE // width)
+    for first in range(0, len(sides), step):
+        yield sides[first : first + step]

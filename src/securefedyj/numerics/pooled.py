@@ -60,7 +60,10 @@ def _held(source: Source) -> Array | None:
         n += block.size
         if n > _BATCH:
             return None
-    return np.concatenate(blocks)
+    held = np.concatenate(blocks)
+    if len(held) < 2:
+        raise ValueError(f"The table has {len(held)} row(s); a fit needs 2 at least.")
+    return held
 
 
 def _batches(X: Array) -> Iterator[Table]:
@@ -91,6 +94,7 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
     """Fit all features of a table, the distances of which are kept or not."""
     p = table.n_features
     rows, found = survey(table)
+    _refuse_infinite(found)
     constant = ~found.varies
     center = np.where(found.n == 0, 0.0, found.lowest)
     # Of a constant c: Psi(1, x) - c = x - c, as if its standard deviation were 1.
@@ -108,6 +112,14 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
         path = np.full((len(optimum.path), p), np.nan)
         path[:, varying] = optimum.path
     return PooledFit(lmbda, at_bound, converged, constant, standardization, path, found.n)
+
+
+def _refuse_infinite(found: Survey) -> None:
+    """Raise an error if a value is infinite; arrays have been checked before."""
+    if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
+        raise ValueError(
+            "The table contains infinity. Declare it missing, or leave out the rows that have it."
+        )
 
 
 def _optimize(
@@ -145,6 +157,6 @@ def _rough_fit(part: Array) -> Array:
     start = np.full(len(part), np.nan)
     varies = survey(Held.copy_of(part))[1].varies
     if varies.any():
-        rough = newton(Likelihood(part[varies]))
+        rough = newton(Likelihood(part[varies]), rough=True)
         start[varies] = np.where(rough.converged, rough.lmbda, np.nan)
     return start

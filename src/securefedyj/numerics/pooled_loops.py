@@ -8,17 +8,22 @@ contracted or reordered. Importing this module imports Numba.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
+from securefedyj.numerics import distances as by_distances
 from securefedyj.numerics import elementary
+from securefedyj.numerics import row_sums as by_sums
+from securefedyj.numerics import survey as by_survey
 from securefedyj.numerics.blocks import LANES
 from securefedyj.numerics.fast import OPTIONS
-from securefedyj.numerics.sides import TINY
+from securefedyj.numerics.sides import TINY, logarithm
 from securefedyj.numerics.yeojohnson import _PHI3_COEFFICIENTS
 
 _LN2_HIGH, _LN2_LOW, _LOG2_E = elementary.LN2_HIGH, elementary.LN2_LOW, elementary.LOG2_E
-_ATANH, _R, _PHI3 = elementary._ATANH, elementary._R, _PHI3_COEFFICIENTS
+_ATANH, _R, _PHI3 = elementary.ATANH, elementary.R, _PHI3_COEFFICIENTS
 _ROUND = 1.5 * 2.0**52
 _ROUND_BITS = np.int64(np.float64(_ROUND).view(np.int64))
 _MANTISSA, _HALF = np.int64(0x000F_FFFF_FFFF_FFFF), np.int64(0x3FE0_0000_0000_0000)
@@ -27,8 +32,9 @@ _LEAST_EXPONENT = -700.0
 _SOME = 1024
 
 _compiled = njit(**OPTIONS)
+_inner = njit(**{**OPTIONS, "cache": False})  # is part of what is kept of others
 # A call inside of a loop would keep it from being vectorized.
-_inlined = njit(**OPTIONS, forceinline=True)
+_inlined = njit(**{**OPTIONS, "cache": False, "forceinline": True})
 
 
 @_compiled
@@ -93,12 +99,12 @@ def distances(
     complete,
     least,
     most,
+    close,
     reference,
     log_reference,
     size,
-    close,
     D,
-    count,
+    length,
     first,
     last,
 ):
@@ -113,8 +119,8 @@ def distances(
                 out[i] = abs(values[i])
         else:
             n = _magnitudes(values, least[side], most[side], out)
-        count[side, piece] = n
         padded = -(-n // LANES) * LANES
+        length[side, piece] = padded
         c, log_c, s = reference[side], log_reference[side], size[side]
         out[n:padded] = c
         if close[side]:
@@ -123,7 +129,7 @@ def distances(
             _measure(out[:padded], log_c, s)
 
 
-@_compiled
+@_inner
 def _magnitudes(values, least, most, out):
     """Write |x| of the values that belong, and return how many these are."""
     n = 0
@@ -135,13 +141,13 @@ def _magnitudes(values, least, most, out):
     return n
 
 
-@_compiled
+@_inner
 def _measure(x, log_c, s):
     for i in range(len(x)):
         x[i] = (_logarithm(x[i]) - log_c) / s
 
 
-@_compiled
+@_inner
 def _measure_close(x, c, log_c, s):
     far = False
     for i in range(len(x)):
@@ -174,7 +180,7 @@ def sums(D, length, where, kappa, shift, one, small, out, first, last):
             out[piece, sum, k] = _folded(lanes[sum])
 
 
-@_compiled
+@_inner
 def _folded(lanes):
     half = LANES // 2
     while half:
@@ -184,7 +190,7 @@ def _folded(lanes):
     return lanes[0]
 
 
-@_compiled
+@_inner
 def _add_series(D, kappa, lanes):
     for begin in range(0, len(D), LANES):
         for j in range(LANES):
@@ -208,7 +214,7 @@ def _add_series(D, kappa, lanes):
             lanes[7, j] += d
 
 
-@_compiled
+@_inner
 def _exponentials(D, kappa, shift, scratch):
     """e^{uD}, divided by e^shift, in the first row."""
     e, power = scratch[0], scratch[1]
@@ -228,7 +234,7 @@ def _exponentials(D, kappa, shift, scratch):
         e[i] *= power[i]
 
 
-@_compiled
+@_inner
 def _add_exponentials(D, e, one, lanes):
     for begin in range(0, len(D), LANES):
         for j in range(LANES):
@@ -260,5 +266,42 @@ def add(summands, total, lost):
 
 
 def check() -> None:
-    """Raise an error unless a fit of a few values of all kinds has the bits that NumPy gives."""
-    from securefedyj.numerics import loops_check  # noqa
+    """Raise an error unless all loops have the bits of NumPy on a few values."""
+    values = np.random.default_rng(0).normal(2.0, 2.0, (4, 3 * LANES - 5))
+    values[1, ::7] = np.nan
+    values[2:] = np.exp(values[2:])
+    both = [(np.empty((4, 2), np.int64), *np.empty((2, 4, 2))) for _ in range(2)]
+    survey(values, *both[0])
+    by_survey.by_numpy(values, *both[1])
+    _compare(both)
+
+    reference, size = np.array([1.0, 2.0, 2.0, 1.5]), np.array([1.0, 1.5, 2.0, 0.7])
+    yardstick = by_distances.Yardstick(
+        complete=np.array([False, False, True, True]),
+        least=np.array([0.0, -np.inf, -np.inf, -np.inf]),
+        most=np.array([np.inf, -5e-324, np.inf, np.inf]),
+        close=np.array([False, True, True, False]),
+        reference=reference,
+        log_reference=logarithm(reference),
+        size=size,
+    )
+    position = np.arange(4)
+    measured = [(np.zeros((4, 1, 3 * LANES)), np.empty((4, 1), np.int64)) for _ in range(2)]
+    distances(values, position, *yardstick, *measured[0], 0, 4)
+    by_distances.by_numpy(values, position, yardstick, *measured[1])
+    _compare(measured)
+
+    kappa, shift = np.array([0.1, -2.0, -0.2, 40.0]), np.array([0.0, 0.0, 0.0, 310.0])
+    at = by_sums.Exponents.of(kappa, shift, np.abs(kappa) < 0.25)
+    summed = [(np.zeros((1, by_sums.SUMS, 4)), *np.zeros((2, by_sums.SUMS, 4))) for _ in range(2)]
+    sums(*measured[0], position, *at, summed[0][0], 0, 4)
+    by_sums.by_numpy(*measured[1], position, at, summed[1][0])
+    for add_up, (one, total, lost) in zip((add, by_sums.add_by_numpy), summed, strict=True):
+        add_up(np.concatenate([one, -one / 3]), total, lost)
+    _compare(summed)
+
+
+def _compare(both: list[tuple[Any, ...]]) -> None:
+    for ours, right in zip(*both, strict=True):
+        if not np.array_equal(ours, right):
+            raise ArithmeticError("They do not give the bits of NumPy.")

@@ -7,12 +7,12 @@ kept aside. So the bits of a sum depend on the values and their order alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array, Bools, Index
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES
 from securefedyj.numerics.distances import Distances, blocks_of
 from securefedyj.numerics.elementary import exponential
@@ -52,49 +52,50 @@ def row_sums(distances: Iterable[Distances], chosen: Index, at: Exponents) -> Ar
     total, lost = np.zeros((2, SUMS, len(chosen)))
     for part in distances:
         where = np.searchsorted(part.sides, chosen)
-        _add(_sums_of_pieces(part, where, at), total, lost)
-    sums: Array = total + lost
+        sums = np.zeros((part.D.shape[1], SUMS, len(chosen)))
+        values = len(where) * part.D[0].size
+        if loops := LOOPS.after(_SECONDS * values):
+            shared_out(sums.shape[0] * len(where), values, _work(loops, part, where, at, sums))
+            loops.add(sums, total, lost)
+        else:
+            by_numpy(part.D, part.length, where, at, sums)
+            add_by_numpy(sums, total, lost)
+    result: Array = total + lost
     # q0 q2 = q1^2 - q2
-    sums[6] = np.where(at.small, sums[6], sums[5] - at.one * sums[2])
-    return sums
+    result[6] = np.where(at.small, result[6], result[5] - at.one * result[2])
+    return result
 
 
-def _add(summands: Array, total: Array, lost: Array) -> None:
-    """Add one after the other to the total, and what rounding takes to what is lost."""
-    if loops := LOOPS.after(_SECONDS * summands.size):
-        loops.add(summands, total, lost)
-        return
+def _work(
+    loops: Any, part: Distances, where: Index, at: Exponents, sums: Array
+) -> Callable[[int, int], None]:
+    def work(first: int, last: int) -> None:
+        loops.sums(part.D, part.length, where, *at, sums, first, last)
+
+    return work
+
+
+def add_by_numpy(summands: Array, total: Array, lost: Array) -> None:
+    """Add one after the other to the total, and what rounding takes (Knuth) to what is lost."""
     for summand in summands:
-        # Knuth's two-sum
         added = total + summand
         back = added - total
         lost += (total - (added - back)) + (summand - back)
         total[:] = added
 
 
-def _sums_of_pieces(part: Distances, where: Index, at: Exponents) -> Array:
-    """The sums over each piece, of shape (pieces, SUMS, len(where))."""
-    D, length = part.D, part.length
-    pieces = D.shape[1]
-    loops = LOOPS.after(_SECONDS * len(where) * D[0].size)
-    if loops:
-        sums = np.empty((pieces, SUMS, len(where)))
-        shared_out(
-            pieces * len(where),
-            D[0].size * len(where),
-            lambda first, last: loops.sums(D, length, where, *at, sums, first, last),
-        )
-        return sums
-    sums = np.zeros((pieces, SUMS, len(where)))
+def by_numpy(D: Array, length: Integers, where: Index, at: Exponents, sums: Array) -> None:
+    """The sums over each piece, as the compiled loop takes them."""
+    _, pieces, width = D.shape
     for regime, terms in ((at.small, _series_terms), (~at.small, _exponential_terms)):
-        for which, piece in blocks_of(np.flatnonzero(regime), D.shape):
+        for which in blocks_of(np.flatnonzero(regime), width):
             sides = where[which]
-            n = np.max(length[sides, piece])
             contiguous = sides[-1] - sides[0] == len(sides) - 1
-            x = D[sides[0] : sides[-1] + 1] if contiguous else D[sides]
+            rows = D[sides[0] : sides[-1] + 1] if contiguous else D[sides]
             kappa, shift, one = (column[which, None] for column in at[:3])
-            sums[piece][:, which] = terms(x[:, piece, :n], kappa, shift, one)
-    return sums
+            for piece in range(pieces):
+                n = np.max(length[sides, piece])
+                sums[piece][:, which] = terms(rows[:, piece, :n], kappa, shift, one)
 
 
 def _series_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
@@ -118,7 +119,8 @@ def _exponential_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Arra
 
 def _lanes(terms: Array) -> Array:
     """The sum of every lane of each row; NumPy adds in order along an axis that is not the last."""
-    return np.add.reduce(terms.reshape(len(terms), -1, LANES), axis=1)
+    lanes: Array = np.add.reduce(terms.reshape(len(terms), -1, LANES), axis=1)
+    return lanes
 
 
 def _folded(lanes: list[Array]) -> Array:

@@ -78,7 +78,7 @@ class Sides:
         self.most: Array = np.where(alone | ~negative, np.inf, _HIGHEST_NEGATIVE)
         samples, self.also = self._samples(table, rows, n, also)
         samples[:, 0] = np.where(np.isnan(samples[:, 0]), outer, samples[:, 0])  # if nothing is
-        self.measure = measure = _measure(*map(np.abs, (samples, inner, outer)), n)
+        self.measure = measure = _measure(np.abs(samples), np.abs(inner), np.abs(outer), n)
 
         # Of each feature:
         self.n: Array = survey.n.astype(np.float64)
@@ -161,7 +161,7 @@ def _measure(samples: Array, lowest: Array, highest: Array, n: Integers) -> Meas
         np.where(
             close,
             distance_of_close(x, reference),
-            distance(x, reference),
+            distance_of(x, reference),
         )
         for x in (lowest, highest)
     )
@@ -195,7 +195,7 @@ def logarithm(x: Array) -> Array:
     return np.where(np.abs(x) < TINY, x, log1p(x))
 
 
-def distance(x: Array, reference: Array) -> Array:
+def distance_of(x: Array, reference: Array) -> Array:
     """log((1+x)/(1+c))"""
     return logarithm(x) - logarithm(reference)
 
@@ -206,4 +206,4 @@ def distance_of_close(x: Array, reference: Array) -> Array:
     far = share < -0.5  # where 1 + share, the ratio, would lose its digits
     if not far.any():
         return logarithm(share)
-    return np.where(far, distance(x, reference), logarithm(np.where(far, 0.0, share)))
+    return np.where(far, distance_of(x, reference), logarithm(np.where(far, 0.0, share)))

@@ -31,6 +31,8 @@ _CONVERGED = 3e-9
 # And one shorter than this, in units of v, which are those of exponents, leaves the mean and the
 # variance where they are expected by their slopes.
 _SHORT = 1e-7
+# What is enough for a start, in the same units.
+_ROUGH = 1e-3
 _MAX_PASSES = 100
 # Below this a width has too few digits.
 _SMALLEST_WIDTH = 1e-300
@@ -51,12 +53,15 @@ class Optimum(NamedTuple):
 
 
 def newton(
-    likelihood: Likelihood, start: Array | None = None, features: Index | None = None
+    likelihood: Likelihood,
+    start: Array | None = None,
+    features: Index | None = None,
+    rough: bool = False,
 ) -> Optimum:
     """A Newton iteration inside a bracket that every evaluation narrows, of all or some features.
 
     A step that leaves the bracket, or is more than half as long as the one before, gives way
-    to bisection.
+    to bisection. A rough optimum is one to start from.
     """
     v = likelihood.start()
     if start is not None:
@@ -98,6 +103,7 @@ def newton(
         v[active], last_step[active] = proposal, step
         # A short Newton step leaves its square; a short bisection may have left the root behind.
         short = step <= np.minimum(_CONVERGED * np.maximum(np.abs(proposal), 1e-4), _SHORT)
+        short |= rough & (step <= _ROUGH)
         done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
         last, ending = evaluation.take(done), active[done]
@@ -105,7 +111,8 @@ def newton(
         for column, values in zip(standardization, found, strict=True):
             column[ending] = values
         n = likelihood.n[ending]
-        converged[ending] = _certified(last, n, _left_over(last, n, step[done]))
+        left = _left_over(last, n, step[done])
+        converged[ending] = _certified(last, n, left, _ROUGH if rough else PRECISION)
         active = active[~done]
     at_edge = np.abs(v) >= limit
     converged = (converged | at_edge) & (standardization.width > _SMALLEST_WIDTH)

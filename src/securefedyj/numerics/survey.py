@@ -96,10 +96,7 @@ def _of_any(values: Array) -> Survey:
     if loops := LOOPS.after(_SECONDS * values.size):
         loops.survey(values, counts, lowest, highest)
     else:
-        for k, chosen in enumerate((values < 0, values >= 0)):
-            counts[:, k] = np.count_nonzero(chosen, axis=1)
-            lowest[:, k] = np.min(np.where(chosen, values, np.inf), axis=1)
-            highest[:, k] = np.max(np.where(chosen, values, -np.inf), axis=1)
+        by_numpy(values, counts, lowest, highest)
     return Survey(
         np.sum(counts, axis=1),
         counts[:, 0],
@@ -108,6 +105,14 @@ def _of_any(values: Array) -> Survey:
         lowest[:, 1],
         np.max(highest, axis=1),
     )
+
+
+def by_numpy(values: Array, counts: Integers, lowest: Array, highest: Array) -> None:
+    """What the compiled loop does."""
+    for k, chosen in enumerate((values < 0, values >= 0)):
+        counts[:, k] = np.count_nonzero(chosen, axis=1)
+        lowest[:, k] = np.min(np.where(chosen, values, np.inf), axis=1)
+        highest[:, k] = np.max(np.where(chosen, values, -np.inf), axis=1)
 
 
 def shared_out(n: int, values: int, work: Callable[[int, int], object]) -> None:
