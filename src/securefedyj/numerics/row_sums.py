@@ -7,7 +7,7 @@ kept aside. So the bits of a sum depend on the values and their order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES
 from securefedyj.numerics.distances import Distances, blocks_of
-from securefedyj.numerics.elementary import exponential
+from securefedyj.numerics.elementary import exp, exponential, reduce_exponent
 from securefedyj.numerics.survey import LOOPS, shared_out
 from securefedyj.numerics.yeojohnson import phi_series
 
@@ -104,17 +104,29 @@ def _series_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
     r0 = D * phi1
     r1 = D * D * (phi1 - phi2)
     r2 = D * D * D * (phi1 - 2 * phi2 + 2 * phi3)
-    return _folded([_lanes(r) for r in (r0, r1, r2, r0 * r0, r0 * r1, r1 * r1, r0 * r2, D)])
+    return _folded([*_common(r0, r1, r2), _lanes(r0 * r2), _lanes(D)])
 
 
 def _exponential_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
-    q0 = exponential(np.maximum(kappa * D - shift, LEAST_EXPONENT))
-    q1 = D * q0
-    q2 = D * q1
+    q0 = kappa * D
+    q0 -= shift
+    np.maximum(q0, LEAST_EXPONENT, out=q0)
+    power, q1, q2 = np.empty((3, *D.shape))
+    reduce_exponent(q0, power, q1, q2)
+    exp(q0, q1, q2)
+    q0 *= power
+    np.multiply(D, q0, out=q1)
+    np.multiply(D, q1, out=q2)
     q0 -= one
-    none = np.zeros((len(D), LANES))
-    sums = [_lanes(q) for q in (q0, q1, q2, q0 * q0, q0 * q1, q1 * q1)]
-    return _folded([*sums, none, _lanes(D)])
+    return _folded([*_common(q0, q1, q2), np.zeros((len(D), LANES)), _lanes(D)])
+
+
+def _common(r0: Array, r1: Array, r2: Array) -> Iterator[Array]:
+    """The lanes of r0, r1, r2, r0^2, r0 r1 and r1^2."""
+    yield from map(_lanes, (r0, r1, r2))
+    product = np.empty_like(r0)
+    for pair in ((r0, r0), (r0, r1), (r1, r1)):
+        yield _lanes(np.multiply(*pair, out=product))
 
 
 def _lanes(terms: Array) -> Array:
