@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import Source, is_source
 from securefedyj.numerics.yeojohnson import Standardization
 
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
@@ -190,16 +189,6 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
             self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset, **checks
         )
         return data
-
-    def _table(self, X: Any, **checks: Any) -> Array | Source:
-        """What to fit: a source as it is, anything else as an array."""
-        if not is_source(X):
-            return self._validated(X, reset=True, **checks)
-        if not len(X.names):
-            raise ValueError("The table has no columns, and so no feature to fit.")
-        self.n_features_in_ = len(X.names)
-        self.feature_names_in_ = np.array(X.names, dtype=object)
-        return X
 
     def _names(self, chosen: Any) -> str:
         """The chosen features for a message, the first few by name."""
