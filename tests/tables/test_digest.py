@@ -7,14 +7,19 @@ import struct
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from securefedyj.numerics import passes
+from securefedyj.tables import digest
 from securefedyj.tables.digest import column_digests, rows_digest
 from securefedyj.tables.files import read_table, write_table
+from securefedyj.tables.memory import HeldSource
 
 KEY = bytes(range(32))
+
 NAMES = ("a", "b")
 ROWS = np.array([[1.0, 2.0], [3.0, np.nan], [0.0, 5.0], [1.0, 2.0]])
 
@@ -80,10 +85,43 @@ def test_column_is_recognized_by_its_values_alone():
     assert column_digests(np.full((3, 2), np.nan), NAMES, KEY) == {}
 
 
-def test_column_digest_is_blake2b_of_the_sorted_values():
-    values = struct.pack("<4d", 0.0, 1.0, 1.0, 3.0)
-    expected = hashlib.blake2b(values, key=KEY, digest_size=16, person=b"column").hexdigest()
+def blake2b(content: bytes, size: int, person: bytes) -> bytes:
+    return hashlib.blake2b(content, key=KEY, digest_size=size, person=person).digest()
+
+
+def summed(inputs: list[bytes], key: bytes) -> bytes:
+    """CBC-MACs with AES of all inputs, added up in four columns of 32 bits; how many there are."""
+    columns = [0] * 4
+    for content in inputs:
+        encryptor = Cipher(algorithms.AES(key), modes.CBC(bytes(16))).encryptor()
+        last = encryptor.update(content)[-16:]
+        columns = [a + b for a, b in zip(columns, struct.unpack("<4I", last), strict=True)]
+    return struct.pack("<5Q", *columns, len(inputs))
+
+
+def test_digests_are_sums_of_aes_cbc_mac_under_blake2b():
+    values = [struct.pack("<dd", value, 0.0) for value in (1.0, 3.0, 0.0, 1.0)]
+    sums = summed(values, blake2b(b"", 32, b"value"))
+    expected = blake2b(bytes(8) + sums, 16, b"column").hex()
     assert column_digests(ROWS, NAMES, KEY)["a"] == expected
+    rows = [struct.pack("<4d", *row, 7.0, 0.0) for row in ((1.0, 2.0), (0.0, 5.0))]
+    head = b'[[2, 3], ["a", "b", "c"]]'
+    sums = summed(rows, blake2b(b"", 32, b"row"))
+    expected = blake2b(len(head).to_bytes(8, "big") + head + sums, 32, b"table").hex()
+    three = np.array([[1.0, 2.0, 7.0], [-0.0, 5.0, 7.0]])
+    assert rows_digest(three, ("a", "b", "c"), KEY) == expected
+
+
+def test_digests_do_not_depend_on_blocks(monkeypatch):
+    monkeypatch.setattr(digest, "_ROWS", 7)
+    monkeypatch.setattr(passes, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(passes, "BLOCK_VALUES", 1)
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X[::5, 1] = np.nan
+    names = ("a", "b", "c")
+    parts = HeldSource(np.split(X, [1, 20, 21, 50]), names)
+    assert rows_digest(parts, names, KEY) == rows_digest(X, names, KEY)
+    assert column_digests(parts, names, KEY) == column_digests(X, names, KEY)
 
 
 def test_table_is_left_as_it_is():

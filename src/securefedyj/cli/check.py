@@ -35,8 +35,8 @@ def add(commands: Commands) -> None:
         "--data",
         type=Path,
         metavar="TABLE",
-        help="a .csv, .csv.gz or .parquet file of this silo; findings are shown here and nowhere "
-        "else",
+        help="a .csv, .csv.gz or .parquet file of this silo, or a folder of them; findings are "
+        "shown here and nowhere else",
     )
     add_missing(parser)
     add_ledger(parser)
@@ -77,8 +77,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
     """Findings about a silo's own table; the exit code is 1 if one of them would stop a run."""
-    from securefedyj.tables.files import check_table, read_table
+    from securefedyj.numerics.budget import default_cache_bytes
+    from securefedyj.tables.census import taken_in
+    from securefedyj.tables.files import check_table
     from securefedyj.tables.minimum import missing_everywhere
+    from securefedyj.tables.source import as_source
 
     domain = consortium.agreement().domain
     names = [feature.name for feature in consortium.features]
@@ -87,8 +90,9 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
     notes = [note] if (note := note_on_silos(consortium)) else []
     warnings: list[str] = []
     if not stops:  # else there is no table to take part with
-        table = read_table(options.data, names, missing_values(options))
-        empty = [names[j] for j in missing_everywhere(table)]
+        source = as_source(options.data, names, missing_values(options))
+        table, census = taken_in(source, default_cache_bytes())
+        empty = [names[j] for j in missing_everywhere(census)]
         notes += [note] if (note := note_on_missing(consortium, empty)) else []
         warnings = warnings_before(consortium, table, options.ledger)
     if options.json:

@@ -73,6 +73,28 @@ def missing_values(options: argparse.Namespace) -> tuple[str, ...]:
     return (*MISSING, *options.missing)
 
 
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the option --cache-mb, which `cache_bytes` reads."""
+    parser.add_argument(
+        "--cache-mb",
+        type=int,
+        metavar="N",
+        help="memory, in MB, that may keep rows from one pass over the table to the next; without "
+        "enough of it a run takes longer (default: a quarter of the machine's)",
+    )
+
+
+def cache_bytes(options: argparse.Namespace) -> int:
+    """How much memory may keep rows."""
+    from securefedyj.numerics.budget import default_cache_bytes
+
+    if options.cache_mb is None:
+        return default_cache_bytes()
+    if options.cache_mb < 0:
+        raise ValueError("--cache-mb must not be negative.")
+    return int(options.cache_mb) * 10**6
+
+
 def read_certificate(path: Path) -> str:
     """A certificate in PEM form; an error names the file."""
     try:

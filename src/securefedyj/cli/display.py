@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import tell, wrapped
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Progress
+
+
+_SECONDS_BETWEEN = 0.2
 
 
 class Display:
@@ -20,6 +24,9 @@ class Display:
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
         self._open = False
         self._last = ""
+        self._now = ""  # the progress of the run in the open line
+        self._passing = False  # whether that line also has the rows of a pass, which do not stay
+        self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be told
         self._lock = threading.RLock()  # progress comes from the thread that computes
 
     def say(self, sentence: str) -> None:
@@ -39,15 +46,32 @@ class Display:
         )
         with self._lock:
             self._last = ""
+            self._now, self._passing = text, False
             if self._terminal:
-                text = text[: shutil.get_terminal_size().columns - 1]
-                print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-                self._open = True
+                self._rewrite(text)
             else:
                 print(text, file=sys.stderr, flush=True)
 
+    def rows(self, done: str, count: int, total: int | None) -> None:
+        """How many rows of a pass were read or summed; on a terminal alone, and not too often."""
+        if not self._terminal or time.monotonic() < self._next:
+            return
+        of = "" if total is None else f" of {total:,}"
+        with self._lock:
+            self._next = time.monotonic() + _SECONDS_BETWEEN
+            self._passing = True
+            self._rewrite("; ".join(filter(None, [f"{count:,}{of} rows {done}", self._now])))
+
+    def _rewrite(self, text: str) -> None:
+        text = text[: shutil.get_terminal_size().columns - 1]
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        self._open = True
+
     def end(self) -> None:
         with self._lock:
-            if self._open:
+            if self._passing:
+                self._rewrite(self._now)
+            if self._open and self._now:
                 print(file=sys.stderr, flush=True)
-                self._open = False
+            self._open = self._passing = False
+            self._now = ""

@@ -15,7 +15,9 @@ from securefedyj.cli.common import (
     FAILED,
     OK,
     Commands,
+    add_cache,
     add_missing,
+    cache_bytes,
     command,
     complain,
     missing_values,
@@ -33,10 +35,10 @@ from securefedyj.printable import printable
 
 if TYPE_CHECKING:
     from securefedyj.network.participant import Settings
-    from securefedyj.numerics.arrays import Array
     from securefedyj.numerics.silo import TimedSilo
     from securefedyj.protocol.cost import Cost
     from securefedyj.protocol.transcript import Transcript
+    from securefedyj.tables.census import Own
 
 
 def add(commands: Commands) -> None:
@@ -54,8 +56,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--certificate", type=Path, required=True, metavar="CERT.pem", help="ours, as in FILE"
     )
-    parser.add_argument("--data", type=Path, metavar="TABLE", help="rows; columns as in FILE")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="TABLE",
+        help="rows, in a file or in a folder of files; columns as in FILE",
+    )
     add_missing(parser)
+    add_cache(parser)
     parser.add_argument(
         "--own-minimum",
         type=int,
@@ -93,7 +101,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from securefedyj.network.participant import Settings
-    from securefedyj.protocol.silos import timed_silo
     from securefedyj.report.results import REPORT, write_results
 
     if not (options.timeout > 0 and options.wait > 0):
@@ -105,16 +112,16 @@ def run(options: argparse.Namespace) -> int:
     party = consortium.party_with(read_certificate(options.certificate))
     _refuse_result_without_state(options.output)
     display = Display()
-    table = _own_table(party, consortium, options, display)
-    silo = timed_silo(consortium.agreement(), table)
-    record = _record(party, consortium, table, options, display)
+    own = _own_table(party, consortium, options, display)
+    silo = _arranged(own, consortium, options, display)
+    record = _record(party, consortium, own, options, display)
     options.output.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
     reported: list[str] = []  # why there is no report, or nothing, as soon as it was tried
 
     def report(transcript: Transcript) -> None:
         display.say("The result is here. Writing the report.")
-        reported.append(_try_report(consortium, transcript, table, options.output, display))
+        reported.append(_try_report(consortium, transcript, own, options.output, display))
 
     def done(transcript: Transcript, cost: Cost | None) -> None:
         written.update(write_results(transcript, cost, party.name, options.output))
@@ -130,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
         options.output,
         timeout=options.timeout,
         wait=options.wait,
-        rows=_digest_of(table, consortium),
+        rows=_digest_of(own, consortium),
         earlier=0 if record is None else record.unfinished,
         started=(lambda: None) if record is None else record.began,
         say=display.say,
@@ -186,10 +193,11 @@ def _refuse_result_without_state(output: Path) -> None:
 
 def _own_table(
     party: PartyEntry, consortium: Consortium, options: argparse.Namespace, display: Display
-) -> Array | None:
+) -> Own | None:
     """The rows of a silo, of which it is told what stays out; a helper has none."""
-    from securefedyj.tables.files import read_table
-    from securefedyj.tables.minimum import without_few
+    from securefedyj.tables.census import taken_in
+    from securefedyj.tables.minimum import few_values, without
+    from securefedyj.tables.source import as_source
 
     if (party.role == "silo") != (options.data is not None):
         raise ValueError(
@@ -199,29 +207,46 @@ def _own_table(
     if options.data is None:
         return None
     names = [feature.name for feature in consortium.features]
-    table = read_table(options.data, names, missing_values(options))
-    table, few = without_few(table, options.own_minimum)
+    source = as_source(options.data, names, missing_values(options))
+    # The other half is for the same rows, arranged.
+    own = taken_in(source, cache_bytes(options) // 2, partial(display.rows, "read"))
+    display.say(f"Read {own.census.rows:,} rows of {len(names):,} features.")
+    few = few_values(own.census, options.own_minimum)
     for j in few:
         display.say(
             f"{printable(names[j])}: fewer than {options.own_minimum} values here; it counts as "
             "missing."
         )
-    return table
+    return without(own, few)
 
 
-def _digest_of(table: Array | None, consortium: Consortium) -> Callable[[bytes], str] | None:
+def _arranged(
+    own: Own | None, consortium: Consortium, options: argparse.Namespace, display: Display
+) -> TimedSilo | None:
+    """The rows as the protocol asks for them; each exchange is a pass over them."""
+    from securefedyj.protocol.silos import timed_silo
+    from securefedyj.tables.memory import HeldSource
+
+    if own is None:
+        return None
+    held = own.source.nbytes if isinstance(own.source, HeldSource) else 0
+    room, told = cache_bytes(options) - held, partial(display.rows, "summed")
+    return timed_silo(consortium.agreement(), own.source, room, told)
+
+
+def _digest_of(own: Own | None, consortium: Consortium) -> Callable[[bytes], str] | None:
     """What tells later, under a key, whether these are still the same rows."""
     from securefedyj.tables.digest import rows_digest
 
-    if table is None:
+    if own is None:
         return None
-    return partial(rows_digest, table, [feature.name for feature in consortium.features])
+    return partial(rows_digest, own.source, [feature.name for feature in consortium.features])
 
 
 def _record(
     party: PartyEntry,
     consortium: Consortium,
-    table: Array | None,
+    own: Own | None,
     options: argparse.Namespace,
     display: Display,
 ) -> Record | None:
@@ -231,10 +256,11 @@ def _record(
 
     said = [note_on_silos(consortium)]
     record = None
-    if table is not None:
+    if own is not None:
         names = [feature.name for feature in consortium.features]
-        said.append(note_on_missing(consortium, [names[j] for j in missing_everywhere(table)]))
-        record = Record(consortium, party.name, table, options.output, options.ledger)
+        empty = [names[j] for j in missing_everywhere(own.census)]
+        said.append(note_on_missing(consortium, empty))
+        record = Record(consortium, party.name, own.source, options.output, options.ledger)
         said += [f"Warning: {warning}" for warning in record.warnings()]
     if not (options.output / PARAMETERS).exists():  # else there is nothing more to run
         for sentence in filter(None, said):
@@ -256,12 +282,12 @@ async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcrip
         raise KeyboardInterrupt from None
 
 
-def _warn_of_implausible(transcript: Transcript, table: Array | None, display: Display) -> None:
+def _warn_of_implausible(transcript: Transcript, own: Own | None, display: Display) -> None:
     """Tell the silo, and nobody else, where lambda does not go with its own rows."""
     from securefedyj.report.plausibility import implausible, warning
 
-    if table is not None and transcript.result is not None:
-        doubtful = implausible(table, transcript.result)
+    if own is not None and transcript.result is not None:
+        doubtful = implausible(own.census.sample.values, transcript.result)
         names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
         if names:
             display.say(wrapped(f"Warning: {warning(names)}"))
@@ -270,7 +296,7 @@ def _warn_of_implausible(transcript: Transcript, table: Array | None, display: D
 def _try_report(
     consortium: Consortium,
     transcript: Transcript,
-    table: Array | None,
+    own: Own | None,
     folder: Path,
     display: Display,
 ) -> str:
@@ -278,8 +304,9 @@ def _try_report(
     from securefedyj.report.results import write_report
 
     try:
-        _warn_of_implausible(transcript, table, display)
-        write_report(consortium, transcript, table, folder)
+        _warn_of_implausible(transcript, own, display)
+        sample, rows = (None, None) if own is None else (own.census.sample.values, own.census.rows)
+        write_report(consortium, transcript, sample, rows, folder)
     except Exception as error:
         # Only the system's own words: others may quote rows.
         why = error if isinstance(error, OSError) else type(error).__name__

@@ -17,7 +17,7 @@ from securefedyj.network.ledger import (
     default_path,
 )
 from securefedyj.network.repeats import note_on_unfinished, warnings
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source
 from securefedyj.tables.digest import column_digests
 
 
@@ -33,7 +33,7 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
 
 
 def warnings_before(
-    consortium: Consortium, table: Array, path: Path | None, party: str = ""
+    consortium: Consortium, table: Source, path: Path | None, party: str = ""
 ) -> list[str]:
     """What earlier runs and this one tell together; no file is made."""
     ledger = Ledger(path or default_path())
@@ -44,7 +44,7 @@ class Record:
     """A silo's run in its ledger."""
 
     def __init__(
-        self, consortium: Consortium, party: str, table: Array, output: Path, path: Path | None
+        self, consortium: Consortium, party: str, table: Source, output: Path, path: Path | None
     ) -> None:
         from securefedyj.network.journal import FILE as STATE
 
@@ -90,7 +90,7 @@ class Record:
 
 
 def _run(
-    ledger: Ledger, consortium: Consortium, party: str, table: Array, identity: str, folder: str
+    ledger: Ledger, consortium: Consortium, party: str, table: Source, identity: str, folder: str
 ) -> RunEntry:
     features = tuple(feature.name for feature in consortium.features)
     return RunEntry(

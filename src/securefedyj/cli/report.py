@@ -52,7 +52,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from securefedyj.report import page as report
-    from securefedyj.tables.files import read_table
+    from securefedyj.tables.census import taken_in
+    from securefedyj.tables.source import as_source
 
     transcript = read_transcript(options.transcript)
     cost = {}
@@ -61,10 +62,11 @@ def run(options: argparse.Namespace) -> int:
         cost["plan"] = report.read_plan(options.plan, levels)
     if options.cost is not None:
         cost["this run"] = report.read_cost(options.cost)
-    values = None
+    values, rows = None, None
     if options.data is not None:
         features = transcript.agreement.features
-        values = read_table(options.data, features, missing_values(options))
-    report.write(options.output, transcript, values, cost, max(options.plots, 0))
+        _, census = taken_in(as_source(options.data, features, missing_values(options)), 0)
+        values, rows = census.sample.values, census.rows
+    report.write(options.output, transcript, values, cost, max(options.plots, 0), rows)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK

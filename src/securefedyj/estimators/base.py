@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.tables.source import as_array, as_source, is_table
 
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
 _BLOCK = 1 << 14
@@ -185,10 +187,31 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
             )
 
     def _validated(self, X: ArrayLike, reset: bool = False, **checks: Any) -> Array:
+        data = self._validated_table(X, reset, **checks)
+        return data if isinstance(data, np.ndarray) else as_array(data)
+
+    def _validated_table(self, X: ArrayLike, reset: bool = False, **checks: Any) -> Array | Source:
+        """An array, or a source where X is a table that is read in passes."""
+        if is_table(X):
+            return self._validated_source(X, reset)
         data: Array = validate_data(
             self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset, **checks
         )
         return data
+
+    def _validated_source(self, X: Any, reset: bool) -> Source:
+        """The columns of X: all of them, or those of the fit, by their names if it has any."""
+        known = None if reset else getattr(self, "feature_names_in_", None)
+        source = as_source(X, known)
+        if reset:
+            self.n_features_in_ = len(source.names)
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        elif len(source.names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return source
 
     def _names(self, chosen: Any) -> str:
         """The chosen features for a message, the first few by name."""

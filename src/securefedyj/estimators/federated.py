@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.estimators.base import (
@@ -14,7 +13,6 @@ from securefedyj.estimators.base import (
     check_positive_integer,
     warn_not_converged,
 )
-from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import (
@@ -25,7 +23,9 @@ from securefedyj.protocol.agreement import (
     Agreement,
 )
 from securefedyj.protocol.result import Result
+from securefedyj.protocol.silos import Table
 from securefedyj.protocol.simulation import simulate
+from securefedyj.tables.source import is_table
 
 
 class SecureFedYJ(YeoJohnsonTransformer):
@@ -62,6 +62,9 @@ class SecureFedYJ(YeoJohnsonTransformer):
         Whether a result is accepted only with a proof that it is right for the sums of the silos,
         even if one party cheats. Here, in one process, nobody does; the result is the same. Engine
         "replicated" only.
+    cache_bytes : int, default=None
+        How much memory may keep what is computed once per value; what does not fit is computed
+        again in each exchange. None stands for a quarter of the machine's memory.
 
     Attributes
     ----------
@@ -103,6 +106,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         standardize: bool = True,
         result_bits: int = MOST_BITS,
         verified: bool = False,
+        cache_bytes: int | None = None,
     ) -> None:
         self.engine = engine
         self.max_steps = max_steps
@@ -111,15 +115,19 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.standardize = standardize
         self.result_bits = result_bits
         self.verified = verified
+        self.cache_bytes = cache_bytes
 
-    def fit(self, silos: Sequence[ArrayLike | None], y: object = None) -> Self:
+    def fit(self, silos: Sequence[Any], y: object = None) -> Self:
         """Fit one transformation to the rows of all silos.
 
         Parameters
         ----------
-        silos : sequence of array-like of shape (n_rows_k, n_features), or None
-            The rows of each silo, with the same columns in the same order. None stands for a
-            party that computes but has no data, such as a coordinator.
+        silos : sequence of array-like of shape (n_rows_k, n_features), table, or None
+            The rows of each silo, with the same columns in the same order. A table is the path
+            of a CSV or Parquet file or of a folder of them, a polars LazyFrame or a PyArrow
+            table; it is read in blocks, as often as there are exchanges, and its columns are
+            found by their names. None stands for a party that computes but has no data, such as
+            a coordinator.
         y : None
             Ignored.
 
@@ -165,7 +173,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
             verified=bool(self.verified),
         )
         agreement.check()
-        self.transcript_, self.cost_ = simulate(agreement, tables)
+        self.transcript_, self.cost_ = simulate(agreement, tables, self.cache_bytes)
         result = self.transcript_.result
         assert result is not None
         self._set_result(result)
@@ -198,9 +206,9 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.converged_ = result.converged
         self._standardization = result.standardization
 
-    def _validated_silos(self, silos: Sequence[ArrayLike | None]) -> list[Array | None]:
+    def _validated_silos(self, silos: Sequence[Any]) -> list[Table | None]:
         """The tables of all silos; their columns must be the same."""
-        if hasattr(silos, "shape"):
+        if hasattr(silos, "shape") or is_table(silos):
             raise ValueError(
                 "fit takes a list with one table per silo, e.g. fit([X_1, X_2, X_3]); "
                 "for pooled data use ExpYJ"
@@ -209,13 +217,13 @@ class SecureFedYJ(YeoJohnsonTransformer):
         if not with_data:
             raise ValueError("at least one silo must have data")
         first = with_data[0]
-        tables: list[Array | None] = []
+        tables: list[Table | None] = []
         for k, silo in enumerate(silos):
             if silo is None:
                 tables.append(None)
                 continue
             try:
-                tables.append(self._validated(silo, reset=k == first, ensure_min_samples=0))
+                tables.append(self._validated_table(silo, k == first, ensure_min_samples=0))
             except ValueError as error:
                 raise ValueError(f"silo {k + 1}: {error}") from error
         return tables

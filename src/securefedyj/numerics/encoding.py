@@ -164,6 +164,18 @@ class Encoding(NamedTuple):
             self.sum_bits[pairs],
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Encoding]) -> Encoding:
+        """The encodings of several lists of pairs, one behind the other."""
+        grid, positive, negative, v_bits, sum_bits = zip(*parts, strict=True)
+        return cls(
+            np.concatenate(grid),
+            SideEncoding(*(np.concatenate(part) for part in zip(*positive, strict=True))),
+            SideEncoding(*(np.concatenate(part) for part in zip(*negative, strict=True))),
+            np.concatenate(v_bits),
+            np.concatenate(sum_bits),
+        )
+
 
 def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     """The encoding of each feature at its lambda; domain, n and lambda have one entry per pair."""

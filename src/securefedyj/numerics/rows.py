@@ -138,11 +138,22 @@ def _stacked(rows: list[Array]) -> Iterator[Array]:
 
 def check_bounds(X: Array, domain: Domain, names: list[str]) -> None:
     """Raise `OutOfBounds` for the first feature with a value outside its bounds."""
+    refuse_outside(values_outside(X, domain), domain, names)
+
+
+def values_outside(X: Array, domain: Domain) -> Integers:
+    """How many values of each feature are outside its bounds."""
     outside = (domain.lower > X) | (domain.upper < X) | np.isinf(X)
-    if outside.any():
-        j = int(np.flatnonzero(outside.any(axis=0))[0])
+    count: Integers = np.count_nonzero(outside, axis=0)
+    return count
+
+
+def refuse_outside(count: Integers, domain: Domain, names: list[str]) -> None:
+    """Raise `OutOfBounds` for the first feature that has such values."""
+    if count.any():
+        j = int(np.flatnonzero(count)[0])
         raise OutOfBounds(
-            f"feature {names[j]!r} has {int(outside[:, j].sum())} value(s) outside its agreed "
+            f"feature {names[j]!r} has {int(count[j])} value(s) outside its agreed "
             f"bounds [{domain.lower[j]:g}, {domain.upper[j]:g}]. Nothing was sent. Correct the "
             "values, or agree on wider bounds with all silos."
         )

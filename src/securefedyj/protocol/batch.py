@@ -16,7 +16,7 @@ from securefedyj.errors import ProtocolError, Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
-from securefedyj.numerics.silo import Silo
+from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
@@ -136,13 +136,35 @@ class Batch(NamedTuple):
         n_squared = wide.from_ints([count * count for count in n.tolist()], 2)
         return cls(run, domain, features, n, n_squared, domain.phi_grid())
 
-    def score_inputs(self, chosen: Index, points: Array, encoding: Encoding, limbs: int) -> Input:
-        """This silo's terms at all nodes of some features, and their S_phi."""
-        pairs = np.concatenate([chosen] * len(points))
-        terms = self._terms(pairs, points.ravel(), encoding, limbs)
-        if self.run.silo is not None:
-            terms.append(self.run.silo.phi_sum(self.features[chosen], limbs))
-        return joined(terms), 4 * len(pairs) + len(chosen), limbs
+    def inputs(self, groups: Sequence[Group]) -> list[Input]:
+        """This silo's terms of each group, from one pass over its rows: for a score all four at all
+        nodes, and S_phi; for moments S_y and n S_yy.
+        """
+        inputs: list[Input] = []
+        for group, sums in zip(groups, self._sums(groups), strict=True):
+            terms = 4 * len(group.pairs) + len(group.chosen)
+            size = terms if group.scored else 2 * len(group.pairs)
+            own = None if sums is None else np.concatenate(self._terms(group, sums), axis=1)
+            inputs.append((own, size, group.limbs))
+        return inputs
+
+    def _sums(self, groups: Sequence[Group]) -> Sequence[Sums | None]:
+        """This silo's sums for each group; None of a party without data."""
+        if self.run.silo is None or not groups:
+            return [None] * len(groups)
+        limbs = max(group.limbs for group in groups)
+        together = self.run.silo.sums(
+            self.features[np.concatenate([group.pairs for group in groups])],
+            np.concatenate([group.points.ravel() for group in groups]),
+            Encoding.joined([group.encoding for group in groups]),
+            limbs,
+        )
+        ends = np.cumsum([len(group.pairs) for group in groups])[:-1].tolist()
+        parts = zip(*(np.split(part, ends, axis=1) for part in together), strict=True)
+        return [
+            Sums(*(wide.resize(part, group.limbs) for part in own))
+            for group, own in zip(groups, parts, strict=True)
+        ]
 
     async def score(self, engine: Engine, shared: Shared, nodes: int, first: bool) -> Shared:
         """D at all nodes; at first also -V at node 0, behind it.
@@ -162,32 +184,27 @@ class Batch(NamedTuple):
         D = await engine.sum_of_products([(S_phi, nS_yy), (S_y, hS_d - product[:N])]) - nhS_yd
         return concatenate([D, product[N:] - nS_yy[:size]]) if first else D
 
-    def moment_inputs(self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Input:
-        """This silo's S_y and n S_yy."""
-        terms = self._terms(chosen, lmbda, encoding, limbs)
-        return joined(terms[:2]), 2 * len(chosen), limbs
-
     async def moments(self, engine: Engine, shared: Shared) -> tuple[Shared, Shared]:
         """V = n S_yy - S_y^2, and S_y."""
         size = shared.size // 2
         S_y, nS_yy = shared[:size], shared[size:]
         return nS_yy - await engine.multiply(S_y, S_y), S_y
 
-    def _terms(self, chosen: Index, lmbda: Array, encoding: Encoding, limbs: int) -> list[Limbs]:
-        """This silo's S_y, n S_yy, h S_d and n h S_yd, with h = n 2^phi_grid.
+    def _terms(self, group: Group, sums: Sums) -> list[Limbs]:
+        """This silo's S_y, n S_yy, h S_d and n h S_yd, with h = n 2^phi_grid; and S_phi.
 
         The factors are public; before sharing, multiplying by them is a single party's work.
         """
-        if self.run.silo is None:
-            return []
-        y, d, yy, yd = self.run.silo.sums(self.features[chosen], lmbda, encoding, limbs)
-        size = len(chosen)
+        pairs, limbs, size = group.pairs, group.limbs, len(group.pairs)
         factors = wide.zeros(limbs, 3 * size)
-        factors[0, : 2 * size] = np.concatenate([self.n[chosen]] * 2)
-        factors[:2, 2 * size :] = self.n_squared[:, chosen]
-        scaled = wide.scale(np.concatenate([yy, d, yd], axis=1), factors)
+        factors[0, : 2 * size] = np.concatenate([self.n[pairs]] * 2)
+        factors[:2, 2 * size :] = self.n_squared[:, pairs]
+        scaled = wide.scale(np.concatenate([sums.yy, sums.d, sums.yd], axis=1), factors)
         nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
-        return [y, nS_yy, *(shifted(a, self.phi_grid[chosen]) for a in others)]
+        if not group.scored or self.run.silo is None:
+            return [sums.y, nS_yy]
+        phi = self.run.silo.phi_sum(self.features[group.chosen], limbs)
+        return [sums.y, nS_yy, *(shifted(a, self.phi_grid[pairs]) for a in others), phi]
 
 
 class Group(NamedTuple):
@@ -201,6 +218,13 @@ class Group(NamedTuple):
     """One row for each node."""
     encoding: Encoding
     limbs: int
+    scored: bool
+    """Whether the score is wanted, or moments alone."""
+
+    @property
+    def pairs(self) -> Index:
+        """The features in the batch once for each node."""
+        return np.concatenate([self.chosen] * len(self.points))
 
 
 def moment_groups(batch: Batch, chosen: Index, lmbda: Array) -> list[Group]:
@@ -208,7 +232,7 @@ def moment_groups(batch: Batch, chosen: Index, lmbda: Array) -> list[Group]:
     encoding = choose_encoding(batch.domain.take(chosen), batch.n[chosen], lmbda)
     limbs_of_V = -(-(encoding.v_bits + 2) // 64)
     return [
-        Group(g, chosen[g], lmbda[None, g], encoding.take(g), limbs)
+        Group(g, chosen[g], lmbda[None, g], encoding.take(g), limbs, scored=False)
         for limbs, g in groups_by_width(limbs_of_V, WORTHWHILE)
     ]
 
@@ -221,11 +245,6 @@ def score_groups(batch: Batch, chosen: Index, points: Array) -> list[Group]:
     widths = encoding.limbs.reshape(nodes, size).max(axis=0)
     pairs = np.arange(nodes * size).reshape(nodes, size)
     return [
-        Group(g, chosen[g], points[:, g], encoding.take(pairs[:, g].ravel()), limbs)
+        Group(g, chosen[g], points[:, g], encoding.take(pairs[:, g].ravel()), limbs, scored=True)
         for limbs, g in groups_by_width(widths, WORTHWHILE // nodes)
     ]
-
-
-def joined(terms: list[Limbs]) -> Limbs | None:
-    """One vector of all terms; None of a party without data."""
-    return np.concatenate(terms, axis=1) if terms else None

@@ -43,23 +43,16 @@ class Claims:
         self._scores = score_groups(batch, varying, np.array(ends)) if len(varying) else []
         self._negative = np.array([~np.isfinite(lower), np.isfinite(upper)])
 
-    def inputs(self) -> list[Input]:
-        """This silo's counts, its moments at 0, and its sums at both ends."""
-        batch, silo = self._batch, self._batch.run.silo
-        counts = None
-        if silo is not None:
-            counts = wide.from_digits(silo.count[None, batch.features], 62, 1)
-        return [
-            (counts, len(batch.features), 1),
-            *(
-                batch.moment_inputs(group.chosen, group.points[0], group.encoding, group.limbs)
-                for group in self._variation
-            ),
-            *(
-                batch.score_inputs(group.chosen, group.points, group.encoding, group.limbs)
-                for group in self._scores
-            ),
-        ]
+    @property
+    def groups(self) -> list[Group]:
+        """Of which sums are wanted: moments at 0, and scores at both ends."""
+        return [*self._variation, *self._scores]
+
+    def counts(self) -> Input:
+        """How many values this silo has; the input that comes before those of the groups."""
+        features, silo = self._batch.features, self._batch.run.silo
+        own = None if silo is None else wide.from_digits(silo.count[None, features], 62, 1)
+        return own, len(features), 1
 
     async def make(self, shared: Sequence[Shared]) -> None:
         """Make one claim of all, by the inputs of all parties."""

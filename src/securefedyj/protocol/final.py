@@ -52,11 +52,10 @@ async def open_result(batch: Batch, due: Due) -> None:
     context = run.engine.verified() if run.agreement.verified else None
     engine = run.engine if context is None else context
     claims = None if context is None else Claims(batch, context)
-    inputs = [
-        batch.moment_inputs(group.chosen, group.points[0], group.encoding, group.limbs)
-        for group in groups
-    ]
-    shared = await run.share(engine, [*inputs, *(claims.inputs() if claims else ())])
+    inputs = batch.inputs([*groups, *(claims.groups if claims else ())])
+    if claims is not None:
+        inputs.insert(len(groups), claims.counts())
+    shared = await run.share(engine, inputs)
     compare = context is not None or due.kind is Magnitudes
     branches: list[Coroutine[Any, Any, Any]] = [
         _part(batch, engine, group, sums, compare)

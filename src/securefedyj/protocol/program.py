@@ -133,8 +133,7 @@ async def _search(batch: Batch, due: Due) -> None:
 async def _compare(batch: Batch, features: Index, tree: Speculation, first: bool) -> list[_Signs]:
     """Signs at all points, under sharing; features of one ring width in a group (6.2)."""
     groups = score_groups(batch, features - batch.features[0], tree.points)
-    inputs = [batch.score_inputs(g.chosen, g.points, g.encoding, g.limbs) for g in groups]
-    shared = await batch.run.share(batch.run.engine, inputs)
+    shared = await batch.run.share(batch.run.engine, batch.inputs(groups))
     nodes = len(tree.points)
     shrink = await in_lockstep(*(_signs(batch, sums, nodes, first) for sums in shared))
     return [_Signs(g.places, bits) for g, bits in zip(groups, shrink, strict=True)]

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.budget import default_cache_bytes
+from securefedyj.numerics.passes import Source, Told
 from securefedyj.numerics.silo import TimedSilo
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.streamed import silo_of
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.tables.source import as_source
+
+Table = Array | Source
 
 
-def timed_silo(agreement: Agreement, table: Array | None) -> TimedSilo | None:
-    """A silo's rows, checked and arranged; None for a party without data."""
+def timed_silo(
+    agreement: Agreement,
+    table: Table | None,
+    cache_bytes: int | None = None,
+    told: Told | None = None,
+) -> TimedSilo | None:
+    """A silo's rows, checked and arranged; None for a party without data.
+
+    What was arranged is kept up to so many bytes, a quarter of the machine's memory by default.
+    """
     if table is None:
         return None
     start = time.perf_counter()
-    silo = ArraySilo(np.asarray(table), agreement.domain, list(agreement.features))
+    room = default_cache_bytes() if cache_bytes is None else cache_bytes
+    source = as_source(table)
+    silo = silo_of(source, agreement.domain, list(agreement.features), room, told)
     return TimedSilo(silo, time.perf_counter() - start)

@@ -8,28 +8,35 @@ from collections.abc import Sequence
 
 from securefedyj.engines import Engine
 from securefedyj.engines.registry import Launch, facts_of
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import run_party, secure_fed_yj
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import Table, timed_silo
 from securefedyj.protocol.transcript import Transcript
 
 
-def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Transcript, Cost]:
-    """Run all parties of an agreement, each with its own table or None."""
+def simulate(
+    agreement: Agreement, tables: Sequence[Table | None], cache_bytes: int | None = None
+) -> tuple[Transcript, Cost]:
+    """Run all parties of an agreement, each with its own table or None.
+
+    Together they keep arranged rows up to so many bytes, a quarter of the memory by default.
+    """
+    room = default_cache_bytes() if cache_bytes is None else cache_bytes
+    room //= max(1, sum(table is not None for table in tables))
     launch = facts_of(agreement.engine).launch
     if launch is not None:
-        return _simulate_in_processes(launch, agreement, tables)
+        return _simulate_in_processes(launch, agreement, tables, room)
     session = secrets.token_bytes(SESSION_BYTES)
     parties = [
         Party(
             name,
             agreement.parties,
-            fit_table(name, agreement, table),
+            fit_table(name, agreement, table, room),
             session=session,
             parameters=agreement.to_bytes(),
         )
@@ -45,23 +52,24 @@ def simulate(agreement: Agreement, tables: Sequence[Array | None]) -> tuple[Tran
 
 
 async def fit_table(
-    name: str, agreement: Agreement, table: Array | None
+    name: str, agreement: Agreement, table: Table | None, cache_bytes: int | None = None
 ) -> tuple[Transcript, float]:
     """One party, which looks at its data only when all agree.
 
     Returns the transcript, still without the result, and the seconds spent on the local sums.
     """
-    silo = timed_silo(agreement, table)
+    silo = timed_silo(agreement, table, cache_bytes)
     transcript = await run_party(name, agreement, silo)
     return transcript, silo.seconds if silo else 0.0
 
 
 def _simulate_in_processes(
-    launch: Launch, agreement: Agreement, tables: Sequence[Array | None]
+    launch: Launch, agreement: Agreement, tables: Sequence[Table | None], cache_bytes: int
 ) -> tuple[Transcript, Cost]:
     """With an engine that brings its own connections: one process per party."""
     inputs = zip(agreement.parties, tables, strict=True)
-    finished = launch(_fit_with_engine, {name: (agreement, table) for name, table in inputs})
+    arguments = {name: (agreement, table, cache_bytes) for name, table in inputs}
+    finished = launch(_fit_with_engine, arguments)
     transcript, _ = finished[agreement.parties[0]].result
     local = sum(done.result[1] for done in finished.values())
     sent = {name: done.bytes_sent for name, done in finished.items()}
@@ -70,9 +78,9 @@ def _simulate_in_processes(
 
 
 async def _fit_with_engine(
-    engine: Engine, agreement: Agreement, table: Array | None
+    engine: Engine, agreement: Agreement, table: Table | None, cache_bytes: int
 ) -> tuple[Transcript, float]:
     """What `fit_table` does, in a process whose engine is connected already."""
-    silo = timed_silo(agreement, table)
+    silo = timed_silo(agreement, table, cache_bytes)
     transcript = await secure_fed_yj(engine, silo, agreement)
     return transcript, silo.seconds if silo else 0.0

@@ -31,9 +31,10 @@ def write(
     values: Array | None = None,
     cost: Mapping[str, Column] | None = None,
     plots: int = PLOTS,
+    rows: int | None = None,
 ) -> None:
     """Write the report, whole or not at all; with a silo's rows, for its owner's eyes alone."""
-    content = render(transcript, values, cost, plots).encode()
+    content = render(transcript, values, cost, plots, rows).encode()
     with replacing(path) as temporary:
         if values is not None:  # also where a report was there that others could read
             temporary.chmod(0o600)
@@ -48,6 +49,7 @@ def render(
     values: Array | None = None,
     cost: Mapping[str, Column] | None = None,
     plots: int = PLOTS,
+    rows: int | None = None,
 ) -> str:
     """The page as text.
 
@@ -61,13 +63,15 @@ def render(
         The columns of the table of costs (`securefedyj.report.cost`), by their headings.
     plots : int
         At most this many features are drawn.
+    rows : int, optional
+        How many rows the silo has, if the values are a sample of them.
     """
     if transcript.result is None:
         raise ValueError("the transcript has no result: the run did not come to its end")
     audit, result = transcript.audit(), transcript.result
     sections = [
         _heading(),
-        *statement.notices(transcript, audit, values, bool(cost)),
+        *statement.notices(transcript, audit, values, bool(cost), rows),
         _summary(transcript, result, audit),
         features.noteworthy(transcript, result),
         features.table(transcript, result),

@@ -84,16 +84,22 @@ def _write_new(contents: dict[Path, bytes]) -> None:
 
 
 def write_report(
-    consortium: Consortium, transcript: Transcript, table: Array | None, folder: Path
+    consortium: Consortium,
+    transcript: Transcript,
+    sample: Array | None,
+    rows: int | None,
+    folder: Path,
 ) -> None:
     """Write report.html with the cost of the run beside the plan, and plots of a silo's own rows.
+
+    Of many rows a sample is drawn, and the page says how many there are.
 
     The cost is read from the folder, where `write_results` has put it.
     """
     cost = {f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s": _planned(consortium, transcript)}
     if (folder / COST).exists():
         cost["this run"] = page.read_cost(folder / COST)
-    page.write(folder / REPORT, transcript, table, cost)
+    page.write(folder / REPORT, transcript, sample, cost, rows=rows)
 
 
 def _planned(consortium: Consortium, transcript: Transcript) -> Column:

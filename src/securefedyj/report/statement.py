@@ -20,16 +20,23 @@ from securefedyj.report.markup import count_range, notice, text
 
 
 def notices(
-    transcript: Transcript, audit: Audit, values: Array | None, with_cost: bool
+    transcript: Transcript,
+    audit: Audit,
+    values: Array | None,
+    with_cost: bool,
+    rows: int | None = None,
 ) -> Iterator[str]:
     """What a reader must know before anything else: whose data this is, and what went wrong."""
     if values is not None:
+        sampled = rows is not None and rows > len(values)
+        some = f"{len(values):,} of the {rows:,}" if sampled else f"the {len(values):,}"
+        counted = "Numbers of values beside them are those that were drawn. " * sampled
         yield notice(
             "warn",
             "This page shows your own data. Keep it in your organization.",
-            f"The histograms and Q-Q plots are drawn from the {len(values):,} rows of your table, "
-            "on your machine. They were not sent to anybody, and no other party has them. To share "
-            "a report, make one without <code>--data</code>.",
+            f"The histograms and Q-Q plots are drawn from {some} rows of your table, on "
+            f"your machine. {counted}They were not sent to anybody, and no other party has them. "
+            "To share a report, make one without <code>--data</code>.",
         )
         if transcript.result is not None:
             doubtful = plausibility.implausible(values, transcript.result)

@@ -5,61 +5,122 @@ They stay with the silo, and tell it later whether a table is still the one that
 
 The order of rows does not matter. A run sees sums over rows, which have none, and a table that was
 exported again often has another. So two tables have the same digest exactly if they are the same
-multiset of rows: each row is hashed by itself, the hashes are sorted, and all of them are hashed
-together. Other rows with the same digest would be a collision of BLAKE2b.
+multiset of rows: each row becomes a number of 128 bits that looks random, by AES in CBC-MAC under
+a key made of the given one; the numbers are added up in four columns of 32 bits, and what comes of
+that is hashed with BLAKE2b. Sums need no order and no memory, so a pass over blocks suffices. Other
+rows with the same digest would take sums of 128 random bits that are equal by chance; or one who
+has the key and looks for them, against whom a silo's note to itself need not hold.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source, over_blocks
+from securefedyj.tables.source import as_source
 
-_ROW_BYTES = _TABLE_BYTES = 32
+_KEY_BYTES = _TABLE_BYTES = 32
 _COLUMN_BYTES = 16
+_ROWS = 1 << 13  # at a time, which stay in the cache
+_MISSING = np.uint64(0x7FF8 << 48)
+_Words = NDArray[np.uint64]
+_Sums = NDArray[np.uint64]  # of each column of 32 bits, and the number of rows
 
 
-def rows_digest(table: Array, names: Sequence[str], key: bytes) -> str:
+def rows_digest(table: Source | Array, names: Sequence[str], key: bytes) -> str:
     """Of a whole table and the names of its columns, in hexadecimal digits."""
-    values = _canonical(table)
-    if values.ndim != 2 or values.shape[1] != len(names):
-        raise ValueError(f"{len(names)} names do not fit an array of shape {values.shape}")
-    rows = sorted(
-        hashlib.blake2b(row.data, key=key, digest_size=_ROW_BYTES, person=b"row").digest()
-        for row in values
-    )
-    head = json.dumps([list(values.shape), list(names)]).encode()
-    whole = hashlib.blake2b(key=key, digest_size=_TABLE_BYTES, person=b"table")
-    # All hashes of rows have the same length, so this is where they begin.
-    whole.update(len(head).to_bytes(8, "big") + head)
-    for row in rows:
-        whole.update(row)
-    return whole.hexdigest()
+    source = as_source(table)
+    columns = range(len(source.names))
+    if len(columns) != len(names):
+        shape = source.rows, len(columns)
+        raise ValueError(f"{len(names)} names do not fit an array of shape {shape}")
+    sums = over_blocks(source, columns, partial(_row_sums, key=_derived(key, b"row")), np.add)
+    total = np.zeros(5, dtype=np.uint64) if sums is None else sums
+    head = json.dumps([[int(total[-1]), len(names)], list(names)]).encode()
+    return _hashed(total, head, key, b"table", _TABLE_BYTES)
 
 
-def column_digests(table: Array, names: Sequence[str], key: bytes) -> dict[str, str]:
+def column_digests(table: Source | Array, names: Sequence[str], key: bytes) -> dict[str, str]:
     """Of each column by itself, without its name and its missing cells, in hexadecimal digits.
 
     A run sees nothing but the values that are there, and a column that was renamed is the same
     column. One without values has no digest.
     """
-    digests = {}
-    for name, column in zip(names, _canonical(table).T, strict=True):
-        present = np.sort(column[~np.isnan(column)])
-        if len(present):
-            whole = hashlib.blake2b(key=key, digest_size=_COLUMN_BYTES, person=b"column")
-            whole.update(present.data)
-            digests[name] = whole.hexdigest()
-    return digests
+    source = as_source(table)
+    columns = range(len(source.names))
+    sums = over_blocks(source, columns, partial(_value_sums, key=_derived(key, b"value")), np.add)
+    return {
+        name: _hashed(total, b"", key, b"column", _COLUMN_BYTES)
+        for name, total in zip(names, () if sums is None else sums, strict=sums is not None)
+        if total[-1]
+    }
 
 
-def _canonical(table: Array) -> Array:
-    """One form of each number, little-endian: there are two zeros, and many ways to be missing."""
-    values = np.array(table, dtype="<f8", order="C")
-    values[values == 0] = 0.0
-    values[np.isnan(values)] = np.nan
-    return values
+def _row_sums(block: Array, key: bytes) -> _Sums:
+    """The numbers of all rows, added up, and how many they are."""
+    sums = np.zeros(5, dtype=np.uint64)
+    for values in _canonical(block):
+        state = np.zeros((len(values), 2), dtype="<u8")
+        for first in range(0, values.shape[1], 2):
+            some = values[:, first : first + 2]
+            state[:, : some.shape[1]] ^= some
+            state = _encrypted(state, key)
+        sums += _added_up(state)
+    return sums
+
+
+def _value_sums(block: Array, key: bytes) -> _Sums:
+    """The same of the values of each column that are there."""
+    sums = np.zeros((block.shape[1], 5), dtype=np.uint64)
+    for values in _canonical(block):
+        for own, column in zip(sums, values.T, strict=True):
+            present = column[column != _MISSING]
+            state = np.zeros((len(present), 2), dtype="<u8")
+            state[:, 0] = present
+            own += _added_up(_encrypted(state, key))
+    return sums
+
+
+def _encrypted(state: _Words, key: bytes) -> _Words:
+    """Each row of 128 bits by itself: the chain of CBC-MAC runs along a row of the table."""
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    out = np.empty((len(state) + 1, 2), dtype="<u8")  # the cipher wants room for one more
+    if len(state):
+        encryptor.update_into(state.data.cast("B"), out.data.cast("B"))
+    return out[:-1]
+
+
+def _added_up(state: _Words) -> _Sums:
+    """Sums of 32 bits in 64, which have room for 2^32 rows."""
+    quarters = state.view("<u4").sum(axis=0, dtype=np.uint64)
+    return np.append(quarters, np.uint64(len(state)))
+
+
+def _hashed(sums: _Sums, head: bytes, key: bytes, person: bytes, size: int) -> str:
+    whole = hashlib.blake2b(key=key, digest_size=size, person=person)
+    whole.update(len(head).to_bytes(8, "big") + head)
+    whole.update(sums.astype("<u8").tobytes())
+    return whole.hexdigest()
+
+
+def _derived(key: bytes, person: bytes) -> bytes:
+    """A key for rows, and another one for values."""
+    return hashlib.blake2b(key=key, digest_size=_KEY_BYTES, person=person).digest()
+
+
+def _canonical(block: Array) -> Iterator[_Words]:
+    """Some rows at a time, as words: there are two zeros, and many ways to be missing."""
+    for first in range(0, len(block), _ROWS):
+        values = np.array(block[first : first + _ROWS], dtype="<f8")
+        values += 0.0  # -0 becomes 0
+        words = values.view("<u8")
+        words[np.isnan(values)] = _MISSING
+        yield words

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables import csv_files, parquet
-from securefedyj.tables.cells import MISSING, Columns, TableError
+from securefedyj.tables.cells import MISSING, Columns, TableError, Unusable
 from securefedyj.tables.findings import Finding, check_columns, column_findings, value_findings
+from securefedyj.tables.source import as_array, as_source, header_of
 
 __all__ = [
     "MISSING",
@@ -76,8 +77,8 @@ def read_table(
     Parameters
     ----------
     path : path-like
-        A .csv, .csv.gz or .parquet file. CSV is in UTF-8, with a header, and separated by
-        commas, semicolons or tabs; the decimal point is a point.
+        A .csv, .csv.gz or .parquet file, or a folder of them. CSV is in UTF-8, with a header, and
+        separated by commas, semicolons or tabs; the decimal point is a point.
     features : sequence of str, optional
         Names of columns.
     missing : collection of str
@@ -97,7 +98,7 @@ def read_table(
     header = column_names(path)
     names = tuple(header if features is None else features)
     check_columns(path, names, header)
-    columns = _format(path).load(path, names, missing)
+    columns = _load(path, names, missing)
     for name, unusable in zip(names, columns.unusable, strict=True):
         if unusable.count:
             raise TableError(f"{path}: column {name!r}, {unusable.first}")
@@ -106,7 +107,7 @@ def read_table(
 
 def column_names(path: Path | str) -> list[str]:
     """The header of a table."""
-    return _format(path).header(path)
+    return header_of(Path(path)) if Path(path).is_dir() else _format(path).header(path)
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
@@ -149,7 +150,7 @@ def check_table(
     header = column_names(table_path)
     found = list(column_findings(features, header))
     usable = [name for name in features if header.count(name) == 1]
-    columns = _format(table_path).load(table_path, usable, missing)
+    columns = _load(table_path, usable, missing)
     if len(columns.values) == 0:
         found.append(Finding("no rows", None, "the table has no rows", stops=False))
     index = {name: j for j, name in enumerate(features)}
@@ -158,6 +159,14 @@ def check_table(
         low, high = bounds[index[name]].tolist()
         found += value_findings(name, values, unusable, low, high)
     return sorted(found, key=lambda finding: not finding.stops)
+
+
+def _load(path: Path | str, names: Sequence[str], missing: Collection[str]) -> Columns:
+    if not Path(path).is_dir():
+        return _format(path).load(path, names, missing)
+    # A cell of a folder that is not a number is an error, and not a finding.
+    values = as_array(as_source(path, names, missing))
+    return Columns(values, [Unusable() for _ in names])
 
 
 def _format(path: Path | str) -> _Format:

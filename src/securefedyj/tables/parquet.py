@@ -1,4 +1,4 @@
-"""Parquet files, with pyarrow: the optional extra ``securefedyj[tables]``."""
+"""Parquet files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,44 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import rows_at_once
+from securefedyj.tables.arrow import check_types, floats, holds_numbers, side_by_side
 from securefedyj.tables.cells import BLOCK_ROWS, Cells, Columns, TableError, Unusable
+from securefedyj.tables.pieces import Pieces
+from securefedyj.tables.unchanged import Unchanged
 
-_INSTALL = 'pip install "securefedyj[tables]"'
+
+class ParquetSource(Pieces):
+    """A Parquet file, of which a pass reads the columns that it needs, batch by batch."""
+
+    def __init__(
+        self, path: Path | str, features: Sequence[str] | None, missing: Collection[str]
+    ) -> None:
+        self._path, self._unchanged = path, Unchanged(path)
+        with _reading(path) as file:
+            schema, self._rows = file.schema_arrow, int(file.metadata.num_rows)
+        super().__init__(str(path), schema.names, features, missing)
+        check_types(self.where, schema, self._position)
+        self._header = list(schema.names)
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
+        names = [self._header[j] for j in positions]
+        self._unchanged.check()
+        with _reading(self._path) as file:
+            for batch in file.iter_batches(batch_size=rows_at_once(len(names)), columns=names):
+                # A name may ask for more: `a` also brings a column that is called `a.b`.
+                columns = [floats(batch.column(batch.schema.names.index(name))) for name in names]
+                yield side_by_side(columns, batch.num_rows)
+        self._unchanged.check()
 
 
 def header(path: Path | str) -> list[str]:
@@ -30,11 +62,11 @@ def load(path: Path | str, names: Sequence[str], missing: Collection[str]) -> Co
         values = np.full((file.metadata.num_rows, len(names)), nan)
     unusable = [Unusable() for _ in names]
     for j, name in enumerate(names):
-        column = table.column(name).combine_chunks()
-        numbers = _floats(column)
-        if numbers is None:
+        column = table.column(name)
+        if not holds_numbers(column.type):
             unusable[j] = Unusable(len(column), f"the column holds {column.type}, not numbers")
             continue
+        numbers = floats(column)
         values[:, j] = numbers
         for row in np.flatnonzero(np.isinf(numbers)):
             unusable[j].add(f"row {row + 1}: {numbers[row]:g} is not a finite number")
@@ -44,7 +76,6 @@ def load(path: Path | str, names: Sequence[str], missing: Collection[str]) -> Co
 
 def write(path: Path | str, names: Sequence[str], values: Array) -> None:
     """Write columns of numbers, with null for NaN; the file is whole or not there."""
-    pa, parquet = _pyarrow(path)
     columns = [pa.array(column, from_pandas=True) for column in values.T]
     with replacing(path) as temporary:
         parquet.write_table(pa.table(columns, names=list(names)), temporary)
@@ -58,7 +89,6 @@ def transform(
     missing: Collection[str],
 ) -> int:
     """Apply a function to the chosen columns, block by block; return the number of rows."""
-    pa, parquet = _pyarrow(source)
     cells = Cells(missing)
     with replacing(target) as temporary, _reading(source) as file:
         schema = file.schema_arrow
@@ -78,40 +108,18 @@ def transform(
 
 
 def _checked(path: Path | str, name: str, column: Any) -> Array:
-    numbers = _floats(column)
-    if numbers is None:
+    if not holds_numbers(column.type):
         raise TableError(f"{path}: column {name!r} holds {column.type}, not numbers")
+    numbers = floats(column)
     if np.isinf(numbers).any():
         raise TableError(f"{path}: column {name!r} holds infinite values")
     return numbers
 
 
-def _floats(column: Any) -> Array | None:
-    """An Arrow column as float64, with NaN for null; None if it does not hold numbers."""
-    import pyarrow as pa
-
-    kind = column.type
-    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if not (numeric or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
-        return None
-    values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values
-
-
 @contextmanager
 def _reading(path: Path | str) -> Iterator[Any]:
-    pa, parquet = _pyarrow(path)
     try:
         with parquet.ParquetFile(path) as file:
             yield file
     except pa.ArrowInvalid as error:
         raise TableError(f"{path}: this is not a Parquet file: {error}") from None
-
-
-def _pyarrow(path: Path | str) -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise TableError(f"{path}: Parquet needs pyarrow: {_INSTALL}") from None
-    return pyarrow, pyarrow.parquet

@@ -1,0 +1,165 @@
+"""A silo's rows, in blocks that are read as they are needed: what every pass over them goes by.
+
+Where rows come from is for `securefedyj.tables` to know. Here they are numbers: whoever takes a
+pass calls `read`, which makes float64 of them whatever they were, once and for all.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.silo import Silo
+
+BLOCK_VALUES = 1 << 20
+"""About as many values are in a block: enough to outweigh the calls, and 8 MB."""
+_FEWEST_ROWS = 1 << 10
+
+T = TypeVar("T")
+Told = Callable[[int, int | None], None]
+"""Is told how many rows of a pass were read, and of how many, if that is known."""
+
+
+class ChangedData(ValueError):
+    """Rows that are not those of an earlier pass."""
+
+
+class Source(Protocol):
+    """A table whose rows can be read again and again."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the columns that it offers, in order."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, if that is known without reading them."""
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        """A fresh pass over some columns: blocks of shape (rows, len(columns)); NaN is missing."""
+
+
+def is_source(data: object) -> TypeGuard[Source]:
+    """Whether data is read in blocks; a frame with a column of that name is not."""
+    return callable(getattr(type(data), "blocks", None)) and hasattr(type(data), "names")
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A source whose rows are not here, such as on a cluster: what is asked of them goes there."""
+
+    def silo(self, domain: Domain, names: list[str]) -> Silo:
+        """What the protocol asks of the rows; a value outside raises `OutOfBounds`."""
+
+    def reduce(
+        self, columns: Sequence[int], function: Callable[[Array], T], add: Callable[[T, T], T]
+    ) -> T | None:
+        """The function of each block, added up; None where there is no block."""
+
+
+def rows_at_once(columns: int) -> int:
+    """How many rows a block of so many columns has."""
+    return max(_FEWEST_ROWS, BLOCK_VALUES // max(columns, 1))
+
+
+def read(
+    source: Source, columns: Sequence[int], told: Told | None = None
+) -> Generator[Array, None, None]:
+    """A pass over some columns, in blocks of float64 that are neither tiny nor large."""
+    most, done, total = rows_at_once(len(columns)), 0, source.rows
+    own = _pieces(source.blocks(columns), most)
+    at_once = total is not None and total <= most  # nothing to do meanwhile
+    with closing(own if at_once else ahead(own)) as pieces:
+        for block in _gathered(pieces, most):
+            yield block
+            done += len(block)
+            if told is not None:
+                told(done, total)
+
+
+def over_blocks(
+    source: Source,
+    columns: Sequence[int],
+    function: Callable[[Array], T],
+    add: Callable[[T, T], T],
+    told: Told | None = None,
+) -> T | None:
+    """The function of each block of a pass, added up; None where there is no block."""
+    if isinstance(source, Elsewhere):
+        return cast("T | None", source.reduce(columns, function, add))
+    total: T | None = None
+    for block in read(source, columns, told):
+        part = function(block)
+        total = part if total is None else add(total, part)
+    return total
+
+
+def ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The same items, each made in another thread while the one before it is used."""
+    waiting: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
+    left = threading.Event()
+
+    def put(message: tuple[bool, Any]) -> bool:
+        while not left.is_set():
+            try:
+                waiting.put(message, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            with closing(items):
+                for item in items:
+                    if not put((True, item)):
+                        return
+            put((False, None))
+        except BaseException as error:
+            put((False, error))
+
+    thread = threading.Thread(target=work, name="reader", daemon=True)
+    thread.start()
+    try:
+        while True:
+            more, item = waiting.get()
+            if not more:
+                if item is not None:
+                    raise item
+                return
+            yield item
+            del item
+    finally:
+        left.set()
+        thread.join()
+
+
+def _pieces(blocks: Iterable[Array], most: int) -> Generator[Array, None, None]:
+    """Blocks as float64, none of them large."""
+    for block in blocks:
+        # The one place where numbers become float64: other ones would give other bits.
+        values = np.asarray(block, dtype=np.float64)
+        for first in range(0, len(values), most):
+            yield values[first : first + most]
+
+
+def _gathered(pieces: Iterable[Array], most: int) -> Iterator[Array]:
+    """Pieces joined to blocks of at least half of `most` rows, but for the last one."""
+    small: list[Array] = []
+    for piece in pieces:
+        if 2 * len(piece) >= most and not small:
+            yield piece
+            continue
+        small.append(piece)
+        if 2 * sum(map(len, small)) >= most:
+            yield np.concatenate(small)
+            small = []
+    if small:
+        yield small[0] if len(small) == 1 else np.concatenate(small)

@@ -1,0 +1,124 @@
+"""A silo's exact sums over rows that need not fit into memory.
+
+The sums of a table are those of its blocks, added up: integers, so that blocks of any size give
+the same bits. Each call of `sums` is one pass over the columns that it asks for; the next block is
+read and prepared while one is summed. Prepared blocks are kept as far as memory allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from functools import reduce
+from itertools import chain
+
+import numpy as np
+
+from securefedyj.numerics import wide
+from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.encoding import Domain, Encoding
+from securefedyj.numerics.passes import ChangedData, Elsewhere, Source, Told, ahead, read
+from securefedyj.numerics.rows import refuse_outside, values_outside
+from securefedyj.numerics.silo import Silo, Sums
+from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.wide import Limbs
+
+_PHI_LIMBS = 2
+
+
+def silo_of(
+    source: Source, domain: Domain, names: list[str], cache_bytes: int, told: Told | None = None
+) -> Silo:
+    """A silo's data as the protocol asks for it, wherever the rows are."""
+    if isinstance(source, Elsewhere):
+        return source.silo(domain, names)
+    return StreamedSilo(source, domain, names, cache_bytes, told)
+
+
+class StreamedSilo:
+    """The values of one silo, read in passes.
+
+    Parameters
+    ----------
+    source : Source
+        The rows of the silo, its features in the order of the domain.
+    domain : Domain
+        The agreed bounds. A value outside raises `OutOfBounds`.
+    names : list of str
+        Names of the features, for that error.
+    cache_bytes : int
+        Prepared blocks are kept up to this size; the others are made again in each pass.
+    told : callable, optional
+        Is told how far a pass is.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        domain: Domain,
+        names: list[str],
+        cache_bytes: int,
+        told: Told | None = None,
+    ) -> None:
+        self._source, self._domain, self._names, self._told = source, domain, names, told
+        self._kept: list[ArraySilo] = []
+        self._rows_kept = self.rows = 0
+        every = np.arange(len(names))
+        self.count: Integers = np.zeros(len(names), dtype=np.int64)
+        self._phi = wide.zeros(_PHI_LIMBS, len(names))
+        outside = np.zeros(len(names), dtype=np.int64)
+        room = cache_bytes
+        for block in read(source, every.tolist(), told):
+            outside += values_outside(block, domain)
+            if outside.any():
+                continue  # to the end, to say how many there are
+            silo = ArraySilo(block, domain, names)
+            self.count += silo.count
+            self._phi = wide.add(self._phi, silo.phi_sum(every, _PHI_LIMBS))
+            room -= silo.nbytes
+            if room >= 0 and self._rows_kept == self.rows:
+                self._kept.append(silo)
+                self._rows_kept += len(block)
+            self.rows += len(block)
+        refuse_outside(outside, domain, names)
+
+    def phi_sum(self, features: Index, limbs: int) -> Limbs:
+        """S_phi of the features, on the grid of their domain."""
+        return wide.resize(self._phi[:, features], limbs)
+
+    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
+        """The sums of each pair of a feature and a lambda, in that many limbs; in one pass."""
+        kept = (silo.sums(feature, lmbda, encoding, limbs) for silo in self._kept)
+        nothing = wide.zeros(limbs, len(feature))
+        zero = Sums(nothing, nothing, nothing, nothing)
+        return reduce(_added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
+
+    def _again(
+        self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int
+    ) -> Iterator[Sums]:
+        """The sums of the blocks that were not kept."""
+        if self._rows_kept == self.rows:
+            return
+        columns, place = np.unique(feature, return_inverse=True)
+        with closing(ahead(self._prepared(columns))) as silos:
+            for silo in silos:
+                yield silo.sums(place, lmbda, encoding, limbs)
+
+    def _prepared(self, columns: Index) -> Generator[ArraySilo, None, None]:
+        """Silos of blocks of some columns, without the rows that were kept."""
+        domain, names = self._domain.take(columns), [self._names[j] for j in columns]
+        seen = 0
+        for block in read(self._source, columns.tolist(), self._told):
+            first = max(0, self._rows_kept - seen)
+            seen += len(block)
+            if first < len(block):
+                yield ArraySilo(block[first:], domain, names)
+        if seen != self.rows:
+            raise ChangedData(
+                f"The table had {self.rows} rows when the run began, and has {seen} now. Sums over "
+                "two tables would be wrong; begin again when nobody writes to it any more."
+            )
+
+
+def _added(one: Sums, other: Sums) -> Sums:
+    return Sums(*(wide.add(a, b) for a, b in zip(one, other, strict=True)))

@@ -1,0 +1,86 @@
+"""What a silo wants to know of its own table before a run, from one pass over it.
+
+The pass also takes the rows into memory, if they fit there: then no other pass reads them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array, Integers
+from securefedyj.numerics.passes import Elsewhere, Source, Told, over_blocks, read
+from securefedyj.tables.memory import HeldSource
+
+_SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
+"""A sample has at most so many values, or rows where columns are many."""
+
+
+class Sample(NamedTuple):
+    """Every so many-th row of a table; all of them if there are few."""
+
+    stride: int
+    values: Array
+
+    def thinned(self, stride: int) -> Array:
+        """With another stride, which is a multiple of its own."""
+        return self.values[:: stride // self.stride]
+
+
+@dataclass(frozen=True)
+class Census:
+    """How many rows there are, how many values in each column, and a sample."""
+
+    rows: int
+    count: Integers
+    sample: Sample
+
+    @classmethod
+    def of(cls, block: Array) -> Census:
+        count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
+        stride = 1
+        while len(block) > _most_rows(block.shape[1]) * stride:
+            stride *= 2
+        return cls(len(block), count, Sample(stride, block[::stride].copy()))
+
+    def __add__(self, other: Census) -> Census:
+        stride = max(self.sample.stride, other.sample.stride)
+        parts = [one.sample.thinned(stride) for one in (self, other)]
+        while sum(map(len, parts)) > _most_rows(len(self.count)):
+            stride *= 2
+            parts = [part[::2] for part in parts]
+        return Census(
+            self.rows + other.rows,
+            self.count + other.count,
+            Sample(stride, np.concatenate(parts)),
+        )
+
+
+class Own(NamedTuple):
+    """A silo's table, and what is known of it."""
+
+    source: Source
+    census: Census
+
+
+def _most_rows(columns: int) -> int:
+    return max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(columns, 1))
+
+
+def taken_in(source: Source, most_bytes: int, told: Told | None = None) -> Own:
+    """A table that needs no reading any more if it takes so many bytes at most; else as it is."""
+    every, width = range(len(source.names)), 8 * len(source.names)
+    total = Census.of(np.empty((0, len(source.names))))
+    if isinstance(source, Elsewhere):
+        found = over_blocks(source, every, Census.of, Census.__add__)
+        return Own(source, total if found is None else found)
+    kept: list[Array] | None = [] if (source.rows or 0) * width <= most_bytes else None
+    for block in read(source, every, told):
+        total += Census.of(block)
+        if kept is not None:
+            kept.append(block)
+            if total.rows * width > most_bytes:
+                kept = None
+    return Own(source if kept is None else HeldSource(kept, source.names), total)

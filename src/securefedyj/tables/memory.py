@@ -1,0 +1,60 @@
+"""Tables in memory: arrays, and what was read once and fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array
+
+
+class ArraySource:
+    """An array of shape (n_rows, n_features); NaN is missing."""
+
+    names: Sequence[str] = ()
+
+    def __init__(self, values: Any, names: Sequence[str] | None = None) -> None:
+        self.values = np.asarray(values)
+        if self.values.ndim != 2:
+            raise ValueError(f"a table must have two dimensions, got {self.values.ndim}")
+        columns = self.values.shape[1]
+        self.names = tuple(map(str, range(columns) if names is None else names))
+        if len(self.names) != columns:
+            raise ValueError(
+                f"{len(self.names)} names do not fit an array of shape {self.values.shape}"
+            )
+
+    @property
+    def rows(self) -> int:
+        return len(self.values)
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        yield _chosen(self.values, columns)
+
+
+class HeldSource:
+    """Blocks of all columns, as they were read."""
+
+    names: Sequence[str] = ()
+
+    def __init__(self, blocks: Sequence[Array], names: Sequence[str]) -> None:
+        self._blocks = blocks
+        self.names = names
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self._blocks))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in self._blocks)
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        for block in self._blocks:
+            yield _chosen(block, columns)
+
+
+def _chosen(values: Array, columns: Sequence[int]) -> Array:
+    return values if list(columns) == list(range(values.shape[1])) else values[:, list(columns)]

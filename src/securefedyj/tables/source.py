@@ -1,0 +1,162 @@
+"""One notion of a silo's data: whatever it is, it can be read in passes of blocks.
+
+`as_source` takes arrays, frames of pandas and polars (lazy ones, too), tables of PyArrow, a CSV or
+Parquet file, or a folder of them. What it makes of them is a `Source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Elsewhere, Source, Told, is_source, read
+from securefedyj.tables import csv_files, parquet
+from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.folders import FolderSource, columns_of, tables_in
+from securefedyj.tables.memory import ArraySource
+from securefedyj.tables.parquet import ParquetSource
+from securefedyj.tables.pieces import Pieces
+
+__all__ = ["Elsewhere", "Source", "as_array", "as_source", "is_table"]
+
+_CSV, _PARQUET = (".csv", ".csv.gz"), (".parquet", ".pq")
+
+
+def as_source(
+    data: Any, features: Sequence[str] | None = None, missing: Collection[str] = MISSING
+) -> Source:
+    """Whatever holds rows, as a source of its features, in the order asked for.
+
+    Parameters
+    ----------
+    data : array-like, frame, table, path or Source
+        A path is that of a .csv, .csv.gz or .parquet file or of a folder of them.
+    features : sequence of str, optional
+        Names of columns; all by default.
+    missing : collection of str
+        Cells that stand for a missing value. In tables of numbers the numbers among them count,
+        such as "-999".
+
+    Raises
+    ------
+    TableError
+        If a column is missing or there twice, or does not hold numbers.
+    """
+    if isinstance(data, str | Path):
+        return _of_path(Path(data), features, missing)
+    if is_source(data):
+        return _chosen(data, features, missing)
+    kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
+    if library == "pandas" and kind == "DataFrame":
+        from securefedyj.tables.frames import PandasSource
+
+        return PandasSource(data, features, missing)
+    if library == "polars" and kind in ("DataFrame", "LazyFrame"):
+        from securefedyj.tables.frames import PolarsSource
+
+        return PolarsSource(data, features, missing)
+    if library == "pyarrow" and kind in ("Table", "RecordBatch"):
+        from securefedyj.tables.arrow import ArrowSource
+
+        return ArrowSource(data, features, missing)
+    return _chosen(ArraySource(data), features, missing)
+
+
+def is_table(data: Any) -> bool:
+    """Whether data is read in passes: a path, a lazy frame, a table of PyArrow, or a source."""
+    kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
+    return (
+        isinstance(data, str | Path)
+        or is_source(data)
+        or (library == "polars" and kind == "LazyFrame")
+        or (library == "pyarrow" and kind in ("Table", "RecordBatch"))
+    )
+
+
+def as_array(source: Source, told: Told | None = None) -> Array:
+    """All rows of a source, in memory."""
+    if isinstance(source, ArraySource) and source.values.dtype == np.float64:
+        return source.values
+    columns = range(len(source.names))
+    return np.concatenate([*read(source, columns, told), np.empty((0, len(columns)))])
+
+
+def _chosen(source: Source, features: Sequence[str] | None, missing: Collection[str]) -> Source:
+    everything = features is None and tuple(missing) == MISSING
+    return source if everything else _Chosen(source, features, missing)
+
+
+def _of_path(path: Path, features: Sequence[str] | None, missing: Collection[str]) -> Source:
+    if not path.is_dir():
+        return _of_file(path, features, missing)
+    files, header = _files_in(path)
+    return FolderSource(path, files, header, _of_file, features, missing)
+
+
+def header_of(folder: Path) -> list[str]:
+    """The columns of a folder: those of its first file, and of the names of folders."""
+    files, header = _files_in(folder)
+    return columns_of(files[0], folder, header)
+
+
+def _files_in(folder: Path) -> tuple[list[Path], Callable[[Path], list[str]]]:
+    """The tables of a folder, and what reads their headers."""
+    files = tables_in(folder, (*_CSV, *_PARQUET))
+    kinds = {file.name.lower().endswith(_PARQUET) for file in files}
+    if len(kinds) > 1:
+        raise TableError(f"{folder}: the folder has both CSV and Parquet files; give one kind")
+    return files, parquet.header if kinds.pop() else csv_files.header
+
+
+def _of_file(path: Path, features: Sequence[str] | None, missing: Collection[str]) -> Source:
+    name = path.name.lower()
+    if name.endswith(_PARQUET):
+        return ParquetSource(path, features, missing)
+    if name.endswith(_CSV):
+        return _CsvSource(path, features, missing)
+    endings = ", ".join((*_CSV, *_PARQUET))
+    raise TableError(f"{path}: a table's name must end in {endings}, or it is a folder of such")
+
+
+class _CsvSource(Pieces):
+    """A CSV file, read as a whole in each pass."""
+
+    def __init__(
+        self, path: Path, features: Sequence[str] | None, missing: Collection[str]
+    ) -> None:
+        self._header = csv_files.header(path)
+        super().__init__(str(path), self._header, features, missing)
+        self._path = path
+
+    @property
+    def rows(self) -> None:
+        return None
+
+    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
+        names = [self._header[j] for j in positions]
+        columns = csv_files.load(self._path, names, self._missing)
+        for name, unusable in zip(names, columns.unusable, strict=True):
+            if unusable.count:
+                raise TableError(f"{self._path}: column {name!r}, {unusable.first}")
+        yield columns.values
+
+
+class _Chosen(Pieces):
+    """Some columns of another source."""
+
+    def __init__(
+        self, source: Source, features: Sequence[str] | None, missing: Collection[str]
+    ) -> None:
+        super().__init__("the table", source.names, features, missing)
+        self._source = source
+
+    @property
+    def rows(self) -> int | None:
+        return self._source.rows
+
+    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
+        return self._source.blocks(positions)
