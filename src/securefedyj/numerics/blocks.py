@@ -7,13 +7,14 @@ on whether these are held in memory, nor on the blocks that a file is read in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.passes import Source, read
 
 # A handful of arrays of this size stays in the cache of a core.
 PIECE = 8192
@@ -21,26 +22,6 @@ PIECE = 8192
 LANES = 64
 # Numbers that are handed on at once, in as many pieces as that are.
 _AT_ONCE = 1 << 21
-
-
-class Source(Protocol):
-    """A table that can be read as often as needed."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of the columns."""
-
-    @property
-    def rows(self) -> int | None:
-        """How many rows there are, if that is known without reading them."""
-
-    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        """The rows of the chosen columns, from the first on, in float64 blocks of any length."""
-
-
-def is_source(X: object) -> TypeGuard[Source]:
-    """Whether X is read in blocks; a frame with a column of that name is not."""
-    return callable(getattr(type(X), "blocks", None)) and hasattr(X, "names")
 
 
 class Table(Protocol):
@@ -96,7 +77,7 @@ class Streamed:
     def chunks(self) -> Iterator[Array]:
         size = _rows_at_once(self.n_features)
         chunk, filled = np.empty((self.n_features, size)), 0
-        for block in self._source.blocks(self._columns.tolist()):
+        for block in read(self._source, self._columns.tolist()):
             done = 0
             while done < len(block):
                 n = min(size - filled, len(block) - done)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.blocks import Held, Source, Streamed, Table
+from securefedyj.numerics.blocks import Held, Streamed, Table
 from securefedyj.numerics.likelihood import Likelihood
+from securefedyj.numerics.passes import Source, read
 from securefedyj.numerics.sides import Sides
 from securefedyj.numerics.solvers import Optimum, expsearch, newton
 from securefedyj.numerics.survey import Survey, drawn, survey
@@ -55,7 +56,7 @@ def fit_pooled(X: Array | Source, solver: str, max_steps: int) -> PooledFit:
 def _held(source: Source) -> Array | None:
     """All rows of a source, unless they are too many to be held."""
     blocks, n = [np.empty((0, len(source.names)))], 0
-    for block in source.blocks(range(len(source.names))):
+    for block in read(source, range(len(source.names))):
         blocks.append(block)
         n += block.size
         if n > _BATCH:
