@@ -84,15 +84,17 @@ def newton(
         rising = evaluation.score > 0
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
+        with np.errstate(all="ignore"):
+            bend = (evaluation.curvature - last_curvature[active]) / (at - last_v[active])
+        last_v[active], last_curvature[active] = at, evaluation.curvature
         proposal, newton_step = _propose(
             evaluation,
             at,
             lower[active],
             upper[active],
             last_step[active],
-            (evaluation.curvature - last_curvature[active]) / (at - last_v[active]),
+            bend,
         )
-        last_v[active], last_curvature[active] = at, evaluation.curvature
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
         # any further.
         lost = np.abs(evaluation.score) <= evaluation.score_noise
