@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from securefedyj.estimators.base import (
     YeoJohnsonTransformer,
@@ -82,13 +81,15 @@ class ExpYJ(YeoJohnsonTransformer):
         self.solver = solver
         self.max_steps = max_steps
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Find the lambda, mean and variance of every feature.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The data, at least two rows; NaN is ignored.
+        X : array-like of shape (n_samples, n_features), or table
+            The data, at least two rows; NaN is ignored. A table is the path of a CSV or Parquet
+            file or of a folder of them, a polars LazyFrame or a PyArrow table. One that is too
+            large to be held is read in blocks, once for each pass, with the same result.
         y : None
             Ignored.
 
@@ -101,7 +102,7 @@ class ExpYJ(YeoJohnsonTransformer):
                 f"solver must be one of {', '.join(map(repr, _SOLVERS))}, got {self.solver!r}"
             )
         check_positive_integer("max_steps", self.max_steps)
-        data = self._validated(X, reset=True, ensure_min_samples=2)
+        data = self._validated_table(X, reset=True, ensure_min_samples=2)
         fit = fit_pooled(data, self.solver, self.max_steps)
         self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
         self.at_bound_, self.converged_ = fit.at_bound, fit.converged
