@@ -295,7 +295,8 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_run(tmp_path):
             processes.start_party(name)
         assert codes_and_logs(processes, 30) == {"ana": 1, "bob": 1}
         for name in ("ana", "bob"):
-            (line,) = processes.log(name).splitlines()
+            read, line = processes.log(name).splitlines()
+            assert read.startswith("Read ")
             assert line.startswith("securefedyj: ")
             assert str(tmp_path / name) in line
 
@@ -344,7 +345,7 @@ def test_a_clock_that_does_not_fit_the_certificates_gets_a_sentence(
         processes.start_hub()
         processes.start_party("ana")
         assert codes_and_logs(processes, 30) == {"ana": 1}
-        (line,) = processes.log("ana").splitlines()
+        _, line = processes.log("ana").splitlines()  # the first says how many rows were read
         assert line.startswith("securefedyj: The clock of this machine says 20")
         assert "the certificate of the hub is valid from" in line
         wait_for_words(processes, "hub", "trouble")
