@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 
 from securefedyj.tables import csv_files
-from securefedyj.tables.files import column_names, read_table, transform_table
+from securefedyj.tables.files import column_names, read_table
+from securefedyj.tables.transforming import transform_table
 from tests.tables.csv_text import csv_of
 
 

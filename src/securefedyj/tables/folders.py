@@ -51,7 +51,7 @@ class FolderSource:
     ) -> None:
         first = header(files[0])
         self.names = tuple(
-            [*first, *(key for key in _partition(files[0], folder) if key not in first)]
+            [*first, *(key for key in partition(files[0], folder) if key not in first)]
             if features is None
             else features
         )
@@ -59,7 +59,7 @@ class FolderSource:
         for path in files:
             own = header(path)
             constants = {
-                key: text for key, text in _partition(path, folder).items() if key not in own
+                key: text for key, text in partition(path, folder).items() if key not in own
             }
             try:
                 check_columns(path, self.names, [*own, *constants])
@@ -126,7 +126,7 @@ def tables_in(folder: Path, endings: Collection[str]) -> list[Path]:
     return found
 
 
-def _partition(path: Path, folder: Path) -> dict[str, str]:
+def partition(path: Path, folder: Path) -> dict[str, str]:
     """The columns that the folders above a file stand for."""
     pairs = (part.partition("=") for part in path.relative_to(folder).parts[:-1])
     return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}
