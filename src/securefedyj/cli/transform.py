@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     fitted, domain = read.estimator(), read.agreement.domain
     display = Display()
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)
         # The columns were found by their names already, and values outside are counted below.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         warnings.filterwarnings("ignore", message=f".* {OUTSIDE}")

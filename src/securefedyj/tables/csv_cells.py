@@ -25,10 +25,9 @@ def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Intege
         breaks |= lone
     marks = breaks | (signs == ord(delimiter))
     if b'"' in piece:
-        outside = ~_quoted(signs, marks)
-        breaks &= outside
-        marks &= outside
-    ends, lines = np.flatnonzero(marks), np.flatnonzero(breaks)
+        marks &= ~_quoted(signs, marks)
+    ends = np.flatnonzero(marks)
+    lines = ends[signs[ends] != ord(delimiter)]
     if not piece.endswith((b"\n", b"\r")):
         ends, lines = np.append(ends, len(piece)), np.append(lines, len(piece))
     first = np.append(0, lines[:-1] + 1)

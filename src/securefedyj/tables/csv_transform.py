@@ -156,8 +156,10 @@ def _carefully(
 
 def _head(path: Path | str, layout: Layout) -> bytes:
     """What stands before the first row, without a byte order mark."""
-    with opened(path) as file:
-        text = io.TextIOWrapper(file, layout.encoding, layout.errors, newline="")
+    with (
+        opened(path) as file,
+        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
+    ):
         return "".join(islice(text, layout.lines)).encode("utf-8", layout.errors)
 
 
