@@ -1,6 +1,6 @@
 """Run Python as on a processor without vector units: `python -m tests.reduced_dispatch -m pytest`.
 
-NumPy and OpenBLAS choose at import what this processor computes fastest with, and with another
+NumPy, OpenBLAS and Numba choose what this processor computes fastest with, and with another
 choice the last bits of exp, log1p or a matrix product may be others. Here they are told to do
 without all that they chose.
 """
@@ -14,6 +14,7 @@ import sys
 
 DISABLE = "NPY_DISABLE_CPU_FEATURES"
 CORE = "OPENBLAS_CORETYPE"
+COMPILED_FOR = "NUMBA_CPU_NAME"
 # What OpenBLAS takes for the least that NumPy runs on.
 _OLDEST_CORES = {"x86_64": "Nehalem", "aarch64": "ARMV8"}
 
@@ -33,15 +34,19 @@ def environment() -> dict[str, str]:
         changed[DISABLE] = " ".join(features)
     if core := _OLDEST_CORES.get(platform.machine()):
         changed[CORE] = core
+    changed[COMPILED_FOR] = "generic"
     return changed
 
 
 def full_environment() -> dict[str, str]:
     """The environment of a process with the dispatch that NumPy chooses itself."""
-    return {name: value for name, value in os.environ.items() if name not in (DISABLE, CORE)}
+    reduced = (DISABLE, CORE, COMPILED_FOR)
+    return {name: value for name, value in os.environ.items() if name not in reduced}
 
 
 if __name__ == "__main__":
     reduced = environment()
-    print(f"{DISABLE}={reduced.get(DISABLE, '')} {CORE}={reduced.get(CORE, '')}", flush=True)
+    print(
+        *(f"{name}={reduced.get(name, '')}" for name in (DISABLE, CORE, COMPILED_FOR)), flush=True
+    )
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], reduced)

@@ -75,10 +75,12 @@ def three(tmp_path, monkeypatch) -> Stage:
 
 def test_right_table_and_no_earlier_run_are_nothing_to_report(three, capsys):
     assert three.check() == 0
-    assert capsys.readouterr().out.endswith("consortium.toml: nothing to report.\n")
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert shown.endswith("consortium.toml: nothing to report. ")
     assert not three.ledger.exists()
     assert three.join() == 1
-    assert capsys.readouterr().err == "securefedyj: As far as this.\n"
+    said = "Read 30 rows of 2 features.\nsecurefedyj: As far as this.\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("command", ["check", "join"])
@@ -106,6 +108,30 @@ def test_warnings_fit_80_columns_and_are_in_the_json(three, capsys):
     assert "other values" in json.loads(capsys.readouterr().out)["warnings"][0]
 
 
+@pytest.mark.parametrize("cache", ["0", "1000"])
+def test_folder_of_parquet_is_a_table_like_any_other(three, cache, capsys):
+    (three.folder / "rows").mkdir()
+    for k, part in enumerate(np.split(ROWS[:30], [4, 20])):
+        write_table(three.folder / "rows" / f"{k}.parquet", NAMES[::-1], part[:, ::-1])
+    assert three.check() == 0
+    assert three.check("north", "--data", str(three.folder / "rows")) == 0
+    assert three.join() == 1
+    in_csv, digest = three.silo, three.settings.rows
+    capsys.readouterr()
+    assert three.join("north", "--data", str(three.folder / "rows"), "--cache-mb", cache) == 1
+    assert capsys.readouterr().err.startswith("Read 30 rows of 2 features.\n")
+    key = bytes(32)
+    assert three.settings.rows(key) == digest(key)
+    every = np.arange(2)
+    assert three.silo.count.tolist() == in_csv.count.tolist()
+    assert three.silo.phi_sum(every, 2).tolist() == in_csv.phi_sum(every, 2).tolist()
+
+
+def test_memory_must_not_be_negative(three, capsys):
+    assert three.join("north", "--cache-mb", "-1") == 1
+    assert "--cache-mb must not be negative." in capsys.readouterr().err
+
+
 def test_runs_that_did_not_finish_are_told(three, capsys):
     three.note_run(ROWS[:30], ("north", "east", "south"), BEGAN)
     assert three.join() == 1
@@ -119,9 +145,11 @@ def test_damaged_ledger_stops_before_anything_is_connected(three, capsys):
     assert three.check() == 1
     assert three.join() == 1
     assert three.silo is None
-    errors = capsys.readouterr().err.splitlines(keepends=True)
-    assert len(errors) == 2
-    assert all(one_sentence(error) and "ledger.jsonl, line 1" in error for error in errors)
+    of_check, read, of_join = capsys.readouterr().err.splitlines(keepends=True)
+    assert read == "Read 30 rows of 2 features.\n"
+    for error in (of_check, of_join):
+        assert one_sentence(error)
+        assert "ledger.jsonl, line 1" in error
     assert three.ledger.read_text() == "{}\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,6 +76,28 @@ def test_interrupt_ends_with_130_and_no_traceback(monkeypatch, capsys):
 
     monkeypatch.setattr(demo, "run", interrupted)
     assert main(["demo"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_of_a_pass_are_told_now_and_then_and_do_not_stay(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    now = iter([0.0, 0.1, 1.0, 1.0, 1.1, 2.0, 2.0, 3.0])
+    clock = SimpleNamespace(monotonic=lambda: next(now))
+    monkeypatch.setattr("securefedyj.cli.display.time", clock)
+    display = Display(terminal=True)
+    for count in (1000, 2000, 3000):
+        display.rows("read", count, None)
+    display.say("Read 4,000 rows.")
+    display.progress(Progress(1, 9, 2, 3, 0, 1.0, 1.0))
+    display.rows("summed", 1000, 4000)
+    display.say("Done.")
+    line = "exchange 1/9, 2 features open, 3 rounds, 0.0 MB sent, up to"
+    said, shown, done, _ = capsys.readouterr().err.split("\n")
+    assert said == "\r\x1b[K2,000 rows read\r\x1b[KRead 4,000 rows."
+    passing = f"1,000 of 4,000 rows summed; {line}"[:59]
+    assert shown == "".join(f"\r\x1b[K{text}" for text in (line, passing, line))
+    assert done == "Done."
+    Display(terminal=False).rows("read", 1, 2)
     assert capsys.readouterr().err == ""
 
 

@@ -91,7 +91,7 @@ def test_values_without_original_are_noted_once(run, tmp_path, capsys):
     shown = capsys.readouterr()
     assert code == 0
     assert "note: Some values of feature crp have no original" in shown.err
-    assert (tmp_path / "o.csv").read_text().splitlines()[1] == "?,-999"
+    assert (tmp_path / "o.csv").read_text().splitlines()[1] == ","
 
 
 def test_file_that_is_no_parameters_file_ends_with_one_sentence(run, tmp_path, capsys):

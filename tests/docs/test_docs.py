@@ -18,8 +18,9 @@ TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf
 # described there in one place.
 MODULES = (
     *(f"cli/{path.stem}" for path in sorted((SOURCE / "cli").glob("*.py"))),
-    "files", "parameters", "report/results", "tables/cells", "tables/csv_files", "tables/digest",
-    "tables/files", "tables/findings", "tables/minimum", "tables/parquet",
+    "files", "numerics/streamed", "parameters", "report/results",
+    *(f"tables/{path.stem}" for path in sorted((SOURCE / "tables").glob("*.py"))
+      if path.stem != "memory"),
     "engines/digests", "engines/replicated/openings", "protocol/course", "protocol/program",
     *(f"network/{path.stem}" for path in sorted((SOURCE / "network").glob("*.py"))
       if path.stem not in ("frames", "local")),

@@ -44,6 +44,28 @@ def fitted(silos) -> SecureFedYJ:
 
 # --- The contract ----------------------------------------------------------------------------
 
+
+def test_silos_may_keep_their_rows_in_different_ways(tmp_path):
+    X = np.random.default_rng(5).lognormal(size=(90, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame[:20].to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "folder").mkdir()
+    frame[20:50][["b", "a"]].to_parquet(tmp_path / "folder" / "1.parquet")
+    silos = [tmp_path / "t.csv", str(tmp_path / "folder"), pl.from_pandas(frame[50:]).lazy(), None]
+    expected = SecureFedYJ("clear", max_steps=12).fit([frame])
+    for cache_bytes in (None, 0):
+        fitted = SecureFedYJ("clear", max_steps=12, cache_bytes=cache_bytes).fit(silos)
+        assert fitted.lambdas_.tolist() == expected.lambdas_.tolist()
+        assert fitted.var_.tolist() == expected.var_.tolist()
+        assert fitted.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"silo 2: X has 2 features, but .* is expecting 1"):
+        SecureFedYJ("clear").fit([X[:, :1], tmp_path / "t.csv"])
+    with pytest.raises(ValueError, match=r"silo 2: .*'c': there is no such column"):
+        SecureFedYJ("clear").fit([pd.DataFrame({"c": [1.0, 2.0]}), tmp_path / "t.csv"])
+    with pytest.raises(ValueError, match="a list with one table per silo"):
+        SecureFedYJ().fit(str(tmp_path / "t.csv"))
+
+
 PARAMETERS: dict[str, Any] = {
     "engine": "clear",
     "max_steps": 12,

@@ -111,5 +111,5 @@ def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
         tell(line)
     fits = "does not fit" if stops else "fits"
     nothing = "" if checked.findings or notes or warnings else ": nothing to report"
-    tell(f"{options.data} {fits} {options.file}{nothing}.")
+    tell(wrapped(f"{options.data} {fits} {options.file}{nothing}."))
     return FAILED if stops else OK

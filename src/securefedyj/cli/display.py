@@ -24,8 +24,9 @@ class Display:
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
         self._open = False
         self._last = ""
-        self._now = ""  # the progress of the run, as it was told last
-        self._next = 0.0  # when rows may be told again
+        self._now = ""  # the progress of the run in the open line
+        self._passing = False  # whether that line also has the rows of a pass, which do not stay
+        self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be told
         self._lock = threading.RLock()  # progress comes from the thread that computes
 
     def say(self, sentence: str) -> None:
@@ -45,7 +46,7 @@ class Display:
         )
         with self._lock:
             self._last = ""
-            self._now = text
+            self._now, self._passing = text, False
             if self._terminal:
                 self._rewrite(text)
             else:
@@ -58,6 +59,7 @@ class Display:
         of = "" if total is None else f" of {total:,}"
         with self._lock:
             self._next = time.monotonic() + _SECONDS_BETWEEN
+            self._passing = True
             self._rewrite("; ".join(filter(None, [f"{count:,}{of} rows {done}", self._now])))
 
     def _rewrite(self, text: str) -> None:
@@ -67,6 +69,9 @@ class Display:
 
     def end(self) -> None:
         with self._lock:
-            if self._open:
+            if self._passing:
+                self._rewrite(self._now)
+            if self._open and self._now:
                 print(file=sys.stderr, flush=True)
-                self._open = False
+            self._open = self._passing = False
+            self._now = ""

@@ -20,6 +20,7 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.overview import short
+from securefedyj.network.checks import check_text
 from securefedyj.printable import printable
 
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
@@ -56,22 +57,26 @@ def run(options: argparse.Namespace) -> int:
     if options.output.exists():
         raise ValueError(f"{options.output} exists and is not overwritten; move it away.")
     drafted = draft(options.table, missing_values(options), dialect_of(options))
-    if not drafted.features:
+    features = [one for one in drafted.features if _may_be_agreed_on(one.name)]
+    left_out = drafted.left_out | {
+        one.name: "its name" for one in drafted.features if one not in features
+    }
+    if not features:
         raise ValueError(f"{options.table} has no column of numbers; see docs/tables.md.")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("name", "lower", "upper", "unit", "note"))
-    for one in drafted.features:
+    for one in features:
         writer.writerow((one.name, f"{one.lower:g}", f"{one.upper:g}", "", _NOTE))
     write_atomically(options.output, text.getvalue().encode())
-    tell(f"{options.output}: {len(drafted.features)} features, drafted from {drafted.rows:,} rows.")
-    for one in drafted.features:
+    tell(f"{options.output}: {len(features)} features, drafted from {drafted.rows:,} rows.")
+    for one in features:
         here = f"{short(one.here.least)} to {short(one.here.greatest)}"
         few = f"; distinct values: {one.here.distinct}" * (one.here.distinct < FEW_DISTINCT)
         line = f"{printable(one.name)}: {one.lower:g} to {one.upper:g} (here {here}{few})"
         tell(textwrap.indent(wrapped(line, COLUMNS - 2), "  "))
-    if drafted.left_out:
-        named = [f"{printable(name)} ({why})" for name, why in drafted.left_out.items()]
+    if left_out:
+        named = [f"{printable(name)} ({why})" for name, why in left_out.items()]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         tell(wrapped(f"Left out: {', '.join(named[:_MOST_NAMED])}{more}"))
     for sentence in (
@@ -84,3 +89,11 @@ def run(options: argparse.Namespace) -> int:
     ):
         tell(wrapped(sentence))
     return OK
+
+
+def _may_be_agreed_on(name: str) -> bool:
+    try:
+        check_text("the name of a feature", name)
+    except ValueError:
+        return False
+    return True

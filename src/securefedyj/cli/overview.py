@@ -50,7 +50,7 @@ def table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]:
     room = max(min(room, max(map(len, names))), 0)
     for name, row in zip(names, (_HEADER, *rows), strict=True):
         if len(name) > room:
-            yield name
+            yield wrapped(name)
             name = ""
         numbers = " ".join(cell.rjust(width) for cell, width in zip(row[:5], widths, strict=False))
         yield f"{name:<{room}} {numbers} {row[5]:<{widths[5]}} {row[6]}"
@@ -89,19 +89,19 @@ def _cells(column: Summary | None) -> tuple[str, str, str, str, str]:
     return (
         "0" if not share else "all" if share == 1 else "<0.1%" if share < 0.001 else f"{share:.1%}",
         f"{MOST_DISTINCT}+" if column.distinct == MOST_DISTINCT else str(column.distinct),
-        short(column.least),
-        short(column.median) if column.median != column.median else about + short(column.median),
-        short(column.greatest),
+        short(column.least, 3),
+        "-" if column.median != column.median else about + short(column.median, 3),
+        short(column.greatest, 3),
     )
 
 
-def short(value: float) -> str:
-    """A number in few characters, rounded where it must be; a dash for NaN."""
+def short(value: float, most: int = 4) -> str:
+    """A number in few characters and, unless it is whole, few digits; a dash for NaN."""
     if value != value:
         return "-"
     if value == round(value) and abs(value) < 10 ** (_LONGEST_NUMBER - 1):
         return f"{value + 0.0:.0f}"
-    for digits in (4, 3, 2):
+    for digits in range(most, 1, -1):
         mantissa, e, power = f"{value:.{digits}g}".partition("e")
         text = f"{mantissa}e{int(power)}" if e else mantissa
         if len(text) <= _LONGEST_NUMBER:

@@ -116,10 +116,12 @@ class Processes:
             time.sleep(0.02)
         raise TimeoutError(f"The hub does not listen: {self.last_line('hub') or 'no word of it'}")
 
-    def start_party(self, name: str, *options: str, file: str = "consortium.toml") -> None:
-        """Start a party; options are those of `securefedyj join`."""
+    def start_party(
+        self, name: str, *options: str, file: str = "consortium.toml", table: Path | None = None
+    ) -> None:
+        """Start a party with a table, or with that of `prepare`; options are those of `join`."""
         identity = Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
-        table = self.folder / f"{name}.csv"
+        table = self.folder / f"{name}.csv" if table is None else table
         data = ["--data", str(table)] if table.exists() else []
         self._start(name, "join", "--key", str(identity.key), "--certificate",
                     str(identity.certificate), *data, "--output", str(self.folder / name),

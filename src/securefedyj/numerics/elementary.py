@@ -24,14 +24,14 @@ LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 _ROUND = 1.5 * 2.0**52
 
 # atanh(s) = s (1 + s^2/3 + s^4/5 + ...), for |s| <= 3 - 2 sqrt(2).
-_ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
+ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
 
 # phi_2(r) = sum_j r^j/(j+2)!, for |r| <= ln(2)/2: twelve terms are right to 2^-53.
-_PHI2 = tuple(1 / factorial(j + 2) for j in reversed(range(12)))
+PHI2 = tuple(1 / factorial(j + 2) for j in reversed(range(12)))
 
 # r coth(r/2) = 2 + t/6 - t^2/360 + ... of t = r^2 <= ln(2)^2/4. But for the 2, the polynomial of
 # degree 4 in t that is nearest to the rest divided by t, to 2^-53: found by `mpmath.chebyfit`.
-_R = (
+R = (
     float.fromhex("0x1.63f285639f513p-25"),
     float.fromhex("-0x1.bbd5323fac0f0p-20"),
     float.fromhex("0x1.1566ab5c1bf72p-14"),
@@ -58,7 +58,7 @@ def log1p(x: Array) -> Array:
 
 def _twice_atanh(s: Array) -> Array:
     series = np.empty_like(s)
-    _polynomial(_ATANH, s * s, series)
+    _polynomial(ATANH, s * s, series)
     return 2 * s * series
 
 
@@ -68,7 +68,7 @@ def _twice_atanh(s: Array) -> Array:
 
 def phi12(r: Array, phi1: Array, phi2: Array) -> None:
     """(e^r - 1)/r and (e^r - 1 - r)/r^2 for |r| <= ln(2)/2, right also at r = 0."""
-    _polynomial(_PHI2, r, phi2)
+    _polynomial(PHI2, r, phi2)
     np.multiply(phi2, r, out=phi1)
     phi1 += 1.0
 
@@ -79,7 +79,7 @@ def exp(r: Array, square: Array, divisor: Array) -> None:
     e^r = 1 + 2 r / (R - r) with R = r coth(r/2).
     """
     np.multiply(r, r, out=square)
-    _polynomial(_R, square, divisor)
+    _polynomial(R, square, divisor)
     divisor -= r
     r /= divisor
     r *= 2.0

@@ -60,6 +60,11 @@ class Rows:
         self._order: Index = np.argsort(self._feature, kind="stable")
         self._first: Index = np.searchsorted(self._feature[self._order], np.arange(X.shape[1] + 1))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, of the matrices."""
+        return sum(matrix.nbytes for matrix in self.matrices)
+
     def __iter__(self) -> Iterator[tuple[Index, Integers, Array]]:
         """Matrix by matrix: the feature and the sign of each row, and the rows."""
         for k, matrix in enumerate(self.matrices):

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source, over_blocks
+from securefedyj.tables.source import as_source
 
 _KEY_BYTES = _TABLE_BYTES = 32
 _COLUMN_BYTES = 16
@@ -34,23 +35,26 @@ _Words = NDArray[np.uint64]
 _Sums = NDArray[np.uint64]  # of each column of 32 bits, and the number of rows
 
 
-def rows_digest(source: Source, names: Sequence[str], key: bytes) -> str:
+def rows_digest(table: Source | Array, names: Sequence[str], key: bytes) -> str:
     """Of a whole table and the names of its columns, in hexadecimal digits."""
+    source = as_source(table)
     columns = range(len(source.names))
     if len(columns) != len(names):
-        raise ValueError(f"{len(names)} names do not fit {len(columns)} columns")
+        shape = source.rows, len(columns)
+        raise ValueError(f"{len(names)} names do not fit an array of shape {shape}")
     sums = over_blocks(source, columns, partial(_row_sums, key=_derived(key, b"row")), np.add)
     total = np.zeros(5, dtype=np.uint64) if sums is None else sums
     head = json.dumps([[int(total[-1]), len(names)], list(names)]).encode()
     return _hashed(total, head, key, b"table", _TABLE_BYTES)
 
 
-def column_digests(source: Source, names: Sequence[str], key: bytes) -> dict[str, str]:
+def column_digests(table: Source | Array, names: Sequence[str], key: bytes) -> dict[str, str]:
     """Of each column by itself, without its name and its missing cells, in hexadecimal digits.
 
     A run sees nothing but the values that are there, and a column that was renamed is the same
     column. One without values has no digest.
     """
+    source = as_source(table)
     columns = range(len(source.names))
     sums = over_blocks(source, columns, partial(_value_sums, key=_derived(key, b"value")), np.add)
     return {

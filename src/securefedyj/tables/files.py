@@ -20,7 +20,7 @@ from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.findings import Finding, column_findings, value_findings
 from securefedyj.tables.folders import tables_in
-from securefedyj.tables.source import as_array, as_source
+from securefedyj.tables.source import as_array, as_source, header_of
 from securefedyj.tables.summary import Summary, summarize
 
 __all__ = [
@@ -102,7 +102,7 @@ def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     """The header of a table."""
     dialect = dialect or Dialect()
     if Path(path).is_dir():
-        return list(as_source(path, dialect=dialect).names)
+        return dialect.names(header_of(Path(path), dialect))
     if is_csv(path):
         return dialect.names(csv_files.header(path, dialect))
     return dialect.names(_format(path).header(path))

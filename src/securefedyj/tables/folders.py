@@ -49,12 +49,7 @@ class FolderSource:
         features: Sequence[str] | None,
         missing: Collection[str],
     ) -> None:
-        first = header(files[0])
-        self.names = tuple(
-            [*first, *(key for key in partition(files[0], folder) if key not in first)]
-            if features is None
-            else features
-        )
+        self.names = tuple(columns_of(files[0], folder, header) if features is None else features)
         self._parts = []
         for path in files:
             own = header(path)
@@ -110,6 +105,12 @@ class _Part:
                 if j in self._outside:
                     whole[:, k] = self._outside[j]
             yield whole
+
+
+def columns_of(path: Path, folder: Path, header: Callable[[Path], list[str]]) -> list[str]:
+    """Those of a file within a folder, and those that the names of folders stand for."""
+    own = header(path)
+    return [*own, *(key for key in partition(path, folder) if key not in own)]
 
 
 def tables_in(folder: Path, endings: Collection[str]) -> list[Path]:

@@ -6,7 +6,7 @@ Parquet file, or a folder of them. What it makes of them is a `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.csv_files import CsvSource
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.folders import FolderSource, tables_in
+from securefedyj.tables.folders import FolderSource, columns_of, tables_in
 from securefedyj.tables.memory import ArraySource
 from securefedyj.tables.parquet import ParquetSource
 from securefedyj.tables.pieces import Pieces
@@ -109,12 +109,23 @@ def _of_path(
     open_file = partial(_of_file, dialect=dialect)
     if not path.is_dir():
         return open_file(path, features, missing)
-    files = tables_in(path, (*_CSV, *_PARQUET))
+    files, header = _files_in(path, dialect)
+    return FolderSource(path, files, header, open_file, features, missing)
+
+
+def header_of(folder: Path, dialect: Dialect) -> list[str]:
+    """The columns of a folder: those of its first file, and of the names of folders."""
+    files, header = _files_in(folder, dialect)
+    return columns_of(files[0], folder, header)
+
+
+def _files_in(folder: Path, dialect: Dialect) -> tuple[list[Path], Callable[[Path], list[str]]]:
+    """The tables of a folder, and what reads their headers."""
+    files = tables_in(folder, (*_CSV, *_PARQUET))
     kinds = {file.name.lower().endswith(_PARQUET) for file in files}
     if len(kinds) > 1:
-        raise TableError(f"{path}: the folder has both CSV and Parquet files; give one kind")
-    header = parquet.header if kinds.pop() else partial(csv_files.header, dialect=dialect)
-    return FolderSource(path, files, header, open_file, features, missing)
+        raise TableError(f"{folder}: the folder has both CSV and Parquet files; give one kind")
+    return files, parquet.header if kinds.pop() else partial(csv_files.header, dialect=dialect)
 
 
 def _of_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from math import inf, nan
 
@@ -9,10 +10,11 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source, read
-from securefedyj.tables.census import Census
 
 MOST_DISTINCT = 1000
 """Distinct values are counted up to here."""
+_SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 20, 1 << 12
+"""The median is that of a sample with at most so many values, or rows where columns are many."""
 
 
 @dataclass
@@ -44,25 +46,25 @@ class Summary:
 def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
     """The rows of a source, and what its columns hold, beside bounds of each."""
     columns = [_Column(low, high) for low, high in zip(lower, upper, strict=True)]
-    census = Census.of(np.empty((0, len(columns))))
+    sample, rows = _Sample(len(columns)), 0
     for block in read(source, range(len(columns))):
-        census += Census.of(block)
+        rows += len(block)
+        sample.add(block)
         for column, values in zip(columns, block.T, strict=True):
             column.add(values)
-    medians = map(_median, census.sample.values.T)
-    return census.rows, [
+    return rows, [
         Summary(
-            rows=census.rows,
-            missing=census.rows - present,
+            rows=rows,
+            missing=column.missing,
             distinct=min(len(column.distinct), MOST_DISTINCT),
-            least=column.least if present else nan,
+            least=column.least if rows > column.missing else nan,
             median=median,
-            greatest=column.greatest if present else nan,
+            greatest=column.greatest if rows > column.missing else nan,
             below=column.below,
             above=column.above,
-            exact=census.sample.stride == 1,
+            exact=sample.stride == 1,
         )
-        for column, median, present in zip(columns, medians, census.count.tolist(), strict=True)
+        for column, median in zip(columns, sample.medians(), strict=True)
     ]
 
 
@@ -70,6 +72,7 @@ def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Sum
 class _Column:
     lower: float
     upper: float
+    missing: int = 0
     least: float = inf
     greatest: float = -inf
     below: int = 0
@@ -77,11 +80,14 @@ class _Column:
     distinct: set[float] = field(default_factory=set)
 
     def add(self, values: Array) -> None:
-        least, greatest = np.fmin.reduce(values), np.fmax.reduce(values)
-        if np.isnan(least):  # all of them are missing
+        missing = np.isnan(values)
+        if missing.any():
+            self.missing += int(np.count_nonzero(missing))
+            values = values[~missing]
+        if not len(values):
             return
-        self.least = min(self.least, float(least))
-        self.greatest = max(self.greatest, float(greatest))
+        least, greatest = float(values.min()), float(values.max())
+        self.least, self.greatest = min(self.least, least), max(self.greatest, greatest)
         if least < self.lower:
             self.below += int(np.count_nonzero(values < self.lower))
         if greatest > self.upper:
@@ -90,8 +96,27 @@ class _Column:
         for first in range(0, len(values), MOST_DISTINCT):
             if len(self.distinct) >= MOST_DISTINCT:
                 return
-            some = values[first : first + MOST_DISTINCT]
-            self.distinct.update(some[~np.isnan(some)].tolist())
+            self.distinct.update(values[first : first + MOST_DISTINCT].tolist())
+
+
+class _Sample:
+    """Every so many-th row of each block; all rows of a table that has few."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(columns, 1))
+        self._parts: list[Array] = []
+        self.stride = 1
+
+    def add(self, block: Array) -> None:
+        self._parts.append(block[:: self.stride].copy())
+        while sum(map(len, self._parts)) > self._most:
+            self.stride *= 2
+            self._parts = [part[::2].copy() for part in self._parts]
+
+    def medians(self) -> Iterator[float]:
+        rows = np.concatenate([np.empty((0, self._columns)), *self._parts])
+        return map(_median, rows.T)
 
 
 def _median(column: Array) -> float:

@@ -1,0 +1,138 @@
+"""Reading a large CSV against pandas' read_csv: time, processor time and resident memory.
+
+A table of 1 million rows and 20 columns is generated (about 370 MB). Each way to read it runs in a
+process of its own, by turns, and the shortest of several runs counts: imports are not measured,
+memory is the most that the process had at any time. What is reported is the ratio to pandas.
+
+    python -m benchmarks.tables --output out/tables.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+MB = 1e6
+TABLE, AGREED = "rows.csv", "consortium.toml"
+
+
+def generate(folder: Path, rows: int, columns: int) -> None:
+    """A table, and an agreed file that it fits."""
+    from securefedyj.network import local
+    from securefedyj.network.consortium import Feature
+
+    names = [f"feature {j}" for j in range(columns)]
+    few = np.ones((2, columns))
+    local.prepare(
+        folder, {"north": few, "east": few, "south": few}, [Feature(n, 0, 1e6) for n in names]
+    )
+    random, left = np.random.default_rng(0), rows
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with csv.CSVWriter(folder / TABLE, schema) as writer:
+        while left:
+            some = min(left, 100_000)
+            values = random.lognormal(size=(columns, some))
+            writer.write_batch(pa.record_batch([pa.array(row) for row in values], schema=schema))
+            left -= some
+
+
+def _pandas(folder: Path) -> None:
+    import pandas as pd
+
+    _measured(lambda: pd.read_csv(folder / TABLE))
+
+
+def _join(folder: Path) -> None:
+    from securefedyj.tables.census import taken_in
+    from securefedyj.tables.source import as_source
+
+    _measured(lambda: taken_in(as_source(folder / TABLE), 1 << 30))
+
+
+def _check(folder: Path) -> None:
+    from securefedyj.cli.main import main
+    from securefedyj.tables import files  # noqa: F401  # imports are not measured
+
+    arguments = ["check", str(folder / AGREED), "--data", str(folder / TABLE)]
+    _measured(lambda: main([*arguments, "--ledger", str(folder / "ledger.jsonl")]))
+
+
+WAYS: dict[str, Callable[[Path], None]] = {
+    "pandas.read_csv": _pandas,
+    "join (reading)": _join,
+    "check --data": _check,
+}
+
+
+def _measured(function: Callable[[], object]) -> None:
+    start, used = time.perf_counter(), time.process_time()
+    with redirect_stdout(StringIO()):
+        function()
+    measured = {
+        "seconds": time.perf_counter() - start,
+        "processor_seconds": time.process_time() - used,
+        "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB,
+    }
+    print(json.dumps(measured))
+
+
+def measure(folder: Path, repeats: int) -> dict[str, dict[str, float]]:
+    best: dict[str, dict[str, float]] = {}
+    for _ in range(repeats):
+        for way in WAYS:
+            call = [sys.executable, "-m", "benchmarks.tables", "--inside", way, str(folder)]
+            now = json.loads(subprocess.run(call, check=True, capture_output=True).stdout)
+            before = best.setdefault(way, now)
+            best[way] = {key: min(value, before[key]) for key, value in now.items()}
+    theirs = best["pandas.read_csv"]
+    for ours in best.values():
+        for key in ("seconds", "processor_seconds"):
+            ours[f"{key}_ratio"] = ours[key] / theirs[key]
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--output", type=Path, help="for the results as JSON")
+    parser.add_argument("--inside", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside is not None:
+        way, folder = options.inside
+        WAYS[way](Path(folder))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        generate(Path(name), options.rows, options.columns)
+        size = (Path(name) / TABLE).stat().st_size / MB
+        results = measure(Path(name), options.repeats)
+    print(f"CSV of {options.rows:,} x {options.columns}, {size:.0f} MB")
+    print("| | seconds | of pandas | processor seconds | of pandas | resident |")
+    print("|---|---|---|---|---|---|")
+    for way, r in results.items():
+        print(
+            f"| {way} | {r['seconds']:.2f} | {r['seconds_ratio']:.2f} | "
+            f"{r['processor_seconds']:.2f} | {r['processor_seconds_ratio']:.2f} | "
+            f"{r['resident_mb']:.0f} MB |"
+        )
+    if options.output is not None:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

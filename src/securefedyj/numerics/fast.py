@@ -1,0 +1,103 @@
+"""Compiled loops where Numba is installed (extra `fast`): whether, when, and on how many cores.
+
+Such a loop gives the bits that NumPy gives, so that nothing but time depends on what is decided
+here. Numba takes about a second to load, and several more to compile a loop for the first time on a
+machine; what it has compiled is kept in a cache. So a process loads it once NumPy has had about as
+much to do as that.
+
+SECUREFEDYJ_FAST
+    0: never; 1: from the first value on; unset: once it pays.
+SECUREFEDYJ_THREADS
+    The most threads at once; unset: as many as the cores that this process may use.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+VARIABLE = "SECUREFEDYJ_FAST"
+THREADS_VARIABLE = "SECUREFEDYJ_THREADS"
+# Seconds of NumPy's work after which the loops are loaded.
+_PAYS = 1.0
+
+# Of every compiled loop. No flag of `fastmath` is set: operations are neither contracted nor
+# reordered. Threads of this process go on beside a loop.
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+_Piece = TypeVar("_Piece")
+_Result = TypeVar("_Result")
+
+
+class Loops:
+    """A module of compiled loops, loaded once it pays, and only if its bits are NumPy's.
+
+    Parameters
+    ----------
+    module : str
+        Its name. Importing it imports Numba. Its function `check()` runs every loop on a few values
+        and raises an error unless the result has the bits that NumPy gives.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._name = module
+        self._module: Any = None
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+
+    def after(self, seconds: float) -> Any:
+        """The module, or None where NumPy is to do the work, which takes it about so long."""
+        wanted = os.environ.get(VARIABLE, "")
+        if wanted == "0":
+            return None
+        with self._lock:
+            if self._module is None:
+                self._seconds += seconds
+                if wanted == "1" or self._seconds >= _PAYS:
+                    self._module = _load(self._name)
+        return self._module or None
+
+
+def _load(name: str) -> Any:
+    """The module; False if it cannot be used here."""
+    if find_spec("numba") is None:
+        return False
+    try:
+        module = import_module(name)
+        module.check()
+    except Exception as error:  # whatever it is, NumPy can do the work
+        warnings.warn(
+            f"The compiled loops of extra `fast` cannot be used: {error} NumPy takes their place, "
+            f"with the same result. {VARIABLE}=0 does without them and without this warning.",
+            stacklevel=2,
+        )
+        return False
+    return module
+
+
+def threads() -> int:
+    """How many threads may work at once."""
+    if wanted := os.environ.get(THREADS_VARIABLE):
+        if not (wanted.isascii() and wanted.isdigit() and int(wanted)):
+            raise ValueError(f"{THREADS_VARIABLE} must be a number from 1 on; it is {wanted!r}")
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_threads(work: Callable[[_Piece], _Result], pieces: Iterable[_Piece]) -> list[_Result]:
+    """The results of all pieces of the work, in order; the loops in them run at the same time."""
+    todo = list(pieces)
+    count = min(len(todo), threads())
+    if count < 2:
+        return [work(piece) for piece in todo]
+    # Threads of its own: they survive no fork, and start in less time than a piece takes.
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, todo))

@@ -1,0 +1,193 @@
+"""`check --data` and `features`: what a silo sees of its own table, and how it says what it has."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from securefedyj.cli.main import main
+from securefedyj.network import local
+from securefedyj.network.consortium import Feature
+from securefedyj.tables.files import write_table
+from tests.cli.messages import one_sentence
+
+AGE, LACTATE = Feature("age", 0.0, 120.0), Feature("lactate", 0.0, 40.0)
+
+
+def check(folder: Path, features: list[Feature], table: bytes | str, *options: str) -> int:
+    """A silo's table against an agreed file with these features."""
+    rows = np.ones((2, len(features)))
+    if not (folder / "consortium.toml").exists():
+        local.prepare(folder, {"north": rows, "east": rows, "south": rows}, features)
+    data = folder / "table.csv"
+    data.write_bytes(table.encode() if isinstance(table, str) else table)
+    return main(["check", str(folder / "consortium.toml"), "--data", str(data),
+                 "--ledger", str(folder / "ledger.jsonl"), *options])  # fmt: skip
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def many(first: str, row: str) -> str:
+    return first + "".join(row.format(k) for k in range(40))
+
+
+def test_table_is_shown_beside_the_agreed_bounds(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert check(Path(), [AGE, LACTATE], many("age,lactate\n", "{0},{0}.25\n") + ",1\n") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "table.csv: 41 rows, separated by commas, UTF-8",
+        "feature missing distinct  min median  max agreed   verdict",
+        "age        2.4%       40    0   19.5   39 0 to 120 fits",
+        "lactate       0       41 0.25   19.2 39.2 0 to 40  fits",
+        "table.csv fits consortium.toml.",
+    ]
+
+
+def test_each_finding_comes_with_its_remedy(tmp_path, capsys):
+    table = many("Age;lactate;x;x\n", "{0};{0},5;1;1\n").replace(";7,5;", ";-999;")
+    twice = Feature("x", 0.0, 1.0)
+    assert check(tmp_path, [AGE, LACTATE, twice], table) == 1
+    shown = flat(capsys.readouterr().out)
+    assert "age - - - - - 0 to 120 no column" in shown
+    assert "stops a run: age: there is no such column (perhaps 'Age'?) Add it; it may be" in shown
+    assert 'give --rename "name in the table=agreed name".' in shown
+    assert "x - - - - - 0 to 1 twice" in shown
+    assert "stops a run: x: 2 columns have this name Remove all but one" in shown
+    assert "lactate: 39 cells are not finite numbers: '0,5' (line 2), '1,5' (line 3)" in shown
+    assert "'0,5' would be 0.5 with --decimal ,." in shown
+    assert shown.endswith("consortium.toml.")
+    assert "table.csv does not fit " in shown
+    assert (
+        check(tmp_path, [], table.replace("x;x", "x;y"), "--decimal", ",", "--rename=Age=age") == 1
+    )
+    shown = flat(capsys.readouterr().out)
+    assert "separated by semicolons, UTF-8, decimal comma" in shown
+    assert "lactate 0 40 -999 20 39.5 0 to 40 outside" in shown
+    assert (
+        "lactate: 1 below and 0 above the agreed bounds 0 to 40; the values go from -999" in shown
+    )
+    assert "x 0 1 1 1 1 0 to 1 constant" in shown
+    fixed = ("--decimal", ",", "--rename=Age=age", "--missing=-999")
+    assert check(tmp_path, [], table.replace("x;x", "x;y"), *fixed) == 0
+
+
+def test_names_of_columns_may_be_in_a_file(tmp_path, capsys):
+    table = many("Alter,Laktat\n", "{0},{0}\n").encode("utf-16")
+    columns = tmp_path / "columns.toml"
+    columns.write_text('[columns]\n"Alter" = "age"\nLaktat = "lactate"\n')
+    assert check(tmp_path, [AGE, LACTATE], table, "--columns", str(columns)) == 0
+    assert "separated by commas, UTF-16" in flat(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[columns\n", "this is not TOML"),
+        ("Alter = 'age'\n", "must have one table, [columns], and nothing else"),
+        ("[columns]\nAlter = 7\n", "'Alter' needs a name in quotes"),
+    ],
+)
+def test_file_of_names_that_is_none_is_refused(content, reason, tmp_path, capsys):
+    (tmp_path / "columns.toml").write_text(content)
+    columns = str(tmp_path / "columns.toml")
+    assert check(tmp_path, [AGE], "age\n1\n", "--columns", columns) == 1
+    error = capsys.readouterr().err
+    assert one_sentence(error)
+    assert reason in error
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("--rename=Alter", "'Alter' must be HERE=AGREED"),
+        ("--decimal=;", "the decimal sign is a point or a comma, not ';'."),
+        ("--encoding=windows", "there is no encoding 'windows'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_in_a_sentence(option, reason, tmp_path, capsys):
+    assert check(tmp_path, [AGE], "age\n1\n", option) == 1
+    error = capsys.readouterr().err
+    assert one_sentence(error)
+    assert reason in error
+
+
+def test_many_features_with_long_names_fit_80_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = [f"abundance of protein {k:04d} in plasma, log2" for k in range(200)]
+    names[7] *= 4
+    scale = 10.0 ** np.random.default_rng(0).integers(-90, 25, 200)
+    rows = np.random.default_rng(1).standard_normal((50, 200)) * scale
+    rows[:, :60] = 0
+    local.prepare(Path(), {"north": rows, "east": rows, "south": rows},
+                  [Feature(name, -1.2345678e-5, 123456789.125) for name in names])  # fmt: skip
+    assert main(["check", "consortium.toml", "--data", "north.csv", "--ledger", "l"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) < 80
+    assert sum(" -1.23e-5 to 1.235e8 " in line for line in lines) == 200
+    assert lines[-1] == "north.csv does not fit consortium.toml."
+    assert sum(line.startswith("note: abundance") for line in lines) == 10
+    assert "note: and 50 more columns: constant" in lines
+
+
+def test_json_has_the_table_as_well(tmp_path, capsys):
+    assert check(tmp_path, [AGE, LACTATE], "age,lactate\n1,\n3,\n", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == 2
+    assert told["columns"]["age"]["median"] == 2
+    assert told["columns"]["lactate"]["least"] is None
+
+
+def test_features_are_drafted_with_wide_round_bounds(tmp_path, capsys):
+    table, output = tmp_path / "t.csv", tmp_path / "features.csv"
+    rows = "".join(
+        f"p{k};{k + 20};{k / 7};-0,0{k};;{k % 2};{k};0;5\n".replace(".", ",") for k in range(50)
+    )
+    table.write_text("id;age;crp;change;empty;sex;x;x; no\n" + rows)
+    assert main(["features", str(table), "--decimal", ",", "--output", str(output)]) == 0
+    drafted = list(csv.DictReader(output.open()))
+    assert [(row["name"], row["lower"], row["upper"]) for row in drafted] == [
+        ("age", "0", "1000"),
+        ("crp", "0", "100"),
+        ("change", "-1", "0"),
+        ("sex", "0", "10"),
+    ]
+    shown = flat(capsys.readouterr().out)
+    assert "age: 0 to 1000 (here 20 to 69)" in shown
+    assert "sex: 0 to 10 (here 0 to 1; distinct values: 2)" in shown
+    assert "id (not all cells are numbers)" in shown
+    assert "empty (empty)" in shown
+    assert "x (there twice)" in shown
+    assert "no (its name)" in shown
+    assert "This is a draft, and nothing is agreed on." in shown
+    # What the rows hold is shown, and not written: the file is for others.
+    assert "69" not in output.read_text()
+    assert main(["features", str(table), "--output", str(output)]) == 1
+    assert "exists and is not overwritten" in capsys.readouterr().err
+
+
+def test_drafted_features_are_taken_by_new(tmp_path, capsys):
+    local.prepare(tmp_path, {"north": np.ones((2, 1)), "east": None, "south": None}, [AGE])
+    write_table(tmp_path / "t.csv", ["mass, kg", "b"], [[70.5, -3], [1e-3, 4]])
+    output = str(tmp_path / "features.csv")
+    assert main(["features", str(tmp_path / "t.csv"), "--output", output]) == 0
+    parties = [f"--silo={name}={tmp_path / name}.pem" for name in ("north", "east", "south")]
+    assert main(["new", str(tmp_path / "new.toml"), "--name", "n", "--hub", "localhost:1",
+                 "--hub-certificate", str(tmp_path / "hub.pem"), *parties,
+                 "--features", output]) == 0  # fmt: skip
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "new.toml")]) == 0
+    shown = flat(capsys.readouterr().out)
+    assert "mass, kg 0 to 1000" in shown
+    assert "b -10 to 10" in shown
+
+
+def test_table_without_numbers_gives_no_draft(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("a,b\nx,y\n")
+    assert main(["features", str(tmp_path / "t.csv"), "--output", str(tmp_path / "f.csv")]) == 1
+    assert "has no column of numbers" in capsys.readouterr().err

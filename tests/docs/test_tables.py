@@ -1,0 +1,51 @@
+"""docs/tables.md: its example is read as the page says."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+
+from securefedyj.cli.common import add_reading, dialect_of, missing_values
+from securefedyj.tables.cells import MISSING, Cells
+from securefedyj.tables.files import column_names, read_table
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+
+
+def options(text: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_reading(parser)
+    return parser.parse_args(shlex.split(text))
+
+
+def test_the_german_table_is_read_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = re.findall(r"^```\w+ (\S+)(?: (\S+))?\n(.*?)^```", PAGE, flags=re.M | re.S)
+    assert [name for name, _, _ in files] == ["german.csv", "names.toml"]
+    for name, encoding, content in files:
+        Path(name).write_text(content, encoding=encoding or "utf-8")
+    (command,) = re.findall(r"^    (--decimal .*)$", PAGE, flags=re.M)
+    given = options(command)
+    (shown,) = re.findall(r"^\| (age .*) \|\n\|[-|]*\n((?:\|.*\n)*)", PAGE, flags=re.M)
+    names, rows = shown[0].split(" | "), shown[1].replace("missing", "nan").splitlines()
+    expected = [[float(cell) for cell in row.strip("| ").split(" | ")] for row in rows]
+    assert column_names("german.csv", dialect_of(given)) == names
+    values = read_table("german.csv", names, missing_values(given), dialect_of(given))
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_the_options_of_the_page_are_there():
+    for option in re.findall(r"^\| `(--.*?)` \|", PAGE, flags=re.M):
+        if not option.startswith("--columns"):
+            dialect_of(options(option.replace("\\|", "|")))
+
+
+def test_cells_are_taken_and_refused_as_the_page_says():
+    (taken, refused) = re.findall(r"rounded: (.*?) with.*?Not: (.*?)\.\n", PAGE, flags=re.S)[0]
+    cells = Cells(MISSING)
+    assert all(cells.read(cell) is not None for cell in re.findall("`(.*?)`", taken))
+    assert all(cells.read(cell) is None for cell in re.findall("`(.*?)`", refused))
