@@ -9,7 +9,6 @@ quotes stand where they are needed.
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
 import io
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -144,14 +143,25 @@ def _carefully(
         for old in careful_blocks(path, layout, columns, cells, done):
             rows = list(islice(rest, len(old)))
             new = change(old)
-            text = io.StringIO(newline="")
+            lines = []
             if new is not None:
                 for j, values in zip(columns, new.T, strict=True):
                     texts = _texts(values, layout.decimal).to_pylist()
                     for row, cell in zip(rows, texts, strict=True):
                         row[j] = cell or ""
-                csv.writer(text, delimiter=layout.delimiter, lineterminator=end).writerows(rows)
-            yield _Part(len(old), text.getvalue().encode("utf-8", "surrogateescape"))
+                lines = [_line(row, layout.delimiter) + end for row in rows]
+            yield _Part(len(old), "".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def _line(row: list[str], delimiter: str) -> str:
+    if row == [""]:
+        return '""'
+    special = (delimiter, '"', "\r", "\n")  # Python's writer leaves out one of the last two
+    quoted = (
+        '"' + cell.replace('"', '""') + '"' if any(sign in cell for sign in special) else cell
+        for cell in row
+    )
+    return delimiter.join(quoted)
 
 
 def _head(path: Path | str, layout: Layout) -> bytes:
