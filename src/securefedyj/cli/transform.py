@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         warnings.simplefilter("always", UserWarning)
         # The columns were found by their names already, and values outside are counted below.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.filterwarnings("ignore", message=f".* {OUTSIDE}")
+        warnings.filterwarnings("ignore", message=f"Values of .* {OUTSIDE}")
         try:
             done = transform_table(
                 options.table,

@@ -184,8 +184,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
         outside = np.count_nonzero((data < lower) | (data > upper), axis=0)
         if outside.any():
             warnings.warn(
-                f"{outside.sum()} values of {self._names(outside > 0)} {OUTSIDE}. They are "
-                "transformed all the same; no silo had such values in the fit.",
+                f"Values of {self._names(outside > 0)} {OUTSIDE} ({outside.sum():,} in all). They "
+                "are transformed all the same; no silo had such values in the fit.",
                 UserWarning,
                 stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
             )

@@ -51,7 +51,7 @@ class Change:
         outside: OutsideMode = "error",
     ) -> None:
         if outside not in OUTSIDE:
-            raise ValueError(f"outside must be one of {', '.join(OUTSIDE)}, not {outside!r}")
+            raise ValueError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
         self._function, self._outside = function, outside
         self._bounds = None if bounds is None else tuple(map(np.asarray, bounds))
         self._counts = np.zeros((2, 1), dtype=np.int64)
@@ -88,7 +88,7 @@ class Change:
         raise TableError(
             f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; or "
             "give --outside clip to put the bound in their place, or --outside keep to transform "
-            "them as they are. Nothing was written"
+            "them as they are"
         )
 
 
