@@ -42,9 +42,11 @@ def test_cells_that_python_would_read_otherwise_are_refused(cell, tmp_path):
         (["1'234.5"], 'would be 1234.5 with --thousands "\'".'),
         (
             ["1,5", "1,234.5"],
-            'Correct them; or, if they stand for missing values, give --missing="1,5" --m',
+            "Correct them; or, if they stand for missing values, give --missing=1,5 --m",
         ),
-        (["<0.5"], 'give --missing="<0.5".'),
+        (["<0.5"], "Correct it; or, if it stands for a missing value, give --missing='<0.5'."),
+        (["$(ls)"], "give --missing='$(ls)'."),
+        (['"a\nb"'], "give --missing=TEXT."),
     ],
 )
 def test_every_way_to_read_the_cells_of_a_column_is_named(cells, said, tmp_path):

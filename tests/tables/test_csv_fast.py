@@ -30,6 +30,7 @@ ODD = [
 DIALECTS = [
     Dialect(),
     Dialect(delimiter=";", decimal=","),
+    Dialect(delimiter=",", decimal=","),
     Dialect(thousands=","),
     Dialect(delimiter=";", decimal=",", thousands="."),
     Dialect(thousands=" "),
@@ -38,11 +39,10 @@ DIALECTS = [
 FURTHER = (*MISSING, "-999", "?")
 
 
-@pytest.fixture
-def small_pieces(monkeypatch):
+def small_pieces(patch: pytest.MonkeyPatch) -> None:
     """Pieces of a few rows, so that there are several."""
-    monkeypatch.setattr(csv_fast, "PIECE", 32)
-    monkeypatch.setattr(csv_fast, "_LINES_IN_PIECE", 2)
+    patch.setattr(csv_fast, "PIECE", 32)
+    patch.setattr(csv_fast, "_LINES_IN_PIECE", 2)
 
 
 def joined(blocks: Iterable[Array]) -> Array:
@@ -155,13 +155,13 @@ def test_a_table_is_read_as_by_the_careful_reader_alone(
     dialect = Dialect(delimiter=sign)
     layout, cells = read_layout(path, dialect), Cells(MISSING)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_fast, "PIECE", 32)
-        patch.setattr(csv_fast, "_LINES_IN_PIECE", 2)
+        small_pieces(patch)
         expected = outcome(lambda: joined(careful_blocks(path, layout, [1], cells)))
         assert outcome(lambda: read_table(path, ["a"], dialect=dialect)) == expected
 
 
-def test_careful_reader_goes_on_where_the_fast_one_stumbles(tmp_path, small_pieces):
+def test_careful_reader_goes_on_where_the_fast_one_stumbles(tmp_path, monkeypatch):
+    small_pieces(monkeypatch)
     cells = [str(k) for k in range(200)]
     cells[150] = " NA "
     path = tmp_path / "t.csv"

@@ -112,6 +112,7 @@ def test_separators_line_ends_and_trailing_blank_lines_are_told_by_the_file(sign
 
 def test_another_separator_is_given(tmp_path):
     path = table(tmp_path, "x|y\n1|2\n")
+    assert "one column only, or --delimiter must say" in refused(path, features=["x"])
     assert read_table(path, dialect=Dialect(delimiter="|")).tolist() == [[1, 2]]
     path = table(tmp_path, "x¦y\n1¦2\n")
     assert read_table(path, dialect=Dialect(delimiter="¦")).tolist() == [[1, 2]]

@@ -78,3 +78,12 @@ def test_check_of_a_right_table_finds_nothing(tmp_path):
     assert check_table(path, ["a"], [0], [10]).findings == []
     (finding,) = check_table(csv_of(tmp_path, "a\n"), ["a"], 0, 1).findings
     assert finding.kind == "no rows"
+
+
+def test_bad_cells_of_a_folder_are_told_with_their_file(tmp_path):
+    csv_of(tmp_path, "a,b\n1,2\n", "1.csv")
+    csv_of(tmp_path, "a,b\n1,x\n", "2.csv")
+    checked = check_table(tmp_path, ["a", "b"], 0, 10)
+    assert checked.rows == 2
+    assert checked.findings[0].feature == "b"
+    assert "2.csv, line 2: 'x' is not a finite number" in checked.findings[0].text

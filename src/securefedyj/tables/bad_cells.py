@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from securefedyj.tables.cells import TableError, parse_number
 
 _MOST_TEXTS = 1000
+_LONGEST_KEPT = 200  # characters
 _MOST_QUOTED = 6
 _MOST_OPTIONS = 3
 _LONGEST_QUOTE = 40  # characters
@@ -32,17 +34,14 @@ class Place(NamedTuple):
 
 @dataclass
 class BadCells:
-    """The cells of a column that cannot be used.
-
-    Where they are texts, the distinct ones are kept, up to a bound; else `reason` says it all.
-    """
+    """The cells of a column that cannot be used: how many, and their distinct texts to a bound."""
 
     count: int = 0
-    reason: str = ""
     texts: dict[str, Place] = field(default_factory=dict)
 
     def add(self, text: str, line: int) -> None:
         self.count += 1
+        text = text[:_LONGEST_KEPT]
         if text in self.texts:
             self.texts[text] = Place(self.texts[text].times + 1, self.texts[text].line)
         elif len(self.texts) < _MOST_TEXTS:
@@ -50,8 +49,6 @@ class BadCells:
 
     def sentence(self, decimal: str = ".", thousands: str = "") -> str:
         """Which they are, where, and what to do."""
-        if self.reason:
-            return self.reason
         named = [_counted(text, place) for text, place in self.texts.items()]
         if self.count == 1:
             (text,) = self.texts
@@ -67,7 +64,7 @@ class BadCellsError(TableError):
     """Columns with cells that cannot be used; says so of the first few columns."""
 
     def __init__(self, where: str, columns: Mapping[str, str], joint: str = ", ") -> None:
-        self.columns = dict(columns)
+        self.where, self.columns = where, dict(columns)
         named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
         more = len(named) - _COLUMNS_NAMED
         rest = f" And {more} more columns." if more > 0 else ""
@@ -102,11 +99,9 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str
         choose = ": give what is meant" if len(ways) > 1 else ""
         return f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}."
     options = " ".join(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
-    these = (
-        "it; or, if it stands for a missing value"
-        if len(texts) == 1
-        else ("them; or, if they stand for missing values")
-    )
+    these = "them; or, if they stand for missing values"
+    if len(texts) == 1:
+        these = "it; or, if it stands for a missing value"
     return f"Correct {these}, give {options}{' and so on' * (len(texts) > _MOST_OPTIONS)}."
 
 
@@ -130,8 +125,9 @@ def _quoted(text: str) -> str:
 
 
 def _shell(text: str) -> str:
-    text = as_read(text)
-    return f'"{text}"' if len(text) <= _LONGEST_QUOTE and '"' not in text else "TEXT"
+    """As it may be typed: what stands in a cell must not become a command."""
+    plain = as_read(text).strip()
+    return shlex.quote(plain) if plain.isprintable() and len(plain) <= _LONGEST_QUOTE else "TEXT"
 
 
 def as_read(text: str) -> str:

@@ -139,7 +139,7 @@ class Converter:
             table = csv.read_csv(pa.BufferReader(piece), options, self._parse, self._convert)
             chosen = [table.column(name) for name in self._columns]
             columns = [self._ungrouped(one) for one in chosen] if self._thousands else chosen
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             raise Stumbled from None
         block = np.empty((table.num_rows, len(columns)), order="F")
         for k, column in enumerate(columns):

@@ -159,7 +159,9 @@ def summaries(
             rows, columns = summarize(source, *bounds.T)
         except BadCellsError as error:
             names = (dialect or Dialect()).names(list(error.columns))
-            bad.update(zip(names, error.columns.values(), strict=True))
+            of_file = "" if error.where == str(path) else f"{error.where}, "  # within a folder
+            for name, text in zip(names, error.columns.values(), strict=True):
+                bad[name] = of_file + text
         else:
             return rows, dict(zip(usable, columns, strict=True)), bad
 

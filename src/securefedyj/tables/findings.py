@@ -56,6 +56,8 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
     for name in dict.fromkeys(features):
         if name not in header:
             text = f"there is no such column{_suggestion(name, header)}"
+            if len(header) == 1:
+                text += "; the table has one column only, or --delimiter must say what separates"
             yield Finding("missing column", name, text, stops=True)
         elif (times := header.count(name)) > 1:
             text = f"{times} columns have this name"
