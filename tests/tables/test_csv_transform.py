@@ -114,11 +114,17 @@ def test_bytes_that_are_not_utf_8_stay_in_columns_that_are_passed_on(tmp_path, r
     assert transformed(tmp_path, content, ["a"]) == content
 
 
-def test_rows_before_a_stumble_are_not_written_twice(tmp_path, small_pieces):
+def test_rows_before_a_stumble_are_neither_written_nor_counted_twice(tmp_path, small_pieces):
     rows = [f"{i},{i % 7},n{i}\n" for i in range(40)]
     rows[25] = "25,nA,n25\n"  # which Arrow does not know
-    got = transformed(tmp_path, ("a,b,c\n" + "".join(rows)).encode(), ["b"])
-    assert got.decode() == "a,b,c\n" + "".join(rows).replace("nA", "")
+    content = ("a,b,c\n" + "".join(rows)).encode()
+    assert transformed(tmp_path, content, ["b"]) == content.replace(b"nA", b"")
+    found = transform_table(
+        tmp_path / "t.csv", tmp_path / "u.csv", ["b"], np.negative, bounds=(0, 5), outside="keep"
+    )
+    assert (found.rows, found.outside["b"].above) == (40, 5)
+    with pytest.raises(TableError, match=r"'b' \(5 above 5\)"):
+        transform_table(tmp_path / "t.csv", tmp_path / "v.csv", ["b"], np.negative, bounds=(0, 5))
 
 
 def test_columns_may_have_other_names_and_keep_them(tmp_path):

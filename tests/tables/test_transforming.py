@@ -33,7 +33,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_declared_missing_numbers_are_written_as_missing(name, tmp_path):
-    write_table(tmp_path / name, ["a", "b"], [[1, -999], [-999, -999], [np.nan, 3]])
+    write_table(tmp_path / name, ["a", "b"], [[1.0, -999], [-999.0, -999], [np.nan, 3]])
     told = []
     done = transform_table(
         tmp_path / name, tmp_path / f"out_{name}", ["a"], double, (*MISSING, "-999"),
@@ -49,7 +49,7 @@ def test_declared_missing_numbers_are_written_as_missing(name, tmp_path):
 @pytest.mark.parametrize("name", FORMATS)
 def test_values_outside_the_bounds_stop_it_or_not_as_was_said(name, tmp_path):
     source, target = tmp_path / name, tmp_path / f"out_{name}"
-    write_table(source, ["b", "a"], [[1, -5], [20, 7], [30, np.nan], [2, 8]])
+    write_table(source, ["b", "a"], [[1.0, -5], [20.0, 7], [30, np.nan], [2.0, 8]])
     bounds = ([0, 0], [7, 10])  # of a and b
 
     def run(outside):
@@ -96,6 +96,17 @@ def test_parquet_keeps_types_values_and_what_is_noted_in_the_schema(tmp_path):
     written = parquet.ParquetFile(tmp_path / "u.parquet").metadata
     assert [written.row_group(k).num_rows for k in range(written.num_row_groups)] == [2, 1]
     assert {written.row_group(0).column(j).compression for j in range(8)} == {"ZSTD"}
+
+
+def test_parquet_without_rows_or_compression_stays_so(tmp_path):
+    for rows, compression in ((0, "snappy"), (2, None)):
+        table = pa.table({"a": pa.array([1.5] * rows, pa.float64()), "b": ["x"] * rows})
+        parquet.write_table(table, tmp_path / "t.parquet", compression=compression)
+        out = tmp_path / f"{rows}.parquet"
+        transform_table(tmp_path / "t.parquet", out, ["a"], double, bounds=(0, 2))
+        assert parquet.read_table(out).column("a").to_pylist() == [3] * rows
+    file = parquet.ParquetFile(tmp_path / "2.parquet")
+    assert file.metadata.row_group(0).column(1).compression == "UNCOMPRESSED"
 
 
 def test_large_row_groups_are_taken_in_parts(tmp_path, monkeypatch):

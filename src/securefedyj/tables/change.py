@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.tables.cells import TableError
 
 OutsideMode = Literal["error", "clip", "keep"]
@@ -30,8 +29,20 @@ class Outside(NamedTuple):
         return ", ".join(f"{count:,} {side}" for side, count in sides.items() if count)
 
 
+class Changed(NamedTuple):
+    """What became of a block of values."""
+
+    values: Array | None
+    """None if they are not needed, because there will be no new table."""
+    outside: Integers | None
+    """How many values of each feature were below and above its bounds."""
+
+
 class Change:
-    """A function of the values of all features, for use from several threads.
+    """A function of the values of all features.
+
+    A block may be changed in any thread, and more than once; what was made of it counts when it is
+    given to `count`.
 
     Parameters
     ----------
@@ -40,8 +51,8 @@ class Change:
     bounds : (lower, upper), optional
         Of each feature; none by default.
     outside : {"error", "clip", "keep"}
-        What becomes of values outside: they are counted, and with "error" nothing is made any more
-        of the values that follow, with "clip" the bound takes their place.
+        What becomes of values outside: with "error" nothing is made any more of values once there
+        were some, with "clip" the bound takes their place.
     """
 
     def __init__(
@@ -54,21 +65,25 @@ class Change:
             raise ValueError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
         self._function, self._outside = function, outside
         self._bounds = None if bounds is None else tuple(map(np.asarray, bounds))
-        self._counts = np.zeros((2, 1), dtype=np.int64)
-        self._lock = threading.Lock()
+        self._counts: Integers = np.zeros((2, 1), dtype=np.int64)
 
-    def __call__(self, values: Array) -> Array | None:
-        """The new values; None if they are not needed, because there will be no new table."""
+    def __call__(self, values: Array) -> Changed:
+        """The new values of a block."""
+        counts = None
         if self._bounds is not None:
             lower, upper = self._bounds
-            sides = (values < lower, values > upper)
-            with self._lock:
-                self._counts = self._counts + [np.count_nonzero(side, axis=0) for side in sides]
-                if self._outside == "error" and self._counts.any():
-                    return None
+            counts = np.array([np.count_nonzero(values < lower, axis=0),
+                               np.count_nonzero(values > upper, axis=0)])  # fmt: skip
+            if self._outside == "error" and (counts.any() or self._counts.any()):
+                return Changed(None, counts)
             if self._outside == "clip":
                 values = np.clip(values, lower, upper)
-        return self._function(values) if len(values) else values
+        return Changed(self._function(values) if len(values) else values, counts)
+
+    def count(self, changed: Changed) -> None:
+        """Note how many values of a block were outside."""
+        if changed.outside is not None:
+            self._counts = self._counts + changed.outside
 
     def found(self, features: Sequence[str]) -> dict[str, Outside]:
         """The features with values outside."""

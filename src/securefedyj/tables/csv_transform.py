@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.tables.cells import Cells
-from securefedyj.tables.change import Change
+from securefedyj.tables.change import Change, Changed
 from securefedyj.tables.csv_careful import Rows, careful_blocks, opened, read_layout
 from securefedyj.tables.csv_cells import cells_of
 from securefedyj.tables.csv_fast import Converter, Stumbled, over_pieces
@@ -41,7 +41,10 @@ _PACKING = 6  # of 9; the last few levels take long for little
 
 
 class _Part(NamedTuple):
+    """Some rows, with changed cells."""
+
     rows: int
+    changed: Changed
     text: bytes
     """In UTF-8."""
 
@@ -54,24 +57,30 @@ def transform(
     missing: Collection[str],
     dialect: Dialect,
     packed: bool,
-) -> Iterator[int]:
+) -> Generator[int, None, None]:
     """Write a CSV with changed columns; how many rows that were is told part by part."""
     unchanged = Unchanged(source)
     layout = read_layout(source, dialect)
     cells = Cells(missing, dialect.decimal, dialect.thousands)
     with _writing(source, target, layout, packed) as write:
         write(_head(source, layout))
-        done = 0
-        try:
-            for part in over_pieces(source, layout, _Replacing(layout, columns, cells, change)):
-                write(part.text)
-                done += part.rows
-                yield part.rows
-        except Stumbled:
-            for part in _carefully(source, layout, columns, cells, change, done):
-                write(part.text)
-                yield part.rows
+        for part in _parts_of(source, layout, columns, cells, change):
+            change.count(part.changed)
+            write(part.text)
+            yield part.rows
     unchanged.check()
+
+
+def _parts_of(
+    path: Path | str, layout: Layout, columns: Sequence[int], cells: Cells, change: Change
+) -> Iterator[_Part]:
+    done = 0
+    try:
+        for part in over_pieces(path, layout, _Replacing(layout, columns, cells, change)):
+            done += part.rows
+            yield part
+    except Stumbled:
+        yield from _carefully(path, layout, columns, cells, change, done)
 
 
 class _Replacing:
@@ -89,15 +98,15 @@ class _Replacing:
         if lines:
             piece = b"".join(piece.splitlines(keepends=True)[lines:])
         old = self._convert(piece, 0)
-        new = self._change(old)
-        if new is None or not len(old):
-            return _Part(len(old), b"" if new is None else piece)
+        changed = self._change(old)
+        if changed.values is None or not len(old):
+            return _Part(len(old), changed, piece)
         starts, ends = cells_of(piece, self._layout.delimiter, len(self._layout.header))
         if len(starts) != len(old):
             raise Stumbled
-        texts = self._cells(new[:, self._order].ravel())
+        texts = self._cells(changed.values[:, self._order].ravel())
         places = starts[:, self._columns], ends[:, self._columns]
-        return _Part(len(old), _replaced(piece, *places, texts))
+        return _Part(len(old), changed, _replaced(piece, *places, texts))
 
     def _cells(self, values: Array) -> Any:
         """Cells for numbers, quoted where signs in them separate cells; NaN is missing."""
@@ -142,15 +151,14 @@ def _carefully(
         rest = islice(Rows(path, file, layout), done, None)
         for old in careful_blocks(path, layout, columns, cells, done):
             rows = list(islice(rest, len(old)))
-            new = change(old)
-            lines = []
-            if new is not None:
-                for j, values in zip(columns, new.T, strict=True):
-                    texts = _texts(values, layout.decimal).to_pylist()
-                    for row, cell in zip(rows, texts, strict=True):
-                        row[j] = cell or ""
-                lines = [_line(row, layout.delimiter) + end for row in rows]
-            yield _Part(len(old), "".join(lines).encode("utf-8", "surrogateescape"))
+            changed = change(old)
+            new = old if changed.values is None else changed.values
+            for j, values in zip(columns, new.T, strict=True):
+                texts = _texts(values, layout.decimal).to_pylist()
+                for row, cell in zip(rows, texts, strict=True):
+                    row[j] = cell or ""
+            text = "".join(_line(row, layout.delimiter) + end for row in rows)
+            yield _Part(len(old), changed, text.encode("utf-8", "surrogateescape"))
 
 
 def _line(row: list[str], delimiter: str) -> str:
@@ -176,20 +184,16 @@ def _head(path: Path | str, layout: Layout) -> bytes:
 @contextmanager
 def _writing(
     source: Path | str, target: Path | str, layout: Layout, packed: bool
-) -> Iterator[Callable[[bytes], None]]:
+) -> Iterator[Callable[[bytes], int]]:
     """Writes UTF-8 in the encoding of the source, with its byte order mark."""
-    with opened(source) as file:
-        first = file.read(4)
+    with opened(source) as old:
+        first = old.read(4)
     mark = next((mark for mark in _MARKS if first.startswith(mark)), b"")
     encoding = _MARKS.get(mark, layout.encoding)
     encoder = codecs.getincrementalencoder(encoding)()
-
-    def write(text: bytes) -> None:
-        file.write(text if encoding == "utf-8" else encoder.encode(text.decode()))
-
-    with _opened(target, packed) as file:
-        file.write(mark)
-        yield write
+    with _opened(target, packed) as new:
+        new.write(mark)
+        yield lambda text: new.write(text if encoding == "utf-8" else encoder.encode(text.decode()))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def transform(
     columns: Sequence[int],
     change: Change,
     missing: Collection[str],
-) -> Iterator[int]:
+) -> Generator[int, None, None]:
     """Write a Parquet file with changed columns; how many rows that were is told part by part."""
     unchanged = Unchanged(source)
     cells, first = Cells(missing), 1
@@ -45,9 +45,10 @@ def transform(
             for group in groups:
                 old = side_by_side([floats(group.column(j)) for j in columns], group.num_rows)
                 check_finite(str(source), [schema.names[j] for j in columns], old, first)
-                new = change(cells.mask(old))
-                if new is not None:
-                    for j, values in zip(columns, new.T, strict=True):
+                changed = change(cells.mask(old))
+                change.count(changed)
+                if changed.values is not None:
+                    for j, values in zip(columns, changed.values.T, strict=True):
                         group = group.set_column(
                             j, schema.field(j), pa.array(values, from_pandas=True)
                         )
@@ -77,4 +78,5 @@ def _compression(file: Any) -> dict[str, str]:
         return {}
     group = file.metadata.row_group(0)
     chunks = (group.column(j) for j in range(group.num_columns))
-    return {chunk.path_in_schema: chunk.compression for chunk in chunks}
+    codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
+    return {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in codecs.items()}

@@ -5,7 +5,8 @@ What is written has the format, the dialect and the names of what was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,10 +93,12 @@ def transform_table(
             place = file.relative_to(source)  # nothing for a single file
             (new / place).parent.mkdir(parents=True, exist_ok=True)
             columns, packed = [header.index(name) for name in features], compressed(target / place)
-            for rows in _parts(file, new / place, columns, change, missing, dialect, packed):
-                done += rows
-                if told is not None:
-                    told(done, None)
+            parts = _parts(file, new / place, columns, change, missing, dialect, packed)
+            with closing(parts):
+                for rows in parts:
+                    done += rows
+                    if told is not None:
+                        told(done, None)
         change.check(source, features)
     others = len(headers[0]) - len(features)
     return Transformed(len(files), done, len(features), others, change.found(features))
@@ -133,7 +136,7 @@ def _parts(
     missing: Collection[str],
     dialect: Dialect,
     packed: bool,
-) -> Iterator[int]:
+) -> Generator[int, None, None]:
     if is_csv(source):
         return csv_transform.transform(source, target, columns, change, missing, dialect, packed)
     return parquet_transform.transform(source, target, columns, change, missing)
