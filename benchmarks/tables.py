@@ -4,7 +4,7 @@ A table of 1 million rows and 20 columns is generated (about 370 MB). Each way t
 process of its own, by turns, and the shortest of several runs counts: imports are not measured,
 memory is the most that the process had at any time. What is reported is the ratio to a peer: to
 pandas' read_csv; and for the transformation of every second column to Arrow's read_csv and
-write_csv, which copy the table and transform nothing. pandas' to_csv is shown as well.
+write_csv, which copy the table and transform nothing. (pandas' to_csv takes several times as long.)
 
     python -m benchmarks.tables --output out/tables.json
 """
@@ -78,12 +78,6 @@ def _check(folder: Path) -> None:
     _measured(lambda: main([*arguments, "--ledger", str(folder / "ledger.jsonl")]))
 
 
-def _pandas_copy(folder: Path) -> None:
-    import pandas as pd
-
-    _measured(lambda: pd.read_csv(folder / TABLE).to_csv(folder / WRITTEN, index=False))
-
-
 def _arrow_copy(folder: Path) -> None:
     _measured(lambda: csv.write_csv(csv.read_csv(folder / TABLE), folder / WRITTEN))
 
@@ -103,7 +97,6 @@ WAYS: dict[str, tuple[Callable[[Path], None], str]] = {
     "join (reading)": (_join, READ),
     "check --data": (_check, READ),
     COPY: (_arrow_copy, COPY),
-    "pandas: read and write": (_pandas_copy, COPY),
     "transform": (_transform, COPY),
 }
 """What is measured, and its peer."""
