@@ -127,7 +127,7 @@ class Converter:
 
     def __call__(self, piece: bytes, lines: int) -> Array:
         """The numbers in a piece, after some lines."""
-        if not lines and not piece.strip():
+        if not lines and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = csv.ReadOptions(
             use_threads=False,
