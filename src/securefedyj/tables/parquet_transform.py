@@ -18,7 +18,7 @@ from securefedyj.tables.parquet import reading
 from securefedyj.tables.pieces import check_finite
 from securefedyj.tables.unchanged import Unchanged
 
-_MOST_BYTES = 1 << 26
+_MOST_BYTES = 1 << 24
 """Of a row group, where those of the source have more."""
 
 
