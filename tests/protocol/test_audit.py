@@ -236,7 +236,8 @@ def test_the_statement_says_how_much_was_revealed(result_bits):
     agreed = agreement(6, max_steps=STEPS, result_bits=result_bits)
     found = run(agreed, shuffled(data(), 3))[0]
     statement = found.audit().statement()
-    assert f"at most {STEPS} signs for lambda, and {result_bits} bits below the" in statement
+    assert f"at most {STEPS} signs for lambda; for mean and variance at least" in statement
+    assert f"\n{result_bits} bits below the standard deviation, up to 4 and 8 more." in statement
     encoding = choose_encoding(agreed.domain, found.result.n, found.result.lmbda)
     (magnitudes,), (moments,) = found.all(Magnitudes), found.all(Moments)
     counted = found.bits_opened()

@@ -82,8 +82,8 @@ def federated_section(cancer: Comparison, path: Path) -> str:
                 f"Read it with: securefedyj audit {path}"
             ),
             wrapped(
-                "No party would have accepted a result that one of them has falsified: it is "
-                "verified by all, for the sums that the silos gave."
+                "Whatever one of the parties had done, no other would have accepted a result that "
+                "is not right for the sums that the silos gave."
             ),
             "",
             _cost_table(together, seconds),

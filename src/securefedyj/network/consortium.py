@@ -4,11 +4,11 @@ format = 1
 name = "sepsis-2026"
 committee = ["north", "south", "coordinator"]
 max_steps = 30                     # of the search for lambda
-result_bits = 24                   # mean and variance are opened so far and no further
+result_bits = 24                   # mean and variance are opened about so far
 levels_per_exchange = 4            # a level is one step of the search
 minimum_values = 30
 max_interruptions = 5              # a run that is interrupted more often ends
-verified = true                    # no result is accepted that one member has falsified
+verified = true                    # whatever one member does, no wrong result is accepted
 
 [hub]
 address = "hub.example.org:7443"

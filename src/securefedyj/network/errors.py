@@ -15,9 +15,10 @@ class NotVerified(EndOfRun):
     def __init__(self) -> None:
         super().__init__(
             "The result could not be verified: some party does not follow the protocol, or a "
-            "machine computes wrongly. No result is written, and this run has ended for good. Find "
-            "out why before you agree on a new run, with a new name in the agreed file and a new "
-            "--output."
+            "machine computes wrongly. No result is written, and this run has ended for good. What "
+            "was opened until now is known to all parties: tell your data-protection officer, and "
+            "find out why before you agree on a new run, with a new name in the agreed file and a "
+            "new --output."
         )
 
 

@@ -54,7 +54,7 @@ class Audit:
             "",
             *self.who_computed(),
             "",
-            "Opened to every party, and to nobody else, for each feature:",
+            "Opened to every party, for each feature:",
             *(f"  - {what}" for what in OPENED),
             *self.how_precisely(),
             *self.how_certainly(),
@@ -83,9 +83,9 @@ class Audit:
         """What was agreed on, so that no more is revealed than is needed."""
         agreement = self.revealed.agreement
         return [
-            f"Agreed precision: at most {agreement.max_steps} signs for lambda, and "
-            f"{agreement.result_bits} bits below the",
-            "standard deviation for mean and variance.",
+            f"Agreed precision: at most {agreement.max_steps} signs for lambda; for mean and "
+            "variance at least",
+            f"{agreement.result_bits} bits below the standard deviation, up to 4 and 8 more.",
         ]
 
     @property
