@@ -14,11 +14,10 @@ from tests.report.runs import as_engine
 def test_statement_names_who_must_not_collude(transcript):
     page = report.render(transcript)
     assert "Any two of <bdi>silo A</bdi>, <bdi>silo B</bdi> and" in page
-    assert len(transcript.agreement.silos) == 3
-    assert "Two of them together could have seen the exact sums of one silo by itself" in page
-    more = dataclasses.replace(transcript.agreement, helpers=())
-    words = report.render(dataclasses.replace(transcript, agreement=more))
-    assert "could have seen exact sums over all silos but their own, taken together" in words
+    assert "could have seen exact sums over all silos but their own, taken together" in page
+    fewer = dataclasses.replace(transcript.agreement, helpers=("silo D",))
+    words = report.render(dataclasses.replace(transcript, agreement=fewer))
+    assert "Two of them together could have seen the exact sums of one silo by itself" in words
     parties = transcript.agreement.parties
     assert "2 or more of the 4 parties" in report.render(as_engine(transcript, "mpyc", parties))
     clear = report.render(as_engine(transcript, "clear", parties))
