@@ -7,8 +7,8 @@ import functools
 import numpy as np
 import pytest
 
-from securefedyj.network.claims import Claim, claim_of, starting_point
-from securefedyj.network.errors import JoinError
+from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
+from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import Memory
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
@@ -67,3 +67,27 @@ def test_nor_does_a_party_outside_take_it_from_one_member():
     claims = {name: claim(1) for name in ("ana", "bob")} | {"cem": claim(0)}
     start = starting_point(memory(1, member=False), claims)
     assert start.reveals == len(whole().reveals) - 1
+
+
+@pytest.mark.parametrize("lacking", [1, 2])
+def test_a_verdict_is_not_opened_again_once_for_each_member(lacking):
+    """Whoever cheats could let one member send it, and the other one in the next session."""
+    known, others = memory(lacking), [claim(lacking)] * 3
+    start, again = claim_of(known), known.repeats_verdict(claim_of(known).reveals)
+    assert not begins_again(start, [start, *others], verdict=again)
+    others[0] = others[0]._replace(repeated=True)
+    with pytest.raises(EndOfRun, match="made again 1 time"):
+        begins_again(start, [start, *others], verdict=again)
+
+
+def test_a_verdict_and_what_comes_after_it_count_as_one():
+    known = memory(1)
+    start, again = claim_of(known), known.repeats_verdict(claim_of(known).reveals)
+    assert begins_again(start, [start, start._replace(sending=True)], verdict=again)
+    with pytest.raises(EndOfRun, match="made again 1 time"):
+        begins_again(start, [start, start._replace(repeated=True)], verdict=again)
+
+
+@pytest.mark.parametrize(("lacking", "start"), [(0, 0), (3, 3), (1, 0)])
+def test_outside_of_what_follows_a_verdict_none_is_opened_again(lacking, start):
+    assert not memory(lacking).repeats_verdict(len(whole().reveals) - start)

@@ -58,6 +58,19 @@ def test_messages_of_the_whole_run():
     assert stopped
 
 
+def test_a_member_can_be_the_only_one_who_has_an_opening():
+    """Not prevented: made again once in a run (docs/security.md, section 6, rule 3)."""
+    opening = sorted({m.round for m in cheating.messages(whole=True) if m.kind == Kind.OPENING})[1]
+
+    def silent_from_its_last_product_on(message):
+        silent = message.sender == "cem" and message.round >= opening - 1
+        return [] if silent else [message]
+
+    known = cheating.play(silent_from_its_last_product_on).known
+    assert [len(known[name]) for name in ("ana", "bob", "dua")] == [2, 2, 2]
+    assert known["cem"] == list(cheating.right()[:3])
+
+
 ALWAYS_FOUND = (
     cheats.wrong_products,
     cheats.wrong_moment,

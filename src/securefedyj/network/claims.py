@@ -40,14 +40,16 @@ def claim_of(memory: Memory) -> Claim:
     return Claim(reveals, digest, memory.finished, sending, len(memory.repeats) >= MOST_REPEATS)
 
 
-def begins_again(start: Claim, everybody: Collection[Claim]) -> bool:
+def begins_again(start: Claim, everybody: Collection[Claim], *, verdict: bool) -> bool:
     """Whether the first opening of a session was made before; all parties find the same.
 
     Raises EndOfRun if more would be made again than may be: together the parties have as many as
-    each of them, and who has sent two that too few have would need two.
+    each of them, and who has sent two that too few have would need two. A ``verdict`` that the
+    session opens again counts as one with its first opening.
     """
     again = max(claim.ahead_of(start) for claim in everybody)
-    if again > MOST_REPEATS or (again and any(claim.repeated for claim in everybody)):
+    most = 0 if any(claim.repeated for claim in everybody) else MOST_REPEATS
+    if max(again, verdict) > most:
         raise made_again_before(start.reveals)
     return again > 0
 

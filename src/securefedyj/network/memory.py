@@ -193,6 +193,14 @@ class Memory:
         """Whether nothing is left to open."""
         return self._course.due is None
 
+    def repeats_verdict(self, reveals: int) -> bool:
+        """Whether a session from so many reveals, if we have them, opens a verdict again."""
+        known = self.transcript.reveals
+        if not self.agreement.verified or reveals > len(known):
+            return False
+        due = Course.of(Transcript(self.agreement, known[:reveals])).due
+        return due is not None and due.kind in (Magnitudes, Moments)
+
     def outcome(self) -> Transcript | TooFewValues:
         """The result that follows from all that was opened, if it passes the audit."""
         try:

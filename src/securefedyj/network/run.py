@@ -161,7 +161,11 @@ class Run(Speaker):
             peer.name: _claim(peer.begin) for peer in self.peers.values() if peer.begin is not None
         }
         self._start = start = starting_point(self.memory, claims)
-        self._again = begins_again(start, [claim_of(self.memory), *claims.values()])
+        self._again = begins_again(
+            start,
+            [claim_of(self.memory), *claims.values()],
+            verdict=self.memory.repeats_verdict(start.reveals),
+        )
         session.started = True
         for peer in self.peers.values():
             peer.start()
