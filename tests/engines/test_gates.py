@@ -390,7 +390,7 @@ def guessed(trio, told, f):
     first, second, scalar = np.split(field.from_bytes(v1.evaluations()), [columns, 2 * columns])
     ratio = field.multiply(other, field.power(tau, (1 << 64) - 2))
     at_rows, *_ = rows.rows(own.layout.rows).at(zeta)
-    linear = evaluated(v1._recorded.e ^ own.layout.arrange([f]), at_rows)
+    linear = evaluated(v1._recorded.e ^ own.layout.arrange(bytearray(f)), at_rows)
     scaled = [field.multiply(part, ratio) for part in (first, second)]
     return field.to_bytes(np.append(scaled, scalar ^ field.sum_products(tau ^ other, linear)))
 
