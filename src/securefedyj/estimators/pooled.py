@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from securefedyj.estimators.base import (
     YeoJohnsonTransformer,
     check_positive_integer,
     warn_not_converged,
 )
-from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source, over_all
+from securefedyj.numerics.pooled import PooledFit, fit_pooled
+from securefedyj.tables.source import as_array
 
 _SOLVERS = ("newton", "expsearch")
 
@@ -82,13 +85,14 @@ class ExpYJ(YeoJohnsonTransformer):
         self.solver = solver
         self.max_steps = max_steps
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
+    def fit(self, X: Any, y: object = None) -> Self:
         """Find the lambda, mean and variance of every feature.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The data, at least two rows; NaN is ignored.
+        X : array-like of shape (n_samples, n_features), or table
+            The data, at least two rows; NaN is ignored. A table of Dask is fitted by one of its
+            workers, which asks the others for their rows.
         y : None
             Ignored.
 
@@ -101,8 +105,9 @@ class ExpYJ(YeoJohnsonTransformer):
                 f"solver must be one of {', '.join(map(repr, _SOLVERS))}, got {self.solver!r}"
             )
         check_positive_integer("max_steps", self.max_steps)
-        data = self._validated(X, reset=True, ensure_min_samples=2)
-        fit = fit_pooled(data, self.solver, self.max_steps)
+        data = self._validated_table(X, reset=True, ensure_min_samples=2)
+        fitted = partial(_fit, solver=self.solver, max_steps=self.max_steps)
+        fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
         self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
         self.at_bound_, self.converged_ = fit.at_bound, fit.converged
         self.path_ = fit.path
@@ -119,3 +124,7 @@ class ExpYJ(YeoJohnsonTransformer):
             else "lambda is not certain: float64 arithmetic does not resolve the values"
         )
         warn_not_converged(names[~self.converged_].tolist(), advice)
+
+
+def _fit(data: Array | Source, solver: str, max_steps: int) -> PooledFit:
+    return fit_pooled(data if isinstance(data, np.ndarray) else as_array(data), solver, max_steps)

@@ -91,7 +91,7 @@ class StreamedSilo:
         kept = (silo.sums(feature, lmbda, encoding, limbs) for silo in self._kept)
         nothing = wide.zeros(limbs, len(feature))
         zero = Sums(nothing, nothing, nothing, nothing)
-        return reduce(_added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
+        return reduce(added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
 
     def _again(
         self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int
@@ -120,5 +120,6 @@ class StreamedSilo:
             )
 
 
-def _added(one: Sums, other: Sums) -> Sums:
+def added(one: Sums, other: Sums) -> Sums:
+    """The sums over the rows of both."""
     return Sums(*(wide.add(a, b) for a, b in zip(one, other, strict=True)))
