@@ -43,18 +43,23 @@ def of_collection(
 ) -> DaskSource:
     """A `dask.dataframe.DataFrame`, or a `dask.array.Array` whose number of rows may be unknown."""
     if type(data).__name__ == "DataFrame":
-        header = list(map(str, data.columns))
-        names = header if features is None else list(features)
-        check_columns("the table", names, header)
-        chosen = data[[data.columns[header.index(name)] for name in names]]
-        parts = [task(tasks.of_frame, names, tuple(missing), part) for part in chosen.to_delayed()]
-        return DaskSource(kept(parts), names)
-    if data.ndim != 2 or np.isnan(data.shape[1]):
+        columns = list(data.columns)
+    elif data.ndim == 2 and not np.isnan(data.shape[1]):
+        columns = list(range(data.shape[1]))
+    else:
         raise ValueError("a table must have two dimensions, and a known number of columns")
-    names = list(map(str, range(data.shape[1]) if features is None else features))
-    check_columns("the table", names, list(map(str, range(data.shape[1]))))
-    grid = data.to_delayed()
-    parts = [task(tasks.of_arrays, names, tuple(missing), *row) for row in grid]
+    header = list(map(str, columns))
+    names = header if features is None else list(features)
+    check_columns("the table", names, header)
+    if type(data).__name__ == "DataFrame":
+        chosen = data[[columns[header.index(name)] for name in names]]
+        grid = [[part] for part in chosen.to_delayed()]
+    else:
+        grid = data.to_delayed()
+    parts = [
+        task(tasks.of_collection, k, names, tuple(missing), *pieces)
+        for k, pieces in enumerate(grid, start=1)
+    ]
     return DaskSource(kept(parts), names)
 
 

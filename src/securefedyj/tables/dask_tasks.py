@@ -21,8 +21,8 @@ from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.streamed import added
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.wide import Limbs
-from securefedyj.tables.frames import PandasSource
 from securefedyj.tables.memory import ArraySource, HeldSource
+from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.source import as_array, as_source
 
 PHI_LIMBS = 2
@@ -58,14 +58,15 @@ def finished(finish: Callable[[Any], Any], total: Any) -> Any:
     return None if total is None else finish(total)
 
 
-def of_frame(names: Sequence[str], missing: Collection[str], frame: Any) -> Array:
-    """The rows of a frame of pandas."""
-    return as_array(PandasSource(frame, names, missing))
-
-
-def of_arrays(columns: Sequence[str], missing: Collection[str], *arrays: Any) -> Array:
-    """The rows of arrays that stand side by side, by the positions of their columns."""
-    return as_array(as_source(np.concatenate(arrays, axis=1), columns, missing))
+def of_collection(
+    partition: int, names: Sequence[str], missing: Collection[str], *pieces: Any
+) -> Array:
+    """The rows of a partition: a frame of pandas, or arrays that stand side by side."""
+    rows = pieces[0] if hasattr(pieces[0], "columns") else np.concatenate(pieces, axis=1)
+    source = as_source(rows, names, missing)
+    if isinstance(source, Pieces):
+        source.where = f"partition {partition} of the table"
+    return as_array(source)
 
 
 @dataclass(frozen=True)

@@ -156,13 +156,17 @@ def of_file(
 class _Renamed:
     """A source whose columns are called otherwise."""
 
+    names: Sequence[str] = ()
+
     def __init__(self, source: Source, names: Sequence[str]) -> None:
         self._source, self.names = source, tuple(names)
-        self.blocks = source.blocks
 
     @property
     def rows(self) -> int | None:
         return self._source.rows
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        return self._source.blocks(columns)
 
 
 class _Chosen(Pieces):
