@@ -11,11 +11,13 @@ from securefedyj.cli.main import main
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.protocol.transcript import Transcript
+from securefedyj.tables import dask_cluster
 from securefedyj.tables.files import write_table
 
 pytestmark = pytest.mark.processes
 
 NAMES = ["age", "lactate"]
+QUICK: dict = {"processes": False, "protocol": "tcp://", "dashboard_address": ":0"}
 FEATURES = [Feature("age", 0.0, 130.0), Feature("lactate", 0.0, 50.0)]
 
 
@@ -29,9 +31,23 @@ def rows(n: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def scheduler():
     """The address of a scheduler with two workers, which are threads here: they start quickly."""
-    quick = {"processes": False, "protocol": "tcp://", "dashboard_address": None}
-    with LocalCluster(n_workers=2, threads_per_worker=1, **quick) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, **QUICK) as cluster:
         yield cluster.scheduler_address
+
+
+def test_workers_must_be_there_and_have_the_same_version(scheduler, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "__version__", "9.9")
+    with (
+        pytest.raises(ValueError, match=r"other versions of securefedyj \(.*\) than .* \(9\.9\)"),
+        dask_cluster.cluster(scheduler),
+    ):
+        pass
+    with (
+        LocalCluster(n_workers=0, **QUICK) as empty,
+        pytest.raises(ValueError, match="has no workers"),
+        dask_cluster.cluster(empty.scheduler_address),
+    ):
+        pass
 
 
 def write_folder(folder, values: np.ndarray, parts: int) -> None:

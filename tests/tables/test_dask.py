@@ -155,7 +155,7 @@ def test_no_row_comes_here(monkeypatch):
         came.append(results)
         return results
 
-    monkeypatch.setattr(dask_source.dask, "compute", watched)
+    monkeypatch.setattr(dask, "compute", watched)
     source = as_source(known(parts_of(X, [1000, 3000])))
     own = taken_in(source, 10**9)
     assert own.drawn is None

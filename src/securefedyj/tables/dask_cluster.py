@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask
 from distributed import Client, LocalCluster
 
 from securefedyj import __version__
@@ -24,6 +25,9 @@ from securefedyj.tables.unchanged import Unchanged
 
 LOCAL = "local"
 """Stands for worker processes on this machine, which end with their user."""
+_NO_PAGES: dict[str, list[str]] = {
+    f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
+}
 _SECONDS = 30
 """A scheduler has so long to answer."""
 
@@ -32,8 +36,13 @@ _SECONDS = 30
 def cluster(scheduler: str) -> Iterator[Reader]:
     """What reads tables by the workers of a scheduler, given by its address or as "local"."""
     if scheduler == LOCAL:
-        # With certificates of its own: others on this machine stay out.
-        with LocalCluster(security=True, dashboard_address=None) as own, Client(own):
+        # With certificates of its own and without pages: others on this machine stay out.
+        quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+        with (
+            dask.config.set(_NO_PAGES),
+            LocalCluster(security=True, **quiet) as own,
+            Client(own),
+        ):
             yield _READER
         return
     try:
