@@ -32,6 +32,15 @@ class ChangedData(ValueError):
     """Rows that are not those of an earlier pass."""
 
 
+def check_rows(before: int, now: int) -> None:
+    """Refuse to go on with another number of rows."""
+    if now != before:
+        raise ChangedData(
+            f"The table had {before} rows when the run began, and has {now} now. Sums over "
+            "two tables would be wrong; begin again when nobody writes to it any more."
+        )
+
+
 class Source(Protocol):
     """A table whose rows can be read again and again."""
 

@@ -23,7 +23,7 @@ from dask.delayed import Delayed, delayed
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
-from securefedyj.numerics.passes import ChangedData, Source
+from securefedyj.numerics.passes import Source, check_rows
 from securefedyj.numerics.rows import refuse_outside, values_outside
 from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.wide import Limbs
@@ -56,10 +56,8 @@ def of_collection(
         grid = [[part] for part in chosen.to_delayed()]
     else:
         grid = data.to_delayed()
-    parts = [
-        task(tasks.of_collection, k, names, tuple(missing), *pieces)
-        for k, pieces in enumerate(grid, start=1)
-    ]
+    request = _sent((names, missing))
+    parts = [task(tasks.rows_of, request, k, *pieces) for k, pieces in enumerate(grid, start=1)]
     return DaskSource(kept(parts), names)
 
 
@@ -144,12 +142,7 @@ class DaskSilo:
         request = feature, lmbda, encoding, limbs
         mapped = _mapped(tasks.summed, request, self._arranged)
         found: tasks.Summed = result(_tree(mapped, tasks.Summed.plus))
-        if found.rows != self.rows:
-            raise ChangedData(
-                f"The table had {self.rows} rows when the run began, and has {found.rows} now. "
-                "Sums over two tables would be wrong; begin again when nobody writes to it any "
-                "more."
-            )
+        check_rows(self.rows, found.rows)
         return found.sums
 
 
@@ -174,18 +167,19 @@ def result(last: Delayed) -> Any:
             f"the cluster has given up ({type(error).__name__}): workers died, perhaps for want of "
             "memory, or the scheduler is gone. Try again, with smaller partitions or more memory"
         ) from None
-    return _raised(value)
-
-
-def _raised(value: Any) -> Any:
     if isinstance(value, tasks.Refused):
         raise value.error
     return value
 
 
+def _sent(request: Any) -> Delayed:
+    """What many tasks need, sent once."""
+    return delayed(request, pure=False, traverse=False)
+
+
 def _mapped(function: Callable[..., Any], request: Any, parts: Sequence[Delayed]) -> list[Delayed]:
-    """A function of a request, which is sent once, and of each part."""
-    sent = delayed(request, pure=False, traverse=False)
+    """A function of a request and of each part."""
+    sent = _sent(request)
     return [task(function, sent, part) for part in parts]
 
 

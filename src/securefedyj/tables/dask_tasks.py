@@ -7,7 +7,6 @@ error becomes a `Refused`, which is handed on like any other result, and raised 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -18,14 +17,12 @@ from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import Source, read
 from securefedyj.numerics.silo import Sums
-from securefedyj.numerics.streamed import added
+from securefedyj.numerics.streamed import PHI_LIMBS, added
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables.memory import ArraySource, HeldSource
 from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.source import as_array, as_source
-
-PHI_LIMBS = 2
 
 
 class Refused(NamedTuple):
@@ -58,32 +55,28 @@ def finished(finish: Callable[[Any], Any], total: Any) -> Any:
     return None if total is None else finish(total)
 
 
-def of_collection(
-    partition: int, names: Sequence[str], missing: Collection[str], *pieces: Any
-) -> Array:
+def rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pieces: Any) -> Array:
     """The rows of a partition: a frame of pandas, or arrays that stand side by side."""
     rows = pieces[0] if hasattr(pieces[0], "columns") else np.concatenate(pieces, axis=1)
-    source = as_source(rows, names, missing)
+    source = as_source(rows, *request)
     if isinstance(source, Pieces):
         source.where = f"partition {partition} of the table"
     return as_array(source)
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """What of a partition is looked at: some columns, of which some count as missing."""
 
     columns: Sequence[int]
     missing: frozenset[int]
 
-    def __call__(self, rows: Array) -> Source:
-        chosen = rows[:, list(self.columns)]
-        chosen[:, [k for k, j in enumerate(self.columns) if j in self.missing]] = np.nan
-        return ArraySource(chosen)
-
-
-def blocks(view: View, rows: Array) -> Iterator[Array]:
-    return read(view(rows), range(len(view.columns)))
+    def blocks(self, rows: Array) -> Iterator[Array]:
+        empty = [k for k, j in enumerate(self.columns) if j in self.missing]
+        for block in read(ArraySource(rows), self.columns):
+            if empty:
+                block = block.copy()
+                block[:, empty] = np.nan
+            yield block
 
 
 def over_partition(
@@ -91,7 +84,7 @@ def over_partition(
 ) -> Any:
     """The function of each block of a partition, added up; None without rows."""
     view, function, add = request
-    return added_up(add, *map(function, blocks(view, rows)))
+    return added_up(add, *map(function, view.blocks(rows)))
 
 
 class Whole:
@@ -101,7 +94,7 @@ class Whole:
         self._names, self._view, self._function = names, view, function
 
     def __call__(self, *parts: Array) -> Any:
-        held = [block for rows in parts for block in blocks(self._view, rows)]
+        held = [block for rows in parts for block in self._view.blocks(rows)]
         return self._function(HeldSource(held, self._names))
 
 
@@ -111,7 +104,7 @@ class Arranged:
     def __init__(self, request: tuple[View, Domain, list[str]], rows: Array) -> None:
         view, domain, names = request
         self.rows = len(rows)
-        self.silos = [ArraySilo(block, domain, names) for block in blocks(view, rows)]
+        self.silos = [ArraySilo(block, domain, names) for block in view.blocks(rows)]
 
     def __sizeof__(self) -> int:
         """For Dask, which moves to the disk what does not fit into memory."""
