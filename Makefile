@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced lint bench bench-network paper soak fuzz clean
+.PHONY: help demo check test test-reduced lint bench bench-network paper soak soak-cheating fuzz clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make check   run the tests that are quick, in about a minute"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
 	@echo "make paper   compute the paper's figures and tables again, write out/paper/paper.html"
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
+	@echo "make soak-cheating  one party cheats, in thousands of ways; nobody may believe it; minutes"
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
@@ -54,6 +55,10 @@ paper: .venv/ready
 
 soak: .venv/ready
 	$(BIN)/python -m benchmarks.soak
+
+soak-cheating: .venv/ready
+	$(BIN)/python -m tests.engines.wrong_results --tries 10000
+	$(BIN)/python -m tests.protocol.cheating --changes 2200 --cheats 600
 
 fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000

@@ -92,12 +92,14 @@ def run(
     folder: Path,
     within: Callable[[str], Sequence[str]] = lambda name: (),
     host: str = "127.0.0.1",
+    verified: bool = True,
 ) -> dict[str, Any]:
     """One fit with a process for each party; the cost of the party that it costs most."""
     port = PORT if host == HUB else 0
     local.prepare(
-        folder, data.tables, data.features, host=host, port=port, levels_per_exchange=levels
-    )
+        folder, data.tables, data.features, host=host, port=port, levels_per_exchange=levels,
+        max_steps=expected.max_steps, result_bits=expected.result_bits, verified=verified,
+    )  # fmt: skip
     with local.Processes(folder, within) as processes:
         processes.start_hub()
         start = time.monotonic()

@@ -6,7 +6,8 @@ few have may be repeated, once in the whole run, and a note of that comes first.
 
 - no party may have noted an opening more than twice, or two openings twice, or one without saying
   before the second time that it is a repeat;
-- the parties may have repeated one opening only, all the same;
+- the parties may have repeated one opening only, all the same; and with it the verdict, which
+  begins a verified exchange that is repeated;
 - what two parties have of the reveals must be the same, and the result that they have confirmed.
 
     python -m benchmarks.once FOLDER/*/state.jsonl
@@ -112,7 +113,7 @@ def violations(journals: Mapping[str, str], strangers: Iterable[str] = ()) -> li
                 repeated.setdefault(opening, set()).add(name)
             if times > 2:
                 found.append(f"{name}: opening {opening} was sent {times} times")
-    if len(repeated) > 1:
+    if len(repeated.keys() - _verdicts(read.values())) > 1:
         found.append(
             "more than one opening was repeated: "
             + "; ".join(f"{n} by {', '.join(sorted(who))}" for n, who in sorted(repeated.items()))
@@ -121,6 +122,16 @@ def violations(journals: Mapping[str, str], strangers: Iterable[str] = ()) -> li
     if len(confirmed) > 1:
         found.append("parties have confirmed different results")
     return found + _differences(read)
+
+
+def _verdicts(read: Iterable[Journal]) -> set[int]:
+    """The numbers of the openings that are verdicts."""
+    return {
+        number
+        for journal in read
+        for number, line in enumerate(journal.reveals)
+        if json.loads(line)["reveal"] == "verdict"
+    }
 
 
 def _differences(read: Mapping[str, Journal]) -> list[str]:

@@ -13,6 +13,7 @@ import platform
 import time
 import tracemalloc
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ import sklearn
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ
+from securefedyj.numerics.survey import LOOPS
 
 MB = 1e6
 COMPARED = ((1_000, 100), (100_000, 10), (1_000_000, 2))
@@ -98,11 +100,13 @@ def main() -> None:
         results.append(measure(rows, features, arguments.repeats))
     print("measuring {:,} x {:,} (ours only) ...".format(*TRANSCRIPTOME), flush=True)
     results.append(measure(*TRANSCRIPTOME, repeats=1, with_sklearn=False))
+    compiled = LOOPS.after(0.0) is not None
     versions = {
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
+        "numba": version("numba") if compiled else "not used",
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps({"versions": versions, "results": results}, indent=1))

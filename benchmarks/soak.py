@@ -215,8 +215,10 @@ def soak_kills(
     return tally
 
 
-def _start(processes: local.Processes, name: str, timeout: str = "20", **file: str) -> None:
-    processes.start_party(name, "--wait", "60", "--timeout", timeout, **file)
+def _start(
+    processes: local.Processes, name: str, timeout: str = "20", file: str = "consortium.toml"
+) -> None:
+    processes.start_party(name, "--wait", "60", "--timeout", timeout, file=file)
 
 
 def _kill_and_start(processes: local.Processes, victim: str) -> None:

@@ -7,6 +7,8 @@ takes here.
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +40,34 @@ def replacing(path: Path | str) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         raise
     _sync(target.parent)
+
+
+@contextmanager
+def replacing_folder(path: Path | str) -> Iterator[Path]:
+    """A temporary folder beside `path`, which takes its place when all went well."""
+    target = Path(os.path.realpath(path))
+    new, old = (target.with_name(f".{target.name}.{secrets.token_hex(4)}") for _ in range(2))
+    try:
+        new.mkdir()
+    except OSError as error:
+        raise type(error)(f"cannot write {path}: {error.strerror}") from error
+    try:
+        yield new
+        for inside in (*new.rglob("*"), new):
+            _sync(inside)
+        if target.exists():
+            os.replace(target, old)
+        try:
+            os.replace(new, target)
+        except OSError:
+            if old.exists():
+                os.replace(old, target)
+            raise
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    _sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_atomically(path: Path | str, content: bytes) -> None:

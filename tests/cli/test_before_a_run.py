@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from securefedyj.cli import plan
 from securefedyj.cli.main import main
 from securefedyj.network import local, participant
 from securefedyj.network.consortium import Feature
-from securefedyj.network.errors import JoinError
-from securefedyj.network.ledger import BEGAN, FINISHED, Ledger, RunEntry
+from securefedyj.network.errors import JoinError, NotVerified
+from securefedyj.network.forecast import Forecast, Outlook
+from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence
@@ -140,6 +142,21 @@ def test_runs_that_did_not_finish_are_told(three, capsys):
     assert "It counts as an interruption; the file allows 5." in shown
 
 
+def test_a_run_that_was_not_verified_is_said_and_counts(three, capsys):
+    def course(settings: participant.Settings) -> None:
+        settings.started()
+        raise NotVerified
+
+    three.course = course
+    assert three.join() == 1
+    assert f"securefedyj: {NotVerified()}" in capsys.readouterr().err.replace("\n", " ")
+    events = [json.loads(line).get("event") for line in three.ledger.read_text().splitlines()]
+    assert events[-2:] == [BEGAN, FAILED]
+    assert three.join("north", "--output", str(three.folder / "again")) == 1
+    shown = capsys.readouterr().err.replace("\n", " ")
+    assert "1 earlier run over the same values did not finish" in shown
+
+
 def test_damaged_ledger_stops_before_anything_is_connected(three, capsys):
     three.ledger.write_text("{}\n")
     assert three.check() == 1
@@ -221,6 +238,33 @@ def test_folder_with_a_result_and_no_state_is_refused_before_anything_else(three
     assert "has a parameters.json and no state.jsonl" in error
     assert "choose another --output" in error
     assert (result / "parameters.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_whether_the_result_will_be_verified_and_what_that_takes(
+    tmp_path, monkeypatch, capsys, verified
+):
+    path = tmp_path / "consortium.toml"
+    local.prepare(tmp_path, THREE, FEATURES, verified=verified)
+    with_it, without = (Forecast(4, 157, 1.27, 3.4, 0, 0), Forecast(4, 138, 1.271, 3.0, 0, 0))
+    outlook = Outlook((with_it,), (192,), without if verified else None)
+    monkeypatch.setattr(plan, "forecast", lambda *_, **__: outlook)
+    assert main(["check", str(path)]) == 0
+    checked = capsys.readouterr().out
+    assert main(["plan", str(path)]) == 0
+    planned = capsys.readouterr().out
+    assert main(["plan", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    if verified:
+        assert "\nVerified: no result is accepted that is not right for the sums" in checked
+        assert "verifying the result adds 19 rounds, 0.00 MB and 0.4 seconds." in planned
+        assert told["unverified"]["rounds"] == 138
+    else:
+        for shown in (checked, planned):
+            assert "\nNOT verified: one member of the committee that cheats can falsify" in shown
+        assert told["unverified"] is None
+    assert told["verified"] is verified
+    assert max(map(len, (checked + planned).replace(str(path), "").splitlines())) < 80
 
 
 def events_of(ledger: Path) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,7 +93,51 @@ def test_values_without_original_are_noted_once(run, tmp_path, capsys):
     shown = capsys.readouterr()
     assert code == 0
     assert "note: Some values of feature crp have no original" in shown.err
-    assert (tmp_path / "o.csv").read_text().splitlines()[1] == "?,-999"
+    assert (tmp_path / "o.csv").read_text().splitlines()[1] == ","
+
+
+def test_values_outside_the_agreed_bounds_stop_a_transformation_or_are_counted(
+    run, tmp_path, capsys
+):
+    folder, fitted, _ = run
+    (tmp_path / "t.csv").write_text("ldh,crp,id\n1,-2,01\n3000,4,02\n-999,5,03\n")
+    arguments = ["transform", str(folder / "parameters.json"), str(tmp_path / "t.csv")]
+    arguments += ["--output", str(tmp_path / "o.csv"), "--missing=-999"]
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert "agreed bounds: 'ldh' (1 above 1024), 'crp' (1 below 0). Correct them" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    X = np.array([[1, -2], [3000, 4], [np.nan, 5]])
+    for outside, values in (("clip", np.clip(X, 0, 1024)), ("keep", X)):
+        assert main([*arguments, "--outside", outside, "--force"]) == 0
+        shown = capsys.readouterr()
+        assert shown.out.endswith("o.csv: 3 rows, 2 columns transformed, 1 passed through.\n")
+        assert shown.err.count("\n") == 1
+        assert "'ldh' (1 above 1024), 'crp' (1 below 0)" in shown.err
+        got = pd.read_csv(tmp_path / "o.csv", dtype={"id": str})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            np.testing.assert_array_equal(got[["ldh", "crp"]], fitted.transform(values))
+        assert list(got["id"]) == ["01", "02", "03"]
+    assert main([*arguments, "--outside", "keep"]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert main([*arguments, "--outside", "keep", "--inverse"]) == 1
+    assert "--inverse gives these" in capsys.readouterr().err
+
+
+def test_a_folder_is_transformed_file_by_file(run, tmp_path, capsys):
+    folder, _, table = run
+    for part, rows in (("ward=1", table[:10]), ("ward=2", table[10:])):
+        (tmp_path / "in" / part).mkdir(parents=True)
+        rows.to_parquet(tmp_path / "in" / part / "0.parquet")
+    arguments = ["transform", str(folder / "parameters.json"), str(tmp_path / "in")]
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == (
+        f"{tmp_path / 'out'}: 30 rows in 2 files, 2 columns transformed, 1 passed through.\n"
+    )
+    back = pd.read_parquet(tmp_path / "out")
+    assert list(back["patient"]) == list(table["patient"])
+    assert list(back["ward"].astype(int)) == [1] * 10 + [2] * 20
 
 
 def test_file_that_is_no_parameters_file_ends_with_one_sentence(run, tmp_path, capsys):

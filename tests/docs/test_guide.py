@@ -196,7 +196,8 @@ def stable(step: Typed) -> list[str]:
         line = re.sub(r"(interruptions, by \w+), as \w+ says", r"\1", line)
         line = re.sub(r"[0-9a-f]{64}", "HEX", line).replace("^C", "")  # may be written over
         if re.search(
-            r"exchange \d|Recommended|Rings of |^\d{4}-|seconds_|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
+            r"exchange \d|Recommended|Rings of |result adds |^\d{4}-|seconds_"
+            r"|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
             line,
         ):
             line = re.sub(r"[\d.]+(, [\d.]+)*", "0", re.sub(r"(?<=sent, up to ).* left", "", line))

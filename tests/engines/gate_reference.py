@@ -174,7 +174,7 @@ def messages(i, x, y, z, drawn, keys, rows, columns):
     evaluations = [at(p, challenge.zeta) for p in (*a, *c)]
     return (
         words([challenge.eta, challenge.theta]),
-        words(map(xor, proof, masks.share)),
+        words([challenge.eta, challenge.theta, *map(xor, proof, masks.share)]),
         words([*evaluations, scalar]),
     )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.replicated import field, rows
+from securefedyj.engines.replicated.reciprocals import reciprocal_sums
 
 MODULUS = 1 << 64 | 0b11011
 BYTE_MODULUS = 0x11D  # t^8 + t^4 + t^3 + t^2 + 1
@@ -114,7 +115,7 @@ def test_the_points_are_the_field_of_bytes():
     points = [int(x) for x in field.POINTS]
     assert len(set(points)) == 256
     assert points[:3] == [0, 1, field.BETA]
-    products = field.octet_products()
+    products = field.to_octets(field.multiply(field.POINTS[:, None], field.POINTS[None]))
     for x, y in np.random.default_rng(0).integers(0, 256, (500, 2)).tolist():
         assert points[x] ^ points[y] == points[x ^ y]
         assert products[x, y] == times(x, y, BYTE_MODULUS)
@@ -159,13 +160,26 @@ def test_polynomials_through_rows(count):
 
 
 @pytest.mark.parametrize("count", [8, 32, 128])
-def test_extension_of_bytes_of_bits(count):
-    bits = np.random.default_rng(3).integers(0, 2, count)
-    octets = np.packbits(bits, bitorder="little").reshape(-1)
-    table = rows.octet_extension(count)
-    words = np.bitwise_xor.reduce([table[g, octet] for g, octet in enumerate(octets)])
-    expected = rows.rows(count).extend(bits.astype(np.uint64))
-    assert np.array_equal(field.POINTS[words.view(np.uint8)], expected)
+def test_same_rows_have_squares_of_coefficients_added(count):
+    domain, values = rows.rows(count), some(count)
+    units = np.eye(count, dtype=np.uint64)
+    coefficients = np.stack([domain.extend(unit) for unit in units], axis=1)
+    both = field.multiply(coefficients, coefficients) ^ coefficients
+    assert np.array_equal(domain.extend_same(values), field.sum_products(both, values))
+
+
+@pytest.mark.parametrize("count", [8, 16, 64, 128])
+def test_reciprocal_sums_are_over_all_other_rows(count):
+    words = some(count, 3)
+    found = reciprocal_sums(words).swapaxes(1, 2).reshape(count, 8, 3)
+    inverse = field.power(field.POINTS, 254).tolist()
+    for row, word, place in [(0, 0, 0), (1, 2, 63), (count - 1, 1, 5), (count // 2, 0, 17)]:
+        bits = words[:, word] >> np.uint64(place) & np.uint64(1)
+        expected = 0
+        for other in np.flatnonzero(bits).tolist():
+            expected ^= inverse[row ^ other] if other != row else 0
+        octet = sum((int(found[row, k, word]) >> place & 1) << k for k in range(8))
+        assert int(field.POINTS[octet]) == expected
 
 
 @pytest.mark.parametrize("count", [0, 4, 12, 256])

@@ -113,8 +113,8 @@ def wrong_reshare(sender, turn, z_error, c_error):
 @pytest.mark.parametrize("sender", range(3))
 @pytest.mark.parametrize("turn", [0, 1])
 def test_a_wrong_product_is_always_rejected(sender, turn, monkeypatch):
-    """Of a member that goes on with the error that it has sent."""
-    for _ in range(25):
+    """Of a member that goes on with the error that it has sent; see also `wrong_results`."""
+    for _ in range(10):
         z_error, c_error = errors()
         monkeypatch.setattr(Member, "reshare", wrong_reshare(sender, turn, z_error, c_error))
         with pytest.raises(Unverified, match="a product"):

@@ -331,6 +331,25 @@ def cost(silos, **parameters):
     return SecureFedYJ(max_steps=8, **parameters).fit(silos).cost_
 
 
+def test_values_outside_the_bounds_are_transformed_with_a_warning(silos, wine):
+    fitted = SecureFedYJ(engine="clear", bounds=(-10, 100)).fit(silos)
+    for estimator in (fitted, pickle.loads(pickle.dumps(fitted))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            expected = estimator.transform(wine)
+            assert np.isnan(estimator.transform(np.full((1, 4), np.nan))).all()
+        X = wine.copy()
+        X[3, 1], X[4, 1], X[5, 2] = -10.5, 101, 200
+        with pytest.warns(
+            UserWarning, match=r"features 1, 2 lie outside .* \(3 in all\)"
+        ) as caught:
+            Z = estimator.transform(X)
+        assert caught[0].filename == __file__
+        inside = np.isin(X, wine)
+        np.testing.assert_array_equal(Z[inside], expected[inside])
+        assert np.isfinite(Z).all()
+
+
 def test_the_cost_counts_rounds_bytes_and_seconds(silos):
     counted = cost(silos)
     parties = {"silo 1", "silo 2", "silo 3"}

@@ -42,6 +42,9 @@ OPENINGS = {
     "moments": 3 + STEPS,
 }
 
+# Those at the end of a run that is verified.
+VERIFIED = {"verdict": 2 + STEPS, "magnitudes": 3 + STEPS, "moments": 4 + STEPS}
+
 
 class Arena(Loopback):
     """A hub and four parties; `attackers` do not play by the rules, the others do."""
@@ -51,6 +54,8 @@ class Arena(Loopback):
     ) -> None:
         super().__init__(folder, prepare(folder, tables or FOUR, **options), dict(tables or FOUR))
         self.stage = Stage(attackers)
+        if self.consortium.verified:
+            self.stage.openings.verdicts.add(VERIFIED["verdict"])
         self._outputs: dict[str, Path] = {}
 
     @property
@@ -219,7 +224,13 @@ def _digest_of(rows: Any) -> Callable[[bytes], str]:
 
 def prepare(folder: Path, tables: Any, **options: Any) -> Consortium:
     features = options.pop("features", None) or [Feature(f, *BOUNDS) for f in ("lactate", "age")]
-    numbers = {"minimum_values": 10, "max_steps": STEPS, "levels_per_exchange": LEVELS, **options}
+    numbers = {
+        "minimum_values": 10,
+        "max_steps": STEPS,
+        "levels_per_exchange": LEVELS,
+        "verified": False,
+        **options,
+    }
     return local.prepare(folder, tables, features, committee=COMMITTEE, **numbers)
 
 

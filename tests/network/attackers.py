@@ -24,6 +24,7 @@ from unittest import mock
 
 import numpy as np
 
+from securefedyj.engines import Engine
 from securefedyj.network import channels, records, tls
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.events import RecordArrived
@@ -73,19 +74,33 @@ class Play:
     session: bytes
     start: int
     transcript: Transcript
-    opened: int = 0
-    rounds: list[int] = dataclasses.field(default_factory=list)
+    now: int | None = None
+    """The number of the present opening, or of the last one."""
+    rounds: dict[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def due(self) -> int:
         """The number of the opening that comes next."""
-        return self.start + self.opened
+        return self.start if self.now is None else self.now + 1
 
     def number(self, turn: int) -> int:
         """That of the opening in a round."""
-        if turn not in self.rounds:
-            self.rounds.append(turn)
-        return self.start + self.rounds.index(turn)
+        assert self.now is not None
+        return self.rounds.setdefault(turn, self.now)
+
+
+class Numbering:
+    """The log of a program, which says the number of each opening."""
+
+    def __init__(self, log: Any, play: Play) -> None:
+        self._log, self._play = log, play
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def opening(self, transcript: Transcript) -> None:
+        self._play.now = len(transcript.reveals)
+        self._log.opening(transcript)
 
 
 class Peeking:
@@ -97,6 +112,9 @@ class Peeking:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
+    def verified(self) -> Any:
+        return Peeking(self._engine.verified(), self._play, self._look)
+
     async def open(self, a: Any) -> Any:
         return self._shown(await self._engine.open(a))
 
@@ -104,9 +122,8 @@ class Peeking:
         return self._shown(await self._engine.open_bits(a))
 
     def _shown(self, value: Any) -> Any:
-        number = self._play.due
-        self._play.opened += 1
-        self._look(number, value)
+        assert self._play.now is not None
+        self._look(self._play.now, value)
         return value
 
 
@@ -156,16 +173,14 @@ class Stage:
         self.engines[name] = lambda engine, play: Peeking(engine, play, look)
 
     def _program(self, original: Any) -> Any:
-        async def watched(
-            engine: Any, silo: Any, agreement: Any, transcript: Any = None, *rest: Any, **more: Any
-        ) -> Any:
+        async def watched(engine: Any, silo: Any, agreement: Any, transcript: Any, log: Any) -> Any:
             transcript = Transcript(agreement) if transcript is None else transcript
             party = self._here.party
             play = Play(party.name, party._session, len(transcript.reveals), transcript)
             self._plays[party] = play
             if party.name in self.engines:
                 engine = self.engines[party.name](engine, play)
-            return await original(engine, silo, agreement, transcript, *rest, **more)
+            return await original(engine, silo, agreement, transcript, Numbering(log, play))
 
         return watched
 
@@ -268,6 +283,10 @@ class Flipping(Peeking):
         bits = await _with_error(self._engine.negative(a), rounds, error)
         bits.components[0] ^= error.reshape(bits.components[0].shape)
         return bits
+
+    async def measure(self, *what: Any) -> Any:
+        measure: Any = Engine.measure
+        return await measure(self, *what)  # by the comparison above, not by the engine's own
 
 
 def _as_it_is(original: Any) -> Any:

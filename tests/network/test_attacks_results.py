@@ -127,6 +127,30 @@ def test_another_hash_at_the_end_gives_nobody_a_result(tmp_path):
     play(scenario)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_who_takes_back_what_it_has_confirmed_takes_no_result_away(tmp_path, expected, kept):
+    """Party cem says READY after KEPT, or in place of it, and then confirms something else."""
+
+    def forge(peer: str, record: Any) -> list[Any]:
+        if not isinstance(record, records.Kept):
+            return [record]
+        return [record] * kept + [records.Ready("ab" * 32), records.Done(FORGED)]
+
+    async def scenario() -> None:
+        async with Arena(tmp_path, ["cem"]) as arena:
+            arena.stage.records["cem"] = forge
+            arena.join(timeout=1.0)
+            outcomes = await arena.outcomes()
+            arena.check(outcomes)
+            for name in arena.honest:
+                assert isinstance(outcomes[name], Transcript), outcomes[name]
+                assert outcomes[name].to_text() == expected.to_text()
+                assert arena.parameters(name) is not None
+                assert "failed" not in arena.state(name).read_text()
+
+    play(scenario)
+
+
 def test_who_confirms_and_falls_silent_keeps_nobody_waiting(tmp_path, expected):
     """Party cem stays connected, says and hears nothing any more; the others do not --wait."""
 

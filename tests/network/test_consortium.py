@@ -263,5 +263,5 @@ def test_written_file_is_toml_of_the_documented_form(consortium):
     data = tomllib.loads(consortium.to_toml())
     assert set(data) == {
         "format", "name", "committee", "max_steps", "result_bits", "levels_per_exchange",
-        "minimum_values", "max_interruptions", "hub", "party", "feature",
+        "minimum_values", "max_interruptions", "verified", "hub", "party", "feature",
     }  # fmt: skip

@@ -2,33 +2,112 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from securefedyj.network import forecast as module
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature
+from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import Forecast, Outlook, forecast
+from securefedyj.protocol import course
+from securefedyj.protocol.simulation import simulate
 from tests.network.harness import THREE
+
+NETWORK: dict[str, Any] = {
+    "rows": 100,
+    "delay": 0.02,
+    "bytes_per_second": 1e8,
+    "crossing": Crossing(0.0, 0.0),
+}
 
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory) -> Consortium:
-    features = [Feature(f"feature {j}", 0.0, 10.0 ** (1 + j % 4)) for j in range(48)]
-    return local.prepare(tmp_path_factory.mktemp("forecast"), THREE_OF_48, features)
+    folder = tmp_path_factory.mktemp("forecast")
+    return local.prepare(folder, THREE_OF_48, features(48), max_steps=12)
+
+
+def features(number: int) -> list[Feature]:
+    return [Feature(f"feature {j}", 0.0, 10.0 ** (1 + j % 4)) for j in range(number)]
 
 
 THREE_OF_48 = {name: rows[:, [0] * 48] for name, rows in THREE.items()}
 
 
-def test_a_part_of_the_features_tells_the_cost_of_all(consortium, monkeypatch):
-    network: dict[str, Any] = {"rows": 100, "delay": 0.02, "bytes_per_second": 1e8, "levels": [2]}
-    (whole,) = forecast(consortium, **network).forecasts
+@pytest.mark.parametrize("verified", [True, False])
+@pytest.mark.parametrize(
+    ("silos", "helpers", "committee"),
+    [
+        (3, 0, (0, 1, 2)),
+        (4, 0, (0, 1, 2)),
+        (2, 1, (0, 1, 2)),
+        (4, 2, (0, 2, 5)),
+        (3, 1, (2, 1, 0)),
+    ],
+    ids=["three silos", "an outsider", "a helper", "both", "a helper outside"],
+)
+def test_rounds_and_bytes_are_those_of_a_run(
+    tmp_path, consortium, verified, silos, helpers, committee
+):
+    """A real one, whose rows are those that the forecast has made up."""
+    names = [f"party {j}" for j in range(silos + helpers)]
+    rows = module._made_up_rows(consortium.agreement().domain.take(np.arange(6)), module._VALUES)
+    table = np.repeat(rows, 3, axis=0)
+    agreed = local.prepare(
+        tmp_path,
+        {name: table if j < silos else None for j, name in enumerate(names)},
+        features(6),
+        committee=[names[j] for j in committee],
+        verified=verified,
+        minimum_values=0,
+        max_steps=10,
+    )
+    (plan,) = forecast(agreed, **{**NETWORK, "rows": len(table)}, levels=[4]).forecasts
+    tables = [table] * silos + [None] * helpers
+    _, cost = simulate(agreed.agreement(), tables)
+    assert plan.rounds == cost.rounds
+    assert round(1e6 * plan.megabytes) == max(map(cost.sent_by, names))
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_a_part_of_the_features_tells_the_cost_of_all(consortium, monkeypatch, verified):
+    agreed = replace(consortium, verified=verified)
+    (whole,) = forecast(agreed, **NETWORK, levels=[2]).forecasts
     monkeypatch.setattr(module, "_PAIRS", 48)
-    (part,) = forecast(consortium, **network).forecasts
+    (part,) = forecast(agreed, **NETWORK, levels=[2]).forecasts
     assert part.rounds == whole.rounds
     assert part.megabytes == pytest.approx(whole.megabytes, rel=0.05)
+
+
+def test_every_batch_takes_its_rounds(consortium, monkeypatch):
+    monkeypatch.setattr(course, "PAIRS_AT_ONCE", 3 * 20)
+    (whole,) = forecast(consortium, **NETWORK, levels=[2]).forecasts
+    monkeypatch.setattr(module, "_PAIRS", 48)
+    (part,) = forecast(consortium, **NETWORK, levels=[2]).forecasts
+    assert part.rounds == whole.rounds
+
+
+def test_claims_of_many_features_take_rounds_of_their_own(consortium, monkeypatch):
+    many = replace(consortium, features=tuple(features(1100)), max_steps=2)
+    (whole,) = forecast(many, **NETWORK, levels=[2]).forecasts
+    monkeypatch.setattr(module, "_PAIRS", 48)
+    (part,) = forecast(many, **NETWORK, levels=[2]).forecasts
+    few = forecast(replace(many, features=many.features[:16]), **NETWORK, levels=[2]).forecasts[0]
+    assert part.rounds == whole.rounds == few.rounds + 1
+
+
+def test_what_verification_costs_is_told_for_the_recommended_levels(consortium):
+    told = forecast(consortium, **NETWORK, levels=[2, 4], compare=True)
+    without = forecast(replace(consortium, verified=False), **NETWORK, levels=[2, 4], compare=True)
+    assert told.unverified is not None
+    assert told.unverified.levels == told.recommended
+    (same,) = (one for one in without.forecasts if one.levels == told.recommended)
+    assert told.unverified[:3] == same[:3]
+    assert without.unverified is None
 
 
 def test_more_levels_must_be_worth_it():
@@ -39,7 +118,8 @@ def test_more_levels_must_be_worth_it():
 
 
 def test_recommended_levels_follow_the_line(consortium):
-    far = forecast(consortium, rows=100, delay=5.0, bytes_per_second=1e9, levels=[1, 4])
+    line = {**NETWORK, "levels": [1, 4]}
+    far = forecast(consortium, **line | {"delay": 5.0, "bytes_per_second": 1e9})
     assert far.recommended == 4
-    narrow = forecast(consortium, rows=100, delay=0.0, bytes_per_second=1e3, levels=[1, 4])
+    narrow = forecast(consortium, **line | {"delay": 0.0, "bytes_per_second": 1e3})
     assert narrow.recommended == 1

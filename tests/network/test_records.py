@@ -21,6 +21,7 @@ BEGIN: dict[str, Any] = {
 }  # fmt: skip
 HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": ['{"reveal": "counts"}']}
 DONE: dict[str, Any] = {"digest": "ef" * 32}
+END: dict[str, Any] = {"unverified": True}
 MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
 
 EVERY_RECORD: dict[Kind, AnyRecord] = {
@@ -33,6 +34,7 @@ EVERY_RECORD: dict[Kind, AnyRecord] = {
     Kind.KEPT: records.Kept(),
     Kind.ALIVE: records.Alive(),
     Kind.LEAVE: records.Leave(),
+    Kind.END: records.End(**END),
 }
 
 
@@ -59,6 +61,7 @@ def test_what_is_written_is_read(kind):
         (Kind.LEAVE, 7, b""),
         (Kind.HANDOVER, 8, json.dumps(HANDOVER).encode()),
         (Kind.KEPT, 9, b""),
+        (Kind.END, 10, json.dumps(END).encode()),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
+from securefedyj.errors import Unverified
 from securefedyj.network import events, records, run
-from securefedyj.network.errors import EndOfRun, IllegalTransition, JoinError
+from securefedyj.network.errors import EndOfRun, IllegalTransition, JoinError, NotVerified
+from securefedyj.network.memory import NEW_RUN
 from securefedyj.network.progress import Tally
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.states import (
@@ -251,6 +253,7 @@ EVENTS: dict[str, Callable[[Solo], events.Event]] = {
     "kept": lambda solo: said(records.Kept()),
     "alive": lambda solo: said(records.Alive()),
     "leave": lambda solo: said(records.Leave()),
+    "end": lambda solo: said(records.End(unverified=True)),
     "revealed": lambda solo: events.Revealed(),
     "computed": lambda solo: events.Computed([]),
     "time": lambda solo: events.TimePassed(solo.now),
@@ -272,6 +275,7 @@ LEADS_TO = {
     "other file": (F, F, F, F, F, F, F),
     "ready": (G, R, B, R, R, R, R),
     "leave": (G, G, G, G, G, D, K),
+    "end": (F, F, F, F, F, D, K),
 }
 AT_ANY_TIME = ("peer departing", "sign of life due", "stopping")
 OF_A_COMPUTATION = ("revealed", "computed")
@@ -618,6 +622,38 @@ def test_who_has_stopped_us_may_name_another(word, blamed):
     stop = dataclasses.replace(solo.message("bob", Kind.STOP), payload=word.encode())
     solo.hear("bob", records.Delivery(stop))
     assert [one.by for one in solo.known.interruptions] == [blamed]
+
+
+def test_who_ends_a_run_for_good_tells_the_others():
+    solo = Solo(ending="end for good").bring(State.COMPUTING)
+    solo.compute()
+    assert solo.state is State.FAILED
+    told = [one for one in solo.sent if isinstance(one[1], records.End)]
+    assert told == [(peer, records.End(unverified=False)) for peer in ("bob", "cem")]
+
+
+@pytest.mark.parametrize("unverified", [True, False])
+def test_who_is_told_so_ends_it_too_for_good(unverified):
+    solo = Solo().bring(State.LISTENING)
+    solo.hear("bob", records.End(unverified))
+    other = "Party bob has ended this run for good; it is told there why."
+    expected = str(NotVerified()) if unverified else f"{other} {NEW_RUN}"
+    assert str(solo.error) == solo.known.failed == expected
+    assert solo.sent[-1] == ("cem", records.End(unverified))
+
+
+def test_a_check_that_fails_ends_all_runs_with_one_sentence():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_opening("ana", 1)
+    trio["bob"].known.revealed = fail_a_check  # type: ignore[method-assign]
+    trio.carry()
+    assert {str(trio[name].error) for name in NAMES} == {str(NotVerified())}
+    assert {trio[name].known.failed for name in NAMES} == {str(NotVerified())}
+
+
+def fail_a_check(transcript: Transcript) -> None:
+    raise Unverified("the products of ana")
 
 
 def test_a_party_that_takes_leave_is_named():

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from securefedyj.numerics import fast, residuals
+from securefedyj.numerics import fast, residuals, wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.matrices import Matrices
 from securefedyj.numerics.rows import OutOfBounds
@@ -146,3 +148,20 @@ def test_loops_whose_bits_differ_are_not_used(monkeypatch):
     )
     with pytest.raises(ArithmeticError, match="differ"):
         fused.check()
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 9), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_products_of_wide_integers_are_numpys(limbs, terms, seed):
+    """Limbs that are all ones carry the furthest."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 2**64, (2, limbs, terms, 7), np.uint64)
+    a[rng.random(a.shape) < 0.3] = b[rng.random(b.shape) < 0.3] = np.uint64(2**64 - 1)
+    few = b[:, 0].copy()
+    few[limbs // 2 + 1 :] = 0
+    products = []
+    for wanted in "01":
+        with mock.patch.dict(os.environ, {fast.VARIABLE: wanted}):
+            products.append([wide.sum_of_products(a, b), wide.scale(a[:, 0], few)])
+    np.testing.assert_array_equal(products[1][0], products[0][0])
+    np.testing.assert_array_equal(products[1][1], products[0][1])

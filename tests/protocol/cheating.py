@@ -1,18 +1,21 @@
-"""One party cheats in a run that is to be verified, in one message; does anybody believe it?
+"""One party cheats in a run that is to be verified; does anybody believe it?
 
-`python -m tests.protocol.cheating 2000` tries so many changes, of all senders, rounds and kinds.
+`python -m tests.protocol.cheating --changes 2000` changes every message of a run once, and then
+some at random until there were so many; `--cheats` are those of `cheats`, which go further. It says
+what came of them by kind and by round, and ends with exit code 1 if anything was believed.
 """
 
 from __future__ import annotations
 
+import argparse
 import secrets
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,13 +33,23 @@ STEPS = 4
 FOUR = Consortium(("ana", "bob", "cem", "dua"), ("bob", "cem", "ana"), ("ana", "bob", "dua"))
 """With a helper in the committee, cem, and a party with data outside of it, dua."""
 ROWS = np.array([[0.5, 2.0, 7.0], [1.0, 2.0, 3.0], [4.0, 2.0, 1.0], [9.0, 2.0, np.nan]])
+TABLES = {"ana": ROWS[:1], "bob": ROWS[1:2], "dua": ROWS[2:]}
 BEFORE_THE_END = 3
 """How many openings the verified exchange has."""
+CHECKS = (
+    "hashes of inputs", "challenges, evaluations", "random factor, proofs", "masked factors",
+    "hashes of zeros", "words",
+)  # fmt: skip
+"""The rounds of kind CHECK, by what they have."""
+OPENINGS = ("verdict", "magnitudes", "moments")
+
+Lines = Sequence[dict[str, Any]]
+Observer = Callable[[Message], Iterable[Message]]
 
 
 @dataclass
 class Outcome:
-    """What came of a cheat, at the parties other than the cheater."""
+    """What came of a cheat."""
 
     accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The transcripts of those that have ended well."""
@@ -44,9 +57,16 @@ class Outcome:
     """The transcripts of all, as far as they came."""
     changed: bool = False
     """Whether there was something to change at all."""
+    wanted: list[dict[str, Any]] | None = None
+    """The transcript that would be right, if not that of an honest run."""
+
+    def end(self, cheater: str) -> str:
+        """In a word."""
+        honest = [name for name in FOUR.parties if name != cheater]
+        return "right" if all(name in self.accepted for name in honest) else "stopped"
 
 
-def agreed() -> Agreement:
+def agreed(verified: bool = True) -> Agreement:
     return agreement(
         3,
         bounds=(0.0, 9.0),
@@ -55,17 +75,35 @@ def agreed() -> Agreement:
         engine="replicated",
         max_steps=STEPS,
         helpers=("cem",),
-        verified=True,
+        verified=verified,
     )
 
 
 def play(
-    observe: Callable[[Message], Iterable[Message]] | None = None,
-    start: tuple[dict[str, Any], ...] | None = None,
+    observe: Observer | None = None,
+    start: Lines | None = None,
+    *,
+    tamper: Callable[[Any, str], None] = lambda engine, name: None,
+    silos: Mapping[str, Any] | None = None,
+    starts: Mapping[str, Lines] | None = None,
+    verified: bool = True,
 ) -> Outcome:
-    """Run all parties; errors other than those of a protocol come through."""
-    agreement, outcome = agreed(), Outcome()
-    tables = {"ana": ROWS[:1], "bob": ROWS[1:2], "dua": ROWS[2:]}
+    """Run all parties; errors other than those of a protocol come through.
+
+    Parameters
+    ----------
+    observe
+        Sees every message, and says what is delivered in its place.
+    start
+        What the run goes on from.
+    tamper
+        May change the engine of a party.
+    silos
+        In place of those that have the rows.
+    starts
+        What some parties go on from, in place of ``start``.
+    """
+    agreement, outcome = agreed(verified), Outcome()
 
     class Log:
         def __init__(self, name: str) -> None:
@@ -80,10 +118,12 @@ def play(
             outcome.known[self._name] = list(transcript.to_lines())
 
     async def one(engine: Any, name: str) -> Transcript:
-        silo = None
-        if name in tables:
-            silo = ArraySilo(tables[name], agreement.domain, list(agreement.features))
-        before = Transcript.from_lines(start) if start else None
+        silo = silos.get(name) if silos else None
+        if silo is None and name in TABLES:
+            silo = honest_silo(name)
+        lines = (starts or {}).get(name, start)
+        before = Transcript.from_lines(lines) if lines else None
+        tamper(engine, name)
         return await secure_fed_yj(engine, silo, agreement, before, Log(name))
 
     parties = assemble(one, FOUR, "replicated")
@@ -97,10 +137,19 @@ def play(
     return outcome
 
 
+def honest_silo(name: str) -> ArraySilo:
+    return ArraySilo(TABLES[name], agreed().domain, list(agreed().features))
+
+
 @cache
 def right() -> tuple[dict[str, Any], ...]:
     """The transcript of an honest run."""
     return tuple(play().accepted["ana"])
+
+
+def beginning(whole: bool) -> Lines | None:
+    """What to go on from: nothing, or all before the verified exchange."""
+    return None if whole else right()[:-BEFORE_THE_END]
 
 
 @cache
@@ -112,27 +161,56 @@ def messages(whole: bool) -> tuple[Message, ...]:
         seen.append(message)
         return [message]
 
-    play(observe, None if whole else right()[:-BEFORE_THE_END])
+    play(observe, beginning(whole))
     return tuple(seen)
 
 
-def forged(payload: bytes, earlier: bytes | None) -> bytes:
-    """The same with one bit flipped, all bytes random or zero, or one from before."""
-    way = secrets.randbelow(10)
-    if way == 0:
+@cache
+def labels(whole: bool) -> Mapping[int, str]:
+    """What each round is about."""
+    kinds = {message.round: message.kind for message in messages(whole)}
+    found = {turn: str(kind) for turn, kind in kinds.items()}
+    checks = sorted(turn for turn, kind in kinds.items() if kind == Kind.CHECK)
+    found |= {turn: f"CHECK {what}" for turn, what in zip(checks, CHECKS, strict=True)}
+    last = sorted(kinds)[-len(OPENINGS) :]
+    return found | {turn: f"OPENING {what}" for turn, what in zip(last, OPENINGS, strict=True)}
+
+
+class Change(NamedTuple):
+    """What to do with a message: that of a sender and round, to one or to all receivers."""
+
+    target: Message
+    whole: bool
+    everybody: bool
+    way: str
+
+    @property
+    def label(self) -> str:
+        return labels(self.whole)[self.target.round]
+
+
+WAYS = ("bit", "bit", "bit", "random", "zeros", "earlier", "another run")
+
+
+def forged(payload: bytes, way: str, earlier: bytes | None, other: bytes | None) -> bytes:
+    """The same with one bit flipped, all bytes random or zero, one from before or another run."""
+    replayed = {"earlier": earlier, "another run": other}.get(way)
+    if replayed is not None and len(replayed) == len(payload):
+        return replayed
+    if way == "random":
         return secrets.token_bytes(len(payload))
-    if way == 1:
+    if way == "zeros":
         return bytes(len(payload))
-    if way == 2 and earlier is not None:
-        return earlier
     changed = bytearray(payload)
     changed[secrets.randbelow(len(changed))] ^= 1 << secrets.randbelow(8)
     return bytes(changed)
 
 
-def cheat(target: Message, whole: bool) -> Outcome:
-    """Play with one message changed: that of a sender and round, to one or to all receivers."""
-    everybody, last = not secrets.randbelow(4), dict[tuple[str, int], bytes]()
+def cheat(change: Change) -> Outcome:
+    """Play with one message changed; each receiver gets something else."""
+    target, whole, everybody, way = change
+    last: dict[tuple[str, int], bytes] = {}
+    before = {(m.sender, m.recipient, m.round): m.payload for m in messages(whole)}
     changed = False
 
     def observe(message: Message) -> Iterable[Message]:
@@ -141,64 +219,113 @@ def cheat(target: Message, whole: bool) -> Outcome:
         if message.sender == target.sender:
             last[message.recipient, len(message.payload)] = message.payload
         here = (message.sender, message.round) == (target.sender, target.round)
-        if not here or not (everybody or message.recipient == target.recipient):
+        if not here or not message.payload:
             return [message]
-        new = forged(message.payload, earlier) if message.payload else message.payload
+        if not (everybody or message.recipient == target.recipient):
+            return [message]
+        other = before.get((message.sender, message.recipient, message.round))
+        new = forged(message.payload, way, earlier, other)
         changed |= new != message.payload
         return [replace(message, payload=new)]
 
-    outcome = play(observe, None if whole else right()[:-BEFORE_THE_END])
+    outcome = play(observe, beginning(whole))
     outcome.changed = changed
     return outcome
 
 
-def believed(target: Message, outcome: Outcome) -> str | None:
+def believed(cheater: str, outcome: Outcome) -> str | None:
     """What an honest party has believed and is not so, in a sentence."""
-    lines = list(right())
+    wanted = outcome.wanted or list(right())
     for name, own in outcome.accepted.items():
-        if name != target.sender and own != lines:
+        if name != cheater and own != wanted:
             return f"{name} accepts another result"
     for name, own in outcome.known.items():
         final = [line for line in own if line.get("reveal") in ("magnitudes", "moments")]
-        if name != target.sender and final and own != lines[: len(own)]:
+        if name != cheater and final and own != wanted[: len(own)]:
             return f"{name} has taken something wrong for verified"
     return None
 
 
-def choose(whole: bool) -> Message:
-    """A message to change, each kind and size of change as likely as another."""
-    by_kind: dict[tuple[str, Kind], list[Message]] = {}
-    for message in messages(whole):
-        if message.kind not in (Kind.HELLO, Kind.STOP):
-            by_kind.setdefault((message.sender, message.kind), []).append(message)
-    return secrets.choice(secrets.choice(list(by_kind.values())))
+def can_be_changed(whole: bool) -> list[Message]:
+    return [m for m in messages(whole) if not m.kind & (Kind.HELLO | Kind.STOP) and m.payload]
 
 
-def is_input(target: Message) -> bool:
-    """Whether a changed message is another input, which a silo may choose as it likes."""
-    return bool(target.kind & (Kind.INPUT | Kind.KEY)) and target.sender != "cem"
+def choose(whole: bool) -> Change:
+    """A change of a message, each sender, kind and round as likely as another."""
+    by_round: dict[str, dict[tuple[str, int], list[Message]]] = {}
+    for message in can_be_changed(whole):
+        same = by_round.setdefault(labels(whole)[message.round], {})
+        same.setdefault((message.sender, message.round), []).append(message)
+    rounds = secrets.choice(list(by_round.values()))
+    target = secrets.choice(secrets.choice(list(rounds.values())))
+    return Change(target, whole, not secrets.randbelow(4), secrets.choice(WAYS))
 
 
-def main(count: int) -> None:
-    """Try that many changes; say what came of them, and stop at the first that was believed."""
-    seen: Counter[tuple[str, str, str]] = Counter()
-    for number in range(count):
-        whole = bool(number % 2)
-        target = choose(whole)
-        outcome = cheat(target, whole)
-        if not outcome.changed:
-            continue
-        honest = [name for name in FOUR.parties if name != target.sender]
-        end = "right" if all(name in outcome.accepted for name in honest) else "stopped"
-        if (wrong := believed(target, outcome)) is not None:
-            if not is_input(target):
-                raise SystemExit(f"{target!r}: {wrong}")
-            end = "another input"
-        seen[target.sender, str(target.kind), end] += 1
-    for (sender, kind, end), times in sorted(seen.items()):
-        print(f"{sender:<5} {kind:<16} {end:<14} {times:>6}")
-    print(f"{sum(seen.values())} changes, none believed")
+def changes(count: int) -> Iterator[Change]:
+    """Every message once, with another way each time; then so many in all, at random."""
+    every = [
+        Change(m, whole, False, "bit") for whole in (False, True) for m in can_be_changed(whole)
+    ]
+    yield from (change._replace(way=WAYS[k % len(WAYS)]) for k, change in enumerate(every))
+    for number in range(count - len(every)):
+        yield choose(bool(number % 2))
+
+
+class Summary:
+    """How many changes came to which end, by kind and round."""
+
+    def __init__(self) -> None:
+        self.ends: Counter[tuple[str, str, str]] = Counter()
+        self.rounds: dict[str, set[tuple[bool, int]]] = {}
+        self.wrong: list[str] = []
+
+    def add(self, label: str, who: str, end: str, *places: tuple[bool, int]) -> None:
+        """Note one; the places are the rounds that it was tried in, if it was tried in one."""
+        self.ends[label, who, end] += 1
+        self.rounds.setdefault(label, set()).update(places)
+
+    def tell(self) -> None:
+        for label in sorted(self.rounds):
+            count = len(self.rounds[label])
+            print(f"{label}, {count} round{'s' * (count > 1)}" if count else label)
+            whos = sorted({who for known, who, _ in self.ends if known == label})
+            for who in whos:
+                right, stopped = (self.ends[label, who, end] for end in ("right", "stopped"))
+                print(f"    {who:<5} {stopped:>5} stopped {right:>5} right")
+        for sentence in self.wrong:
+            print(sentence)
+        total = sum(self.ends.values())
+        print(f"{total} tried, {len(self.wrong)} believed", flush=True)
+
+
+def try_changes(count: int, summary: Summary) -> None:
+    for number, change in enumerate(changes(count), start=1):
+        target = change.target
+        outcome = cheat(change)
+        if (wrong := believed(target.sender, outcome)) is not None:
+            summary.wrong.append(f"{change}: {wrong}")
+        if outcome.changed:
+            place = (change.whole, target.round)
+            summary.add(change.label, target.sender, outcome.end(target.sender), place)
+        if number % 100 == 0:
+            print(f"{number} changes", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    from tests.protocol import cheats
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--changes", type=int, default=2000, help="of single messages")
+    parser.add_argument("--cheats", type=int, default=300, help="that go further")
+    options = parser.parse_args()
+    summary = Summary()
+    try:
+        try_changes(options.changes, summary)
+        cheats.try_cheats(options.cheats, summary)
+    finally:
+        summary.tell()
+    sys.exit(bool(summary.wrong))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    main()

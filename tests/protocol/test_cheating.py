@@ -7,10 +7,11 @@ import secrets
 import numpy as np
 import pytest
 
-from securefedyj.engines.replicated.shares import Member
-from securefedyj.engines.replicated.verified import VerifiedMember
+from securefedyj.engines.replicated import hashes
+from securefedyj.engines.replicated.gates import Check
 from securefedyj.party.messages import Kind
-from tests.protocol import cheating
+from tests.protocol import cheating, cheats
+from tests.protocol.cheating import Change, believed, can_be_changed, labels
 
 KINDS = sorted(
     {
@@ -31,83 +32,102 @@ def test_the_sample_has_all_kinds_of_messages():
     assert {pair for pair in sent if pair[1] not in (Kind.HELLO, Kind.DIGEST)} == set(KINDS)
 
 
+def test_a_long_run_changes_every_message_of_every_round():
+    every = [(m.sender, m.recipient, m.round) for w in (False, True) for m in can_be_changed(w)]
+    first = [change.target for change in cheating.changes(0)]
+    assert [(m.sender, m.recipient, m.round) for m in first] == every
+    assert {labels(False)[m.round].split()[0] for m in can_be_changed(False)} == {
+        "KEY", "INPUT+DIGEST", "PRODUCT+CARRY", "CARRY", "CHECK", "OPENING",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("sender", "kind"), KINDS, ids=str)
 def test_one_message_of_each_kind_in_the_verified_exchange(sender, kind):
-    targets = [m for m in cheating.messages(whole=False) if m.sender == sender and m.kind & kind]
-    target = secrets.choice(targets)
-    outcome = cheating.cheat(target, whole=False)
-    wrong = cheating.believed(target, outcome)
-    assert wrong is None or cheating.is_input(target), (target, wrong)
+    targets = [m for m in can_be_changed(False) if m.sender == sender and m.kind & kind]
+    change = Change(secrets.choice(targets), False, False, secrets.choice(cheating.WAYS))
+    assert believed(sender, cheating.cheat(change)) is None, change
 
 
 def test_messages_of_the_whole_run():
     stopped = 0
     for _ in range(12):
-        target = cheating.choose(whole=True)
-        outcome = cheating.cheat(target, whole=True)
-        wrong = cheating.believed(target, outcome)
-        assert wrong is None or cheating.is_input(target), (target, wrong)
+        change = cheating.choose(whole=True)
+        outcome = cheating.cheat(change)
+        assert believed(change.target.sender, outcome) is None, change
         stopped += not outcome.accepted
     assert stopped
 
 
-def falsify(place, kind, number, terms):
-    """A member that adds something to what it shares anew, and stands by it."""
-    seen = []
+def test_a_member_can_be_the_only_one_who_has_an_opening():
+    """Not prevented: made again once in a run (docs/security.md, section 6, rule 3)."""
+    opening = sorted({m.round for m in cheating.messages(whole=True) if m.kind == Kind.OPENING})[1]
 
-    async def reshare(self, ring, its_kind, term, original=Member.reshare):
-        if self.held[0] == place and its_kind == kind:
-            seen.append(None)
-            if len(seen) == number:
-                term = ring.add(term, terms(ring, term))
-        return await original(self, ring, its_kind, term)
+    def silent_from_its_last_product_on(message):
+        silent = message.sender == "cem" and message.round >= opening - 1
+        return [] if silent else [message]
 
-    return reshare
-
-
-def anything(ring, term):
-    return np.frombuffer(secrets.token_bytes(term.nbytes), ring.dtype).reshape(term.shape)
+    known = cheating.play(silent_from_its_last_product_on).known
+    assert [len(known[name]) for name in ("ana", "bob", "dua")] == [2, 2, 2]
+    assert known["cem"] == list(cheating.right()[:3])
 
 
-def one_bit(ring, term):
-    error = np.zeros(term.shape, ring.dtype)
-    error.reshape(-1)[secrets.randbelow(error.size)] = 1
-    return error
+ALWAYS_FOUND = (
+    cheats.wrong_products,
+    cheats.wrong_moment,
+    cheats.false_verdict,
+    cheats.other_input,
+    cheats.helper_with_input,
+    cheats.two_vectors,
+    cheats.accepted_early,
+)
+"""The others may do what has no effect."""
 
 
-@pytest.mark.parametrize("place", range(3))
-@pytest.mark.parametrize("terms", [anything, one_bit])
-@pytest.mark.parametrize("kind", [Kind.PRODUCT, Kind.CARRY])
-def test_a_member_that_computes_something_else(place, terms, kind, monkeypatch):
-    """In the search, where a wrong sign leads elsewhere, or at the end: a result is right."""
-    rights = 0
-    for number in (1, 2, 3, 4, 5):
-        monkeypatch.setattr(Member, "reshare", falsify(place, kind, number, terms))
-        outcome = cheating.play()
-        monkeypatch.undo()
-        for name, lines in outcome.accepted.items():
-            assert name in cheating.FOUR.parties
-            assert lines == list(cheating.right())
-        rights += len(outcome.accepted) == 4
-    if terms is anything and kind is Kind.PRODUCT:
-        assert rights < 5, "all signs of an exchange at random do not go unnoticed"
+@pytest.mark.parametrize(
+    ("cheat", "who"), [(cheat, who) for cheat, parties in cheats.CHEATS.items() for who in parties]
+)
+def test_a_cheater_that_stands_by_what_it_does(cheat, who):
+    outcome = cheat(who)
+    assert believed(who, outcome) is None
+    if cheat in ALWAYS_FOUND:
+        assert outcome.changed
+        assert outcome.end(who) == "stopped"
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_a_member_that_computes_other_gates(place, monkeypatch):
-    original = VerifiedMember.conjunction
-    for number in (1, 2, 5, 9, 14):
-        seen = []
+NOTHING = {
+    cheats.wrong_moment: (hashes, "same", lambda *_: None),
+    cheats.false_verdict: (Check, "accepts", lambda *_: True),
+    cheats.helper_with_input: (hashes, "same", lambda *_: None),
+}
+"""What finds each cheat, and what does not."""
 
-        async def conjunction(self, x, y, number=number, seen=seen):
-            if self.held[0] == place:
-                seen.append(None)
-                if len(seen) == number:
-                    y = y ^ np.uint8(255)
-            return await original(self, x, y)
 
-        monkeypatch.setattr(VerifiedMember, "conjunction", conjunction)
-        outcome = cheating.play(start=cheating.right()[: -cheating.BEFORE_THE_END])
-        monkeypatch.undo()
-        assert len(seen) >= number
-        assert outcome.accepted == {}
+@pytest.mark.parametrize("cheat", NOTHING)
+def test_without_its_check_a_cheat_is_believed(cheat, monkeypatch):
+    """So that the tests above do not pass for want of a cheat."""
+    where, name, instead = NOTHING[cheat]
+    cheating.right()
+    monkeypatch.setattr(where, name, instead)
+    for who in cheats.CHEATS[cheat]:
+        assert believed(who, cheat(who)) is not None
+
+
+def test_in_a_run_that_is_not_verified_a_wrong_product_is_believed():
+    """A member adds something to what it shares anew, and stands by it."""
+    wrong = 0
+    plain = cheating.play(verified=False).accepted["ana"]
+
+    def change(engine):
+        original, now = engine._role.reshare, cheats.Nth(6)
+
+        async def reshare(ring, kind, term):
+            if kind == Kind.PRODUCT and now():
+                term = ring.add(term, cheats.noise(term.shape, np.uint64) >> np.uint64(40))
+            return await original(ring, kind, term)
+
+        engine._role.reshare = reshare
+
+    for _ in range(12):
+        outcome = cheating.play(verified=False, tamper=cheats.of("bob", change))
+        wrong += any(lines != plain for lines in outcome.accepted.values())
+    assert wrong

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
+from securefedyj.protocol.reveals import Verdict
 from securefedyj.report import page as report
 from tests.report.runs import as_engine
 
@@ -11,7 +14,10 @@ from tests.report.runs import as_engine
 def test_statement_names_who_must_not_collude(transcript):
     page = report.render(transcript)
     assert "Any two of <bdi>silo A</bdi>, <bdi>silo B</bdi> and" in page
-    assert "Two of them together could have seen one sum over all silos but their own" in page
+    assert "could have seen exact sums over all silos but their own, taken together" in page
+    fewer = dataclasses.replace(transcript.agreement, helpers=("silo D",))
+    words = report.render(dataclasses.replace(transcript, agreement=fewer))
+    assert "Two of them together could have seen the exact sums of one silo by itself" in words
     parties = transcript.agreement.parties
     assert "2 or more of the 4 parties" in report.render(as_engine(transcript, "mpyc", parties))
     clear = report.render(as_engine(transcript, "clear", parties))
@@ -39,3 +45,25 @@ def test_failed_audit_is_told_at_the_top(transcript):
     assert page.index("The audit failed.") < page.index("<h2>")
     assert "does not follow from what was revealed" in page
     assert "The audit passed" not in page
+
+
+def test_page_says_whether_the_result_was_verified(transcript):
+    def words(page: str) -> str:
+        return " ".join(page.split())
+
+    not_verified = as_engine(transcript, "replicated", transcript.agreement.parties[:3])
+    page = words(report.render(not_verified))
+    assert page.index("The result was not verified.") < page.index("<h2>")
+    assert "One member of the committee that cheated could have falsified the result" in page
+    clear = as_engine(transcript, "clear", transcript.agreement.parties)
+    assert "Engine clear cannot do that. One party that cheated" in words(report.render(clear))
+    agreed = dataclasses.replace(not_verified.agreement, verified=True)
+    reveals = [*transcript.reveals, Verdict(np.arange(transcript.n_features), True)]
+    page = words(report.render(dataclasses.replace(transcript, agreement=agreed, reveals=reveals)))
+    assert "not verified" not in page.lower()
+    assert "<dd>agreed on; the verdict was opened as 1" in page
+    assert page.count("Who has only this transcript cannot check that.") == 2
+    assert "who does not may learn more than the result" in page
+    page = words(report.render(dataclasses.replace(transcript, agreement=agreed)))
+    assert "<dd>agreed on, but the transcript does not tell that it succeeded" in page
+    assert "opened as 1" not in page

@@ -13,10 +13,8 @@ from securefedyj.tables.files import (
     TableError,
     column_names,
     read_table,
-    transform_table,
     write_table,
 )
-from tests.tables.csv_text import csv_of
 
 FORMATS = ["t.csv", "t.csv.gz", "t.parquet"]
 AWKWARD = np.array([[0.1, -0.0], [np.nan, 1e-308], [1e308, 5e-324], [1 / 3, np.nan]])
@@ -50,10 +48,6 @@ def test_numbers_may_stand_for_missing_values(name, tmp_path):
     write_table(tmp_path / name, ["a"], [[1], [-999], [3]])
     values = read_table(tmp_path / name, missing=(*tables.MISSING, "-999"))
     np.testing.assert_array_equal(values[:, 0], [1, np.nan, 3])
-    out = tmp_path / f"out_{name}"
-    missing = ("-999",)
-    transform_table(tmp_path / name, out, ["a"], lambda X: 2 * X, missing)
-    assert read_table(out)[:, 0].tolist() == [2, -999, 6]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +68,3 @@ def test_file_that_is_no_table_is_named_with_the_reason(name, content, reason, t
     with pytest.raises(TableError, match=reason) as error:
         read_table(tmp_path / name)
     assert name in str(error.value)
-
-
-def test_error_in_the_middle_leaves_no_file(tmp_path):
-    path = csv_of(tmp_path, "a\n1\nx\n")
-    with pytest.raises(TableError, match="line 3"):
-        transform_table(path, tmp_path / "out.csv", ["a"], lambda X: X)
-    assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(TableError, match="must have the format"):
-        transform_table(path, tmp_path / "out.parquet", ["a"], lambda X: X)

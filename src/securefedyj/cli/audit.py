@@ -28,7 +28,8 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     audit = read_transcript(options.transcript).audit()
     if options.json:
-        tell(json.dumps({"passed": audit.passed, "findings": audit.findings}))
+        tell(json.dumps({"passed": audit.passed, "findings": audit.findings,
+                         "verdict": audit.verdict}))  # fmt: skip
     else:
         tell(audit.statement())
     return OK if audit.passed else FAILED

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import (
     FAILED,
+    NOT_VERIFIED,
     OK,
+    VERIFIED,
     Commands,
     add_dask,
     add_reading,
@@ -71,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
          f"{consortium.result_bits} bits")  # fmt: skip
+    tell(VERIFIED if consortium.verified else NOT_VERIFIED)
     most = consortium.max_interruptions
     tell(f"At most {most} interruption{'s' * (most != 1)}; with one more, a run ends")
     tell(f"{len(consortium.features)} features, each with at least "

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+VERIFIED = (
+    "Verified: no result is accepted that is not right for the sums that the silos\n"
+    "give, whatever one member of the committee does"
+)
+NOT_VERIFIED = "NOT verified: one member of the committee that cheats can falsify the result"
 
 COLUMNS = 79
 """Of a terminal, but for the last, which some of them leave free."""

@@ -123,6 +123,12 @@ def add(commands: Commands) -> None:
         help="after which a run ends: a party that interrupts again and again may be asking for "
         "more than the result (default: %(default)s)",
     )
+    parser.add_argument(
+        "--unverified",
+        action="store_true",
+        help="trust all members of the committee to compute as the protocol says; else a result is "
+        "accepted only with a proof that it is right for the sums of the silos",
+    )
     parser.set_defaults(run=run)
 
 
@@ -144,6 +150,7 @@ def run(options: argparse.Namespace) -> int:
         levels_per_exchange=options.levels_per_exchange,
         minimum_values=options.minimum_values,
         max_interruptions=options.max_interruptions,
+        verified=not options.unverified,
     )
     try:
         consortium.write(options.file)

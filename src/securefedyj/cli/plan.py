@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command, tell
+from securefedyj.cli.common import NOT_VERIFIED, OK, Commands, command, tell
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
+from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
 
 
 def add(commands: Commands) -> None:
@@ -49,11 +49,14 @@ def run(options: argparse.Namespace) -> int:
         rows=options.rows,
         delay=options.delay_ms / 1e3,
         bytes_per_second=bytes_per_second(options.mbit),
+        compare=True,
     )
     if options.json:
         levels = [one._asdict() for one in outlook.forecasts]
+        without = outlook.unverified
         print(json.dumps({"levels": levels, "ring_bits": outlook.ring_bits,
-                          "recommended": outlook.recommended}))  # fmt: skip
+                          "recommended": outlook.recommended, "verified": consortium.verified,
+                          "unverified": without and without._asdict()}))  # fmt: skip
         return OK
     print(
         f"{len(consortium.features)} features, {len(consortium.parties)} parties, "
@@ -67,6 +70,21 @@ def run(options: argparse.Namespace) -> int:
     print("sends most, seconds those of parties that each have a machine like this one.")
     print(f"Recommended: levels_per_exchange = {outlook.recommended}; the file has "
           f"{consortium.levels_per_exchange}.")  # fmt: skip
+    print(_what_verification_adds(outlook))
     if note := consortium.note_on_steps():
         tell(note)
     return OK
+
+
+def _what_verification_adds(outlook: Outlook) -> str:
+    without = outlook.unverified
+    if without is None:
+        return NOT_VERIFIED
+    (verified,) = (one for one in outlook.forecasts if one.levels == without.levels)
+    rounds = verified.rounds - without.rounds
+    megabytes = round(verified.megabytes - without.megabytes, 2) + 0.0  # not -0.0
+    seconds = max(0.0, verified.seconds - without.seconds)  # measured
+    return (
+        f"With {without.levels} levels, verifying the result adds {rounds} rounds, "
+        f"{megabytes:.2f} MB and {seconds:.1f} seconds."
+    )

@@ -37,7 +37,9 @@ def warnings_before(
 ) -> list[str]:
     """What earlier runs and this one tell together; no file is made."""
     ledger = Ledger(path or default_path())
-    return warnings(ledger, _run(ledger, consortium, party, table, "", ""))
+    run = _run(ledger, consortium, party, table, "", "")
+    note = note_on_unfinished(ledger, run, consortium.max_interruptions)
+    return warnings(ledger, run) + [note] * bool(note)
 
 
 class Record:

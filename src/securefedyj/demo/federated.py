@@ -35,7 +35,7 @@ def federated_section(cancer: Comparison, path: Path) -> str:
     bounds = [(0.0, float(2.0 ** ceil(log2(highest)))) for highest in cancer.X.max(axis=0)]
     show_status("the same rows in one process, to compare with ...")
     pooled = SecureFedYJ(engine="clear", bounds=bounds).fit([cancer.X])
-    together = SecureFedYJ(bounds=bounds).fit(silos)
+    together = SecureFedYJ(bounds=bounds, verified=True).fit(silos)
     features = [Feature(name, *pair) for name, pair in zip(cancer.names, bounds, strict=True)]
     with (
         _delayed_interrupts() as interrupts,
@@ -80,6 +80,10 @@ def federated_section(cancer: Comparison, path: Path) -> str:
                 f"result. The audit recomputes every sign from the result: "
                 f"{'passed' if audit.passed else 'FAILED'}. "
                 f"Read it with: securefedyj audit {path}"
+            ),
+            wrapped(
+                "Whatever one of the parties had done, no other would have accepted a result that "
+                "is not right for the sums that the silos gave."
             ),
             "",
             _cost_table(together, seconds),

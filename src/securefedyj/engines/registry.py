@@ -61,7 +61,7 @@ class Facts:
     what_stayed: str
     """What nobody learned from the protocol."""
     collusion: Callable[[Sequence[str], int], str]
-    """Who must not collude, by the names of the committee and the number of all parties."""
+    """Who must not collude, by the names of the committee and the number of silos."""
     verifies: bool = False
     """Whether it has verified exchanges (`Engine.verified`)."""
     connect: Connect | None = None
@@ -144,22 +144,25 @@ def _largest_of_clear(size: int, limbs: int) -> int:
     return 8 * limbs * size + DIGEST_BYTES
 
 
-def _two_members(committee: Sequence[str], parties: int) -> str:
+def _two_members(committee: Sequence[str], silos: int) -> str:
     first, second, third = committee
-    words = f"Any two of {first}, {second} and {third}. "
-    if parties == 3:
-        return words + "Two of them together could have seen the sums of the third."
+    words = f"Any two of {first}, {second} and {third}. Two of them together could have seen "
+    if silos <= 3:
+        return words + (
+            "the exact sums of one silo by itself, at every step: treat that as having seen its "
+            "rows."
+        )
     return words + (
-        "Two of them together could have seen one sum over all silos but their own, and nothing "
-        "finer."
+        "exact sums over all silos but their own, taken together, at every step, and of no silo by "
+        "itself."
     )
 
 
-def _a_majority(committee: Sequence[str], parties: int) -> str:
+def _a_majority(committee: Sequence[str], silos: int) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
 
 
-def _nobody(committee: Sequence[str], parties: int) -> str:
+def _nobody(committee: Sequence[str], silos: int) -> str:
     return "There was nothing to protect by keeping parties apart."
 
 
@@ -181,9 +184,9 @@ ENGINES: Mapping[str, Facts] = {
             fewest_parties=3,
             committee_size=3,
             statement=(
-                "No value, no sum and no count of a single silo was revealed: they were shared",
-                "among the three members of the committee, of whom no one alone can put them",
-                "together.",
+                "The protocol reveals no value, no sum and no count of a single silo: they were",
+                "shared among the three members of the committee, of whom no one alone can put",
+                "them together.",
             ),
             what_left=_SHARES_LEFT,
             what_stayed=_SUMS_STAYED,
@@ -199,8 +202,8 @@ ENGINES: Mapping[str, Facts] = {
             fewest_parties=3,
             committee_size=None,
             statement=(
-                "No value, no sum and no count of a single silo was revealed: they were shared",
-                "among all parties, of whom no minority can put them together.",
+                "The protocol reveals no value, no sum and no count of a single silo: they were",
+                "shared among all parties, of whom no minority can put them together.",
             ),
             what_left=_SHARES_LEFT,
             what_stayed=_SUMS_STAYED,

@@ -23,6 +23,9 @@ from securefedyj.tables.source import as_array, as_source, is_table
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
 _BLOCK = 1 << 14
 
+OUTSIDE = "lie outside the agreed bounds"
+"""In the warning of `transform`, for who counts them otherwise."""
+
 
 class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """What a fitted Yeo-Johnson transformation can do, however it was fitted."""
@@ -36,6 +39,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
     converged_: NDArray[np.bool_]
     n_samples_seen_: NDArray[np.int64]
     _standardization: Standardization
+    _agreed: tuple[Array, Array] | None = None
+    """Lower and upper bounds that values of a fit had to keep to, if any were agreed on."""
 
     def transform(self, X: ArrayLike) -> Array:
         """Apply the fitted transformation to every feature.
@@ -49,10 +54,12 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
         -------
         Z : ndarray of shape (n_samples, n_features)
             The transformed data. A value beyond the range of float64 is replaced by the
-            largest float64 of its sign, with a warning that names the feature.
+            largest float64 of its sign, with a warning that names the feature. Values outside
+            the bounds that were agreed on are transformed as well, with a warning.
         """
         check_is_fitted(self)
         data = self._validated(X)
+        self._warn_outside(data)
 
         def psi(x: Array, j: int) -> Array:
             if self.standardize:
@@ -169,6 +176,19 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
 
     def _standardization_of(self, j: int) -> Standardization:
         return Standardization(*(part[j] for part in self._standardization))
+
+    def _warn_outside(self, data: Array) -> None:
+        if self._agreed is None:
+            return
+        lower, upper = self._agreed
+        outside = np.count_nonzero((data < lower) | (data > upper), axis=0)
+        if outside.any():
+            warnings.warn(
+                f"Values of {self._names(outside > 0)} {OUTSIDE} ({outside.sum():,} in all). They "
+                "are transformed all the same; no silo had such values in the fit.",
+                UserWarning,
+                stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
+            )
 
     def _saturate(self, Z: Array) -> None:
         beyond = np.isinf(Z)

@@ -205,6 +205,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
         self.converged_ = result.converged
         self._standardization = result.standardization
+        domain = Domain.from_bounds(self.bounds, self.n_features_in_)
+        self._agreed = (domain.lower, domain.upper)
 
     def _validated_silos(self, silos: Sequence[Any]) -> list[Table | None]:
         """The tables of all silos; their columns must be the same."""

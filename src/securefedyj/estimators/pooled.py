@@ -12,10 +12,8 @@ from securefedyj.estimators.base import (
     check_positive_integer,
     warn_not_converged,
 )
-from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Source, over_all
-from securefedyj.numerics.pooled import PooledFit, fit_pooled
-from securefedyj.tables.source import as_array
+from securefedyj.numerics.passes import over_all
+from securefedyj.numerics.pooled import fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
 
@@ -91,8 +89,10 @@ class ExpYJ(YeoJohnsonTransformer):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or table
-            The data, at least two rows; NaN is ignored. A table of Dask is fitted by one of its
-            workers, which asks the others for their rows.
+            The data, at least two rows; NaN is ignored. A table is the path of a CSV or Parquet
+            file or of a folder of them, a polars LazyFrame or a PyArrow table. One that is too
+            large to be held is read in blocks, once for each pass, with the same result. A table of
+            Dask is fitted by one of its workers, which takes in the rows of all.
         y : None
             Ignored.
 
@@ -106,7 +106,7 @@ class ExpYJ(YeoJohnsonTransformer):
             )
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
-        fitted = partial(_fit, solver=self.solver, max_steps=self.max_steps)
+        fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
         fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
         self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
         self.at_bound_, self.converged_ = fit.at_bound, fit.converged
@@ -124,7 +124,3 @@ class ExpYJ(YeoJohnsonTransformer):
             else "lambda is not certain: float64 arithmetic does not resolve the values"
         )
         warn_not_converged(names[~self.converged_].tolist(), advice)
-
-
-def _fit(data: Array | Source, solver: str, max_steps: int) -> PooledFit:
-    return fit_pooled(data if isinstance(data, np.ndarray) else as_array(data), solver, max_steps)

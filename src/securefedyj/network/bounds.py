@@ -28,8 +28,11 @@ def largest_message(agreement: Agreement) -> int:
     points = (1 << agreement.levels_per_exchange) - 1
     # In the search, four sums at each point and one besides; in the end, thresholds of V and bits.
     each = max(4 * points + 1, v_bits // MAGNITUDE_STEP + 2)
-    largest = facts_of(agreement.engine).largest_message
-    return _HEADERS + (0 if largest is None else largest(each * features, limbs))
+    facts = facts_of(agreement.engine)
+    largest = 0 if facts.largest_message is None else facts.largest_message(each * features, limbs)
+    if agreement.verified and facts.largest_verified is not None:
+        largest = max(largest, facts.largest_verified(features, limbs))
+    return _HEADERS + largest
 
 
 def largest_record(agreement: Agreement) -> int:

@@ -1,4 +1,4 @@
-"""Where a session goes on from: the longest transcript that two parties have.
+"""Where a session goes on from: the longest transcript that two parties have (verified: members).
 
 docs/security.md, section 6, "Going on after an interruption". Every party says what it has
 (`records.Begin`), and every party comes to the same conclusion from what all have said, or to none.
@@ -40,20 +40,22 @@ def claim_of(memory: Memory) -> Claim:
     return Claim(reveals, digest, memory.finished, sending, len(memory.repeats) >= MOST_REPEATS)
 
 
-def begins_again(start: Claim, everybody: Collection[Claim]) -> bool:
+def begins_again(start: Claim, everybody: Collection[Claim], *, verdict: bool) -> bool:
     """Whether the first opening of a session was made before; all parties find the same.
 
     Raises EndOfRun if more would be made again than may be: together the parties have as many as
-    each of them, and who has sent two that too few have would need two.
+    each of them, and who has sent two that too few have would need two. A ``verdict`` that the
+    session opens again counts as one with its first opening.
     """
     again = max(claim.ahead_of(start) for claim in everybody)
-    if again > MOST_REPEATS or (again and any(claim.repeated for claim in everybody)):
+    most = 0 if any(claim.repeated for claim in everybody) else MOST_REPEATS
+    if max(again, verdict) > most:
         raise made_again_before(start.reveals)
     return again > 0
 
 
 def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
-    """What the session starts from: two parties have it, and ours does not contradict it.
+    """What the session starts from: two have it, and ours does not contradict it.
 
     Raises EndOfRun where two parties have different things, and JoinError where one says that it
     has what it cannot have.
@@ -67,16 +69,15 @@ def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
             late = not own.finished and _is_result(list(claims.values()))
             _check_longer(peer, claim, memory.most, late=late)
     everybody = sorted([own, *claims.values()], reverse=True)
-    longest, second = everybody[0], everybody[1]
-    if longest.reveals == second.reveals:
-        _check_same([claim for claim in everybody if claim.reveals == longest.reveals])
-        return longest
-    # Only one party has the end of it, which is not taken on its word alone.
-    _check_same([claim for claim in everybody if claim.reveals == second.reveals])
-    if longest.reveals > second.reveals + 1:
+    start = _second_longest(memory, own, claims)
+    _check_same([claim for claim in everybody if claim.reveals == start.reveals])
+    if (most := everybody[0].reveals) == start.reveals:
+        return start
+    # Too few have the end of it, which is not taken on their word.
+    if most > start.reveals + 1:
         raise JoinError(
-            f"One party has {longest.reveals} openings of this run, and all others have "
-            f"{second.reveals} or fewer: they have lost their record of it. If their --output "
+            f"One party has {most} openings of this run, and all others have "
+            f"{start.reveals} or fewer: they have lost their record of it. If their --output "
             f"folders cannot be found, {_NEW_RUN}"
         )
     if memory.confirmed:
@@ -84,7 +85,22 @@ def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
             "The result that all parties have confirmed is here, and no other party says to have "
             "it: it stays as it is, and nothing is opened again."
         )
-    return second
+    return start
+
+
+def _second_longest(memory: Memory, own: Claim, claims: Mapping[str, Claim]) -> Claim:
+    """The most that two parties have; in a verified run, that two members have.
+
+    Of two members one is honest, and takes no result that it has not verified. Two others might
+    hand on a result that nobody has verified.
+    """
+    agreement = memory.agreement
+    voices = [claims[name] for name in agreement.committee if name in claims]
+    if memory.member:
+        voices.append(own)
+    if not agreement.verified:
+        voices = [own, *claims.values()]
+    return sorted(voices, reverse=True)[1]
 
 
 def _is_result(claims: list[Claim]) -> bool:

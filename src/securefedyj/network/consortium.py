@@ -4,10 +4,11 @@ format = 1
 name = "sepsis-2026"
 committee = ["north", "south", "coordinator"]
 max_steps = 30                     # of the search for lambda
-result_bits = 24                   # mean and variance are opened so far and no further
+result_bits = 24                   # mean and variance are opened about so far
 levels_per_exchange = 4            # a level is one step of the search
 minimum_values = 30
 max_interruptions = 5              # a run that is interrupted more often ends
+verified = true                    # whatever one member does, no wrong result is accepted
 
 [hub]
 address = "hub.example.org:7443"
@@ -76,6 +77,7 @@ class Consortium:
     levels_per_exchange: int = LEVELS_PER_EXCHANGE
     minimum_values: int = MINIMUM_VALUES
     max_interruptions: int = MAX_INTERRUPTIONS
+    verified: bool = True
 
     def __post_init__(self) -> None:
         _check(self)
@@ -100,7 +102,7 @@ class Consortium:
             write_table(
                 "",
                 {"format": FORMAT, "name": self.name, "committee": list(self.committee)}
-                | {key: getattr(self, key) for key in _NUMBERS},
+                | {key: getattr(self, key) for key in (*_NUMBERS, "verified")},
             ),
             write_table("[hub]", vars(self.hub)),
             *(write_table("[[party]]", vars(party)) for party in self.parties),
@@ -197,6 +199,7 @@ class Consortium:
             minimum_values=self.minimum_values,
             result_bits=self.result_bits,
             helpers=tuple(party.name for party in self.parties if party.role == "helper"),
+            verified=self.verified,
         )
 
 
@@ -223,7 +226,7 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
             f"the format is {shown(data.get('format'))}, and this release reads format {FORMAT}; "
             "install the release that wrote the file."
         )
-    keys = {"format", "name", "hub", "party", "committee", "feature", *_NUMBERS}
+    keys = {"format", "name", "hub", "party", "committee", "feature", "verified", *_NUMBERS}
     refuse_unknown("the file", data, keys)
     hub = get(data, "hub", dict, "the file")
     refuse_unknown("[hub]", hub, {"address", "certificate"})
@@ -236,6 +239,7 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
         committee=tuple(get(data, "committee", list, "the file")),
         features=tuple(_read_feature(entry, number) for number, entry in enumerate(features, 1)),
         **{key: data.get(key, default) for key, (default, _, _) in _NUMBERS.items()},
+        verified=get({"verified": True, **data}, "verified", bool, "the file"),
     )
 
 

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,9 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import run_party
+from securefedyj.protocol.course import Course, features_at_once
+from securefedyj.protocol.program import SILENT, run_party
+from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
 DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, unless told otherwise
@@ -39,6 +42,8 @@ _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
 _MEASURED = 1 << 15  # values whose sums are timed
+_CLAIMS = 4  # of a feature, in a verified exchange: n, its variation, both ends of its bracket
+_CHECK_AND_OPENINGS = 5 + 3  # rounds of a verified exchange
 _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
 
@@ -66,6 +71,8 @@ class Outlook(NamedTuple):
 
     forecasts: tuple[Forecast, ...]
     ring_bits: tuple[int, ...]
+    unverified: Forecast | None = None
+    """With the recommended levels, if the result were not verified; where that was asked for."""
 
     @property
     def recommended(self) -> int:
@@ -82,6 +89,7 @@ def forecast(
     bytes_per_second: float,
     levels: Sequence[int] = LEVELS,
     crossing: Crossing | None = None,
+    compare: bool = False,
 ) -> Outlook:
     """Forecast a run.
 
@@ -95,14 +103,18 @@ def forecast(
         Of each party's line.
     crossing
         What a message takes besides the line; measured with a hub on this machine if None.
+    compare
+        Forecast also what the same run would cost if its result were not verified.
     """
-    agreement = consortium.agreement()
+    agreement = replace(consortium.agreement(), minimum_values=0)
     per_sum = _seconds_per_sum(agreement.domain, rows)
     crossing = measure_crossing() if crossing is None else crossing
-    found, widths = [], set[int]()
-    for m in levels:
-        agreed = replace(agreement, levels_per_exchange=m, minimum_values=0)
-        run = _extrapolated(agreed, consortium, rows, max(2, _PAIRS // (2**m - 1)))
+    widths = set[int]()
+
+    def cost(m: int, verified: bool) -> Forecast:
+        agreed = replace(agreement, levels_per_exchange=m, verified=verified)
+        run = _extrapolated(agreed, rows, max(2, _PAIRS // (2**m - 1)))
+        widths.update(run.widths)
         work = run.seconds + run.sums * rows * per_sum
         # Sender, hub and receiver each have a third of the work of a crossing. Long messages are
         # passed on while they come in: the slower of a party's line and the hub counts.
@@ -110,27 +122,33 @@ def forecast(
         hub = run.bytes_of_all * crossing.per_byte / 3
         seconds = run.rounds * (delay + crossing.per_message) + max(line, hub) + work
         own = run.rounds * crossing.per_message + run.bytes * crossing.per_byte
-        found.append(Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3, hub))
-        widths |= run.widths
-    return Outlook(tuple(found), tuple(sorted(widths)))
+        return Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3, hub)
+
+    found = tuple(cost(m, agreement.verified) for m in levels)
+    outlook = Outlook(found, tuple(sorted(widths)))
+    if not (compare and agreement.verified):
+        return outlook
+    return outlook._replace(unverified=cost(outlook.recommended, verified=False))
 
 
-def _extrapolated(agreement: Agreement, consortium: Consortium, rows: int, most: int) -> _DryRun:
+def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
     """A dry run with all features, or what two with fewer say about it.
 
     Part of the cost is there for any number of features, and part grows with it.
     """
     size = len(agreement.features)
     if size <= most:
-        return _dry_run(agreement, consortium, rows)
+        return _dry_run(agreement, rows)
     few, many = (
         min(
-            (_dry_run(_part(agreement, _sample(size, number)), consortium, rows) for _ in range(2)),
+            (_dry_run(_part(agreement, _sample(size, number)), rows) for _ in range(2)),
             key=lambda run: run.seconds,
         )
         for number in (most // 2, most)
     )
-    return many.plus(few, (size - most) / (most - most // 2))
+    whole, rest = divmod(size, features_at_once(agreement))
+    batches = [features_at_once(agreement)] * whole + [rest] * (rest > 0)
+    return many.plus(few, (size - most) / (most - most // 2), batches)
 
 
 class _DryRun(NamedTuple):
@@ -143,49 +161,114 @@ class _DryRun(NamedTuple):
     seconds: float
     """Of secure computation, one party's part."""
     widths: set[int]
+    start: int
+    """Rounds before the first batch."""
+    spare: int | None
+    """How many rounds the claims of a batch could have taken on the way to their conjunction,
+    without making the verified exchange longer; None in a run that is not verified."""
 
-    def plus(self, fewer: _DryRun, times: float) -> _DryRun:
-        """With the difference to a run with fewer features added so many times."""
+    def plus(self, fewer: _DryRun, times: float, batches: Sequence[int]) -> _DryRun:
+        """With the difference to a run with fewer features added so many times, in batches."""
 
         def grown(before: float, now: float) -> float:
             return now + max(0.0, now - before) * times
 
         return self._replace(
+            rounds=self.start + sum(self._rounds(size) for size in batches),
             bytes=round(grown(fewer.bytes, self.bytes)),
             bytes_of_all=round(grown(fewer.bytes_of_all, self.bytes_of_all)),
             sums=round(grown(fewer.sums, self.sums)),
             seconds=grown(fewer.seconds, self.seconds),
         )
 
+    def _rounds(self, features: int) -> int:
+        """Of a batch. The conjunction of its claims takes more of them for more features."""
+        of_batch = self.rounds - self.start
+        if self.spare is None:
+            return of_batch
+        return of_batch + max(0, _log2(_CLAIMS * features) - self.spare)
 
-def _dry_run(agreement: Agreement, consortium: Consortium, rows: int) -> _DryRun:
+
+def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
     silos = {
-        party.name: _MadeUp(agreement.domain, list(agreement.features), rows)
-        for party in consortium.silos
+        name: _MadeUp(agreement.domain, list(agreement.features), rows) for name in agreement.silos
     }
     session = secrets.token_bytes(SESSION_BYTES)
+    clock = _Clock()
     parties = [
         Party(
             name,
             agreement.parties,
-            run_party(name, agreement, silos.get(name)),
+            run_party(name, agreement, silos.get(name), log=log),
             session=session,
             parameters=agreement.to_bytes(),
         )
-        for name in agreement.parties
+        for name, log in zip(agreement.parties, chain([clock], repeat(SILENT)), strict=False)
     ]
+    clock.party = parties[0]
     start = time.process_time()
-    inprocess.run(parties)
+    transcript, *_ = inprocess.run(parties)
     seconds = (time.process_time() - start - sum(s.seconds for s in silos.values())) / 3
     sent = [sum(party.bytes_sent.values()) for party in parties]
+    rounds = max(party.rounds for party in parties)
     return _DryRun(
-        max(party.rounds for party in parties),
+        rounds,
         max(sent),
         sum(sent),
         max(silo.pairs for silo in silos.values()),
         seconds,
         {64 * limbs for silo in silos.values() for limbs in silo.widths},
+        clock.rounds[1],
+        _spare(transcript, rounds - clock.rounds[-1]) if agreement.verified else None,
     )
+
+
+def _spare(transcript: Transcript, rounds: int) -> int:
+    """What a verified exchange of so many rounds leaves for the conjunction of its claims.
+
+    docs/protocol.md, sections 6.5 and 9.1: inputs are shared, and compared where not all come from
+    members with data; then claims are made, while V and S_y are taken apart; then come the check
+    and three openings.
+    """
+    agreement, course = transcript.agreement, Course.of(transcript)
+    lower, upper = course.bracket.lower, course.bracket.upper
+    ends = (
+        np.where(np.isfinite(lower), lower, upper),
+        np.where(np.isfinite(upper), upper, lower),
+    )
+    zero, *scores = (
+        choose_encoding(agreement.domain, course.n, at) for at in (np.zeros(len(lower)), *ends)
+    )
+    variation = 1 + _rounds_of_a_sign(-(-int(zero.v_bits.max() + 2) // 64))
+    score = 2 + _rounds_of_a_sign(max(int(one.limbs.max()) for one in scores))
+    shared = 1 if set(agreement.silos) == set(agreement.committee) else 2
+    return rounds - shared - max(variation, score) - _CHECK_AND_OPENINGS
+
+
+def _rounds_of_a_sign(limbs: int) -> int:
+    return 2 + _log2(64 * limbs - 2)
+
+
+def _log2(number: int) -> int:
+    """The logarithm, rounded up."""
+    return (number - 1).bit_length()
+
+
+class _Clock:
+    """Notes how many rounds are over when an exchange begins."""
+
+    def __init__(self) -> None:
+        self.party: Party[Transcript] | None = None
+        self.rounds: list[int] = []
+
+    def exchange(self, transcript: Transcript) -> None:
+        if self.party is not None:
+            self.rounds.append(self.party.rounds)
+
+    def opening(self, transcript: Transcript) -> None:
+        pass
+
+    revealed = opening
 
 
 class _MadeUp:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.identity import Identity, fingerprint, keygen
@@ -39,7 +40,7 @@ def prepare(
     name: str = "on one machine",
     host: str = "127.0.0.1",
     port: int = 0,
-    **numbers: int,
+    **numbers: Any,
 ) -> Consortium:
     """Make keys, tables and the agreed file of a consortium, as its parties would.
 
@@ -52,7 +53,7 @@ def prepare(
     committee
         The three that compute; by default the first three.
     numbers
-        max_steps, result_bits, levels_per_exchange, minimum_values, max_interruptions.
+        max_steps, result_bits, levels_per_exchange, minimum_values, max_interruptions, verified.
     """
     hub = keygen("hub", folder)
     parties = []

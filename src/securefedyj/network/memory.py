@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.errors import Unverified
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import Course
-from securefedyj.protocol.program import TooFewValues, check_enough
-from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation
+from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
+from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation, Verdict
 from securefedyj.protocol.transcript import Transcript, to_line
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
-"""Openings that were sent, and that too few parties have, may be made again: so many in a run."""
+"""Openings that were sent, and that too few parties have, may be made again: so many in a run.
+
+A session that repeats a verified exchange makes the verdict again before it; the two count as one.
+"""
 
 HUB = "the hub"
 NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
@@ -59,6 +63,8 @@ class Memory:
 
     Attributes
     ----------
+    member
+        Whether this party is in the committee.
     transcript
         What was revealed so far, opening by opening.
     least
@@ -80,13 +86,14 @@ class Memory:
     """
 
     def __init__(self, agreement: Agreement, *, member: bool = True) -> None:
-        self.agreement, self._member = agreement, member
+        self.agreement, self.member = agreement, member
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
         self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
         self.repeats: list[int] = []
+        self._repeating = False  # whether one of them was made in the present session
         self.interruptions: list[Interruption] = []
         self.running = False
         self.confirmed = self.failed = ""
@@ -106,11 +113,11 @@ class Memory:
 
         When the session is over nothing is sent, and what others have sent is taken.
         """
-        if not self._member or self.draining:
+        if not self.member or self.draining:
             return
         number = len(transcript.reveals)
         if number < self.sent:
-            if len(self.repeats) >= MOST_REPEATS:
+            if len(self.repeats) >= MOST_REPEATS and not self._repeating:
                 raise made_again_before(number)
             self._record({"repeat": number})
         self._record({"opening": number})
@@ -186,12 +193,23 @@ class Memory:
         """Whether nothing is left to open."""
         return self._course.due is None
 
+    def repeats_verdict(self, reveals: int) -> bool:
+        """Whether a session from so many reveals, if we have them, opens a verdict again."""
+        known = self.transcript.reveals
+        if not self.agreement.verified or reveals > len(known):
+            return False
+        due = Course.of(Transcript(self.agreement, known[:reveals])).due
+        return due is not None and due.kind in (Magnitudes, Moments)
+
     def outcome(self) -> Transcript | TooFewValues:
         """The result that follows from all that was opened, if it passes the audit."""
         try:
             check_enough(self._course)
+            check_verdict(self._course)
         except TooFewValues as few:
             return few
+        except Unverified:
+            raise NotVerified from None
         concluded = Transcript(self.agreement, list(self.transcript.reveals)).concluded()
         checked = concluded.audit()
         if not checked.passed:
@@ -228,8 +246,9 @@ class Memory:
                 self.sent = max(self.sent, value + 1)
             case "repeat":
                 self.repeats.append(value)
+                self._repeating = True
             case "session":
-                self.running = True
+                self.running, self._repeating = True, False
             case "interruption":
                 self.interruptions.append(Interruption(value["by"], value["exchange"]))
                 self.running = False
@@ -251,5 +270,5 @@ class Memory:
 
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:
-    """What an exchange is there for, by what it opens first."""
-    return {Variation: Step, Moments: Magnitudes}.get(kind, kind)
+    """What an exchange is there for, by what it opens last."""
+    return {Variation: Step, Verdict: Moments, Magnitudes: Moments}.get(kind, kind)

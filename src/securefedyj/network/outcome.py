@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 
-from securefedyj.network.errors import EndOfRun
+from securefedyj.network.errors import EndOfRun, NotVerified
 from securefedyj.network.events import Outcome
 from securefedyj.network.memory import NEW_RUN, Memory
 from securefedyj.network.peers import Peer
@@ -51,15 +51,28 @@ class Conclusion:
         return []
 
     def check(self) -> None:
-        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's.
+
+        What all have confirmed stays, whatever a peer says later.
+        """
         if self._error is not None:
             raise self._error
+        if self._memory.confirmed:
+            return
         for peer in self._peers:
             if self.digest and peer.done and peer.done != self.digest:
                 raise EndOfRun(
                     f"Party {peer.name} has another result than we: some party does not follow "
                     f"the protocol. No result is written. {NEW_RUN}"
                 )
+
+    def hear_end(self, peer: str, *, unverified: bool) -> None:
+        """End the run as a peer has; who has all of the result still waits for the others."""
+        if self.outcome is not None:
+            return
+        if unverified:
+            raise NotVerified
+        raise EndOfRun(f"Party {peer} has ended this run for good; it is told there why. {NEW_RUN}")
 
     @property
     def all_done(self) -> bool:

@@ -9,6 +9,7 @@
     KEPT      all have said the same DONE, and the result is written
     ALIVE     nothing new
     LEAVE     about to go
+    END       the run has ended for good
 
 A record is a type and a body (`tls.Record`). The body is a JSON object with exactly the fields of
 the class below, a message of the protocol (docs/protocol.md, section 3), or empty. What comes when
@@ -49,6 +50,7 @@ class Kind(IntEnum):
     LEAVE = 7
     HANDOVER = 8
     KEPT = 9
+    END = 10
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,26 @@ class Leave:
     """The sender is about to go."""
 
 
+@dataclass(frozen=True)
+class End:
+    """For the sender this run has ended for good."""
+
+    unverified: bool
+    """Whether that is because the result could not be verified."""
+
+
 AnyRecord = (
-    Greeting | OtherVersion | Ready | Begin | Handover | Delivery | Done | Kept | Alive | Leave
+    Greeting
+    | OtherVersion
+    | Ready
+    | Begin
+    | Handover
+    | Delivery
+    | Done
+    | Kept
+    | Alive
+    | Leave
+    | End
 )
 
 _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
@@ -145,6 +165,7 @@ _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
     },
     Kind.HANDOVER: {"session": str, "first": int, "lines": list},
     Kind.DONE: {"digest": str},
+    Kind.END: {"unverified": bool},
 }
 _EMPTY: dict[Kind, Kept | Alive | Leave] = {
     Kind.KEPT: Kept(),
@@ -163,6 +184,7 @@ _KINDS: dict[type[AnyRecord], Kind] = {
     Kept: Kind.KEPT,
     Alive: Kind.ALIVE,
     Leave: Kind.LEAVE,
+    End: Kind.END,
 }
 
 
@@ -203,6 +225,8 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
         return Ready(_hexadecimal(fields["random"], RANDOM_BYTES))
     if kind == Kind.DONE:
         return Done(_hexadecimal(fields["digest"], DIGEST_BYTES))
+    if kind == Kind.END:
+        return End(fields["unverified"])
     session = _hexadecimal(fields["session"], SESSION_BYTES)
     if kind == Kind.HANDOVER:
         lines = strict.check_items(fields["lines"], str, "lines")

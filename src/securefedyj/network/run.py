@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from securefedyj.errors import ProtocolError
+from securefedyj.errors import ProtocolError, Unverified
 from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.interruptions import Interruptions
@@ -161,7 +161,11 @@ class Run(Speaker):
             peer.name: _claim(peer.begin) for peer in self.peers.values() if peer.begin is not None
         }
         self._start = start = starting_point(self.memory, claims)
-        self._again = begins_again(start, [claim_of(self.memory), *claims.values()])
+        self._again = begins_again(
+            start,
+            [claim_of(self.memory), *claims.values()],
+            verdict=self.memory.repeats_verdict(start.reveals),
+        )
         session.started = True
         for peer in self.peers.values():
             peer.start()
@@ -316,6 +320,8 @@ def _check_end(error: Exception | None) -> None:
         return
     if isinstance(error, EndOfRun):
         raise error
+    if isinstance(error, Unverified):
+        raise NotVerified from error
     if isinstance(error, ProtocolError | JoinError | OSError):
         raise JoinError(str(error)) from error
     # What an error of another library says may hold values: its name must do.

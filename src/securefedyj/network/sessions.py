@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import events
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.events import Event, Moment, Output
 from securefedyj.network.memory import HUB, Memory
 from securefedyj.network.peers import Peer, check_greeting
@@ -34,6 +34,7 @@ from securefedyj.network.records import (
     Begin,
     Delivery,
     Done,
+    End,
     Greeting,
     Handover,
     Kept,
@@ -92,6 +93,7 @@ class Sessions:
         except JoinError as error:
             if isinstance(error, EndOfRun):
                 run.memory.fail(str(error))
+                run.tell_all(End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, _OutOfPatience) else Signal.ERROR)
             run.output.append(events.Failed(error))
         return run.output
@@ -211,6 +213,9 @@ class Sessions:
                 peer.kept = True
             case Leave():
                 self._take_leave(peer)
+            case End(unverified):
+                self._run.say(f"Party {peer.name} says that this run has ended for good.")
+                self._run.conclusion.hear_end(peer.name, unverified=unverified)
             case Alive():
                 pass
 

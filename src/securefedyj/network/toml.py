@@ -24,7 +24,7 @@ MOST_TABLES = 100
 MOST_DOTS = 1000
 """In keys, such as a.b.c; we have none."""
 
-_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a number"}
+_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a number", bool: "true or false"}
 
 
 def read(path: Path | str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def get(data: Mapping[str, Any], key: str, kind: type | tuple[type, ...], where:
     if key not in data:
         raise Malformed(f"{where} has no {key!r}; add it.")
     value = data[key]
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         raise Malformed(f"{key!r} of {where} must be {_WORDS[kinds[0]]}, not {shown(value)}.")
     return value
@@ -108,7 +108,7 @@ def _value(value: Any) -> str:
         if value.startswith("-----BEGIN") and value.isascii() and "\\" not in value:
             return f'"""\n{value.strip()}\n"""'
         return _text(value)
-    return repr(value)
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _text(text: str) -> str:

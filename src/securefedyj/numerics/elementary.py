@@ -23,6 +23,9 @@ LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 # A float64 of this size has no bits behind the binary point: adding it rounds to an integer.
 _ROUND = 1.5 * 2.0**52
 
+_SQRT_HALF_BITS = 0x3FE6_A09E_667F_3BCD
+_MANTISSA_BITS = 0x000F_FFFF_FFFF_FFFF
+
 # atanh(s) = s (1 + s^2/3 + s^4/5 + ...), for |s| <= 3 - 2 sqrt(2).
 ATANH = tuple(1 / (2 * k + 1) for k in reversed(range(13)))
 
@@ -43,23 +46,36 @@ R = (
 
 def log1p(x: Array) -> Array:
     """log(1 + x) for x >= 0, to within three units of the last place."""
-    mantissa, exponent = np.frexp(1 + x)
-    # 1 + x = m 2^e with m between sqrt(1/2) and sqrt(2).
-    small = mantissa < 0.7071067811865476
-    mantissa = np.where(small, 2 * mantissa, mantissa)
-    exponent = np.where(small, exponent - 1, exponent).astype(np.float64)
+    t = 1 + x
+    # t = m 2^e with m between sqrt(1/2) and sqrt(2): counted from the bits of sqrt(1/2), those of
+    # the exponent are e.
+    m = np.array(t)
+    bits = m.view(np.int64)
+    bits -= _SQRT_HALF_BITS
+    exponent = (bits >> 52).astype(np.float64)
+    bits &= _MANTISSA_BITS
+    bits += _SQRT_HALF_BITS
     # What 1 + x lost in rounding. Where e = 0, x itself is used and nothing is lost.
-    lost = np.where(x < 1, x - ((1 + x) - 1), 1 - ((1 + x) - x)) / (1 + x)
+    lost = np.where(x < 1, x - (t - 1), 1 - (t - x))
+    lost /= t
     near = exponent == 0
-    s = np.where(near, x, mantissa - 1) / np.where(near, 2 + x, mantissa + 1)
-    log = exponent * LN2_LOW + np.where(near, 0.0, lost) + _twice_atanh(s)
-    return exponent * LN2_HIGH + log
-
-
-def _twice_atanh(s: Array) -> Array:
-    series = np.empty_like(s)
-    _polynomial(ATANH, s * s, series)
-    return 2 * s * series
+    np.copyto(lost, 0.0, where=near)
+    divisor = m + 1
+    m -= 1
+    np.copyto(m, x, where=near)
+    np.copyto(divisor, 2 + x, where=near)
+    m /= divisor
+    # log(t) = e ln 2 + 2 atanh(s) of s = (t - 1)/(t + 1)
+    np.multiply(m, m, out=t)
+    _polynomial(ATANH, t, divisor)
+    m *= 2
+    m *= divisor
+    log = exponent * LN2_LOW
+    log += lost
+    log += m
+    exponent *= LN2_HIGH
+    exponent += log
+    return exponent
 
 
 # The functions below write into arrays that the caller lends, of the shape of their argument:

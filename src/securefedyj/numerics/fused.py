@@ -13,16 +13,17 @@ import numpy as np
 from securefedyj.numerics import fast, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.compiled.sums import DIGIT as FUSED_DIGIT
-from securefedyj.numerics.compiled.sums import LANES, add_sums, carry
+from securefedyj.numerics.compiled.sums import LANES, add_sums
 from securefedyj.numerics.compiled.tables import arrange
+from securefedyj.numerics.compiled.wide import carry
 from securefedyj.numerics.encoding import DIGIT, Domain, Encoding, choose_encoding
 from securefedyj.numerics.matrices import Matrices
 from securefedyj.numerics.rows import check_bounds
 from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
-# Values times lambdas that are worth a thread: about a millisecond.
-_WORTH_A_THREAD = 1 << 18
+# Values times lambdas that are worth a thread: they take far longer than its start.
+_WORTH_A_THREAD = 1 << 17
 # Pieces of work for each thread, so that they end at about the same time.
 _PIECES = 4
 # Values that are copied at once to bring columns together.
@@ -38,7 +39,6 @@ class Blocks:
     def __init__(self, X: Array, domain: Domain, names: list[str]) -> None:
         rows, features = X.shape
         room = -(-(rows + 2 * LANES) // LANES) * LANES
-        self._domain = domain
         self._L_max = np.stack([domain.L_positive, domain.L_negative])
         self._values = np.zeros((features, room))
         self._sizes: Integers = np.zeros((features, 2), dtype=np.int64)
@@ -75,6 +75,8 @@ class Blocks:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
         sides = encoding.positive, encoding.negative
         skip = np.stack([side.spare // DIGIT for side in sides])
+        # The loops take arrays in one piece.
+        features, lambdas, grid = (np.array(part) for part in (feature, lmbda, encoding.grid))
         bits = max(int(part.max(initial=0)) for side in sides for part in side[:2])
         digits = bits // FUSED_DIGIT + 3
         pieces, parts = self._shares(feature)
@@ -86,10 +88,10 @@ class Blocks:
                 self._values,
                 self._sizes,
                 self._L_max,
-                feature[some],
-                lmbda[some],
-                encoding.grid[some],
-                skip[:, some],
+                features[some],
+                lambdas[some],
+                grid[some],
+                np.ascontiguousarray(skip[:, some]),
                 digits,
                 part,
                 parts,

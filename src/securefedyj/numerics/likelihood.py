@@ -16,13 +16,16 @@ log(1+|x|) for one with two. So data of any magnitude, 10^-300 or 10^300, give n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.sides import Measure, Sides, blocks_of, sum_by
+from securefedyj.numerics.blocks import Held, Table
+from securefedyj.numerics.distances import distances
+from securefedyj.numerics.row_sums import Exponents, row_sums
+from securefedyj.numerics.sides import Sides, sum_by
+from securefedyj.numerics.survey import survey
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
 # What one of the sums behind a score may lose: some units of the last place.
@@ -67,6 +70,7 @@ class _Moments(NamedTuple):
     """Means and covariances of R and its derivatives in u over each row, divided by e^shift."""
 
     shift: Array
+    mean_D: Array
     m0: Array
     m1: Array
     m2: Array
@@ -79,14 +83,18 @@ class _Moments(NamedTuple):
 class Likelihood:
     """The likelihood of every feature, prepared for evaluation at many lambdas.
 
-    ``rows`` holds the values of one feature in each row, at least two distinct ones; NaN counts
-    as missing. The array is taken over: distances D are written into it.
+    Given are features with at least two distinct values each, in the rows of an array or as a
+    table; NaN counts as missing. Every evaluation is a pass over the distances of all values from
+    their references: these are kept, or else taken from the table again.
     """
 
-    def __init__(self, rows: Array) -> None:
-        self._sides = Sides(rows)
-        self.n = self._sides.n
-        self.scale = self._sides.scale
+    def __init__(self, data: Array | Table, sides: Sides | None = None, keep: bool = True) -> None:
+        table = Held.copy_of(data) if isinstance(data, np.ndarray) else data
+        self._sides = sides = sides or Sides(table, *survey(table))
+        self._table = table
+        self._kept = list(distances(table, sides, np.arange(len(sides.sign)))) if keep else None
+        self.n = sides.n
+        self.scale = sides.scale
 
     def start(self) -> Array:
         """Where to begin the search: lambda = 1, or u = 0 where there is but one side."""
@@ -106,6 +114,7 @@ class Likelihood:
         u = np.where(sides.sign[rows] > 0, v[owner], 2 * scale[owner] - v[owner])
         moments = self._row_moments(rows, u * sides.ratio[rows])
         sign, share = sides.sign[rows], sides.measure.n[rows] / n[owner]
+        mean_D = moments.mean_D
         origin, ratio = sides.origin[rows], sides.ratio[rows]
 
         exponent = u * origin + moments.shift
@@ -138,7 +147,6 @@ class Likelihood:
         k01 = average(sign * covariances[1] + z0 * z1)
         k11_02 = average(covariances[2] + z1 * z1 + z0 * z2)
 
-        mean_D = sides.measure.mean_D[rows]
         mean_phi = average(sign * (relative + ratio * mean_D))
         slope = k01 / k00
         noise = _ROUNDING * (
@@ -166,7 +174,7 @@ class Likelihood:
         log_variance = np.log(k00) + 2 * (top + np.log(scale))
         return Evaluation(
             v,
-            n * (v - scale) * sides.mean_phi[features]
+            n * (v - scale) * average(sign * (origin + ratio * mean_D))
             - n / 2 * (log_variance + np.log(2 * np.pi))
             - sides.log_jacobian[features],
             n * (mean_phi - slope),
@@ -183,22 +191,19 @@ class Likelihood:
         )
 
     def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
-        measure = Measure(*(column[rows] for column in self._sides.measure))
-        largest = np.maximum(kappa * measure.highest_D, kappa * measure.lowest_D)
+        sides = self._sides
+        n, lowest, highest = (
+            column[rows]
+            for column in (sides.measure.n, sides.measure.lowest_D, sides.measure.highest_D)
+        )
+        largest = np.maximum(kappa * highest, kappa * lowest)
         shift = np.where(largest > _EXPONENT_MAX, largest, 0.0)
         small = np.abs(kappa) <= SERIES_BELOW
-        sums = np.empty((7, len(rows)))
-        for block in self._sides.blocks:
-            inside = slice(*np.searchsorted(rows, (block.start, block.stop)))
-            for regime, sums_of in ((small, _series_sums), (~small, _exponential_sums)):
-                where = inside.start + np.flatnonzero(regime[inside])
-                picked = rows[where] - block.start
-                sums[:, where] = _sums_by_blocks(
-                    sums_of, block.D, picked, kappa[where], shift[where]
-                )
-        m0, m1, m2, s00, s01, s11, s02 = sums / measure.n
+        D = distances(self._table, sides, rows) if self._kept is None else self._kept
+        sums = row_sums(D, rows, Exponents.of(kappa, shift, small))
+        m0, m1, m2, s00, s01, s11, s02, mean_D = sums / n
         moments = _Moments(
-            shift, m0, m1, m2, s00 - m0 * m0, s01 - m0 * m1, s11 - m1 * m1, s02 - m0 * m2
+            shift, mean_D, m0, m1, m2, s00 - m0 * m0, s01 - m0 * m1, s11 - m1 * m1, s02 - m0 * m2
         )
         divided = _divided(moments, np.where(small, 1.0, kappa))
         return _Moments(*(np.where(small, a, b) for a, b in zip(moments, divided, strict=True)))
@@ -267,61 +272,13 @@ def _evaluate_one(x: Array, lmbda: float) -> tuple[Evaluation, float]:
     return likelihood.evaluate(np.array([0]), np.array([lmbda * scale])), scale
 
 
-def _sums_by_blocks(
-    sums_of: Callable[[Array, Array, Array], tuple[Array, ...]],
-    D: Array,
-    rows: Index,
-    kappa: Array,
-    shift: Array,
-) -> Array:
-    """The seven sums of each given row of D, in blocks that fit the cache."""
-    sums = np.zeros((7, len(rows)))
-    for part, columns in blocks_of((len(rows), D.shape[1])):
-        picked = rows[part]
-        contiguous = picked[-1] - picked[0] == len(picked) - 1
-        block = D[picked[0] : picked[-1] + 1] if contiguous else D[picked]
-        sums[:, part] += sums_of(block[:, columns], kappa[part], shift[part])
-    return sums
-
-
-def _series_sums(D: Array, kappa: Array, shift: Array) -> tuple[Array, ...]:
-    """Sums for small u, of R, R' and R'' by their series, where the closed forms cancel."""
-    phi1, phi2, phi3 = phi_series(kappa[:, None] * D)
-    r0 = D * phi1
-    r1 = D * D * (phi1 - phi2)
-    r2 = D * D * D * (phi1 - 2 * phi2 + 2 * phi3)
-    return (*_linear_sums(r0, r1, r2), np.vecdot(r1, r1), np.vecdot(r0, r2))
-
-
-def _exponential_sums(D: Array, kappa: Array, shift: Array) -> tuple[Array, ...]:
-    """Sums of q0 = e^{uD} - 1, q1 = D e^{uD} and q2 = D^2 e^{uD}, divided by e^shift.
-
-    R and its derivatives are linear in them: see `_divided`.
-    """
-    q0 = kappa[:, None] * D
-    one = np.exp(-shift)
-    if shift.any():
-        q0 -= shift[:, None]
-    np.exp(q0, out=q0)
-    q1 = D * q0
-    q2 = D * q1
-    q0 -= one[:, None]
-    sums = _linear_sums(q0, q1, q2)
-    s11 = np.vecdot(q1, q1)
-    return (*sums, s11, s11 - one * sums[2])  # q0 q2 = q1^2 - q2
-
-
-def _linear_sums(r0: Array, r1: Array, r2: Array) -> tuple[Array, ...]:
-    ones = np.ones(r0.shape[1])
-    return r0 @ ones, r1 @ ones, r2 @ ones, np.vecdot(r0, r0), np.vecdot(r0, r1)
-
-
 def _divided(q: _Moments, kappa: Array) -> _Moments:
     """Moments of R = q0/u, R' = (q1 - R)/u, R'' = (q2 - 2R')/u from those of q0, q1, q2."""
     b = 1 / kappa
     b2 = b * b
     return _Moments(
         q.shift,
+        q.mean_D,
         b * q.m0,
         b * (q.m1 - b * q.m0),
         b * (q.m2 - 2 * b * q.m1 + 2 * b2 * q.m0),

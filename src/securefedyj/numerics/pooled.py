@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Integers
+from securefedyj.numerics.blocks import Held, Streamed, Table
 from securefedyj.numerics.likelihood import Likelihood
-from securefedyj.numerics.sides import sample_of
+from securefedyj.numerics.passes import Source, read
+from securefedyj.numerics.sides import Sides
 from securefedyj.numerics.solvers import Optimum, expsearch, newton
+from securefedyj.numerics.survey import Survey, drawn, survey
 from securefedyj.numerics.yeojohnson import Standardization
 
-# Numbers held at once: features are fitted in batches of this size (32 MB), or one by one.
-_BATCH = 1 << 22
+# Numbers held at once: features are fitted in batches of this size (16 MB), or one by one. A source
+# with more is read again for every pass.
+_BATCH = 1 << 21
 
-# Beyond this many rows, a fit to a sample of a sixteenth gives the start of the fit to all.
+# Beyond this many rows, a fit to a sample of a sixteenth, but no more than so many, gives the start
+# of the fit to all.
 _MANY_ROWS = 1 << 16
-_THINNING = 16
+_THINNING, _MOST = 16, 1 << 14
 
 
 class PooledFit(NamedTuple):
@@ -30,15 +36,48 @@ class PooledFit(NamedTuple):
     n: Integers  # values that are not missing
 
 
-def fit_pooled(X: Array, solver: str, max_steps: int) -> PooledFit:
-    """Fit every column of X. A column with fewer than two distinct values gets lambda = 1."""
-    rows_at_once = max(1, _BATCH // len(X))
-    batches = [
-        _fit_batch(np.array(X[:, first : first + rows_at_once].T, order="C"), solver, max_steps)
-        for first in range(0, X.shape[1], rows_at_once)
-    ]
+def fit_pooled(X: Array | Source, solver: str, max_steps: int) -> PooledFit:
+    """Fit every column of X. A column with fewer than two distinct values gets lambda = 1.
+
+    The result depends on the rows alone, in every bit: an array and a source that yields the same
+    rows, in blocks of whatever size, have the same.
+    """
+    if isinstance(X, np.ndarray):
+        tables, keep = _batches(X), True
+    elif (held := _held(X)) is not None:
+        tables, keep = _batches(held), True
+    else:
+        tables, keep = _streamed(X), False
+    batches = [_fit_batch(table, keep, solver, max_steps) for table in tables]
     visits = max(len(batch.path) for batch in batches)
     return PooledFit(*(_joined(parts, visits) for parts in zip(*batches, strict=True)))
+
+
+def _held(source: Source) -> Array | None:
+    """All rows of a source, unless they are too many to be held."""
+    blocks, n = [np.empty((0, len(source.names)))], 0
+    for block in read(source, range(len(source.names))):
+        blocks.append(block)
+        n += block.size
+        if n > _BATCH:
+            return None
+    held = np.concatenate(blocks)
+    if len(held) < 2:
+        raise ValueError(f"The table has {len(held)} row(s); a fit needs 2 at least.")
+    return held
+
+
+def _batches(X: Array) -> Iterator[Table]:
+    at_once = max(1, _BATCH // len(X))
+    for first in range(0, X.shape[1], at_once):
+        yield Held.copy_of(X[:, first : first + at_once].T)
+
+
+def _streamed(source: Source) -> Iterator[Table]:
+    columns = np.arange(len(source.names))
+    at_once = max(1, _BATCH // _MOST)
+    for first in range(0, len(columns), at_once):
+        yield Streamed(source, columns[first : first + at_once])
 
 
 def _joined(parts: tuple[Any, ...], visits: int) -> Any:
@@ -52,43 +91,54 @@ def _joined(parts: tuple[Any, ...], visits: int) -> Any:
     return np.concatenate(paths, axis=1)
 
 
-def _fit_batch(rows: Array, solver: str, max_steps: int) -> PooledFit:
-    """Fit the features in the rows of an array, which is used up."""
-    p, n = rows.shape
-    lowest, highest = _extremes(rows)
-    constant = ~(lowest < highest)
-    center = np.where(np.isnan(lowest), 0.0, lowest)
+def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledFit:
+    """Fit all features of a table, the distances of which are kept or not."""
+    p = table.n_features
+    rows, found = survey(table)
+    _refuse_infinite(found)
+    constant = ~found.varies
+    center = np.where(found.n == 0, 0.0, found.lowest)
     # Of a constant c: Psi(1, x) - c = x - c, as if its standard deviation were 1.
     width = 1 / (1 + np.abs(center))
     standardization = Standardization(center, width, np.zeros(p))
     lmbda, at_bound, converged = np.ones(p), np.zeros(p, dtype=bool), np.ones(p, dtype=bool)
-    count = np.full(p, n)
-    if constant.any():
-        count -= np.count_nonzero(np.isnan(rows), axis=1)
-        rows = rows[~constant]
     path = np.empty((0, p))
-    if len(rows):
-        optimum, count[~constant] = _optimize(rows, solver, max_steps)
-        lmbda[~constant], at_bound[~constant] = optimum.lmbda, optimum.at_bound
-        converged[~constant] = optimum.converged
+    varying = np.flatnonzero(~constant)
+    if len(varying):
+        optimum = _optimize(table.take(varying), rows, found.take(varying), keep, solver, max_steps)
+        lmbda[varying], at_bound[varying] = optimum.lmbda, optimum.at_bound
+        converged[varying] = optimum.converged
         for column, values in zip(standardization, optimum.standardization, strict=True):
-            column[~constant] = values
+            column[varying] = values
         path = np.full((len(optimum.path), p), np.nan)
-        path[:, ~constant] = optimum.path
-    return PooledFit(lmbda, at_bound, converged, constant, standardization, path, count)
+        path[:, varying] = optimum.path
+    return PooledFit(lmbda, at_bound, converged, constant, standardization, path, found.n)
 
 
-def _optimize(rows: Array, solver: str, max_steps: int) -> tuple[Optimum, Array]:
-    """The optimum of every row by the chosen solver, and its number of values."""
+def _refuse_infinite(found: Survey) -> None:
+    """Raise an error if a value is infinite; arrays have been checked before."""
+    if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
+        raise ValueError(
+            "The table contains infinity. Declare it missing, or leave out the rows that have it."
+        )
+
+
+def _optimize(
+    table: Table, rows: int, found: Survey, keep: bool, solver: str, max_steps: int
+) -> Optimum:
+    """The optimum of every feature by the chosen solver."""
     if solver == "expsearch":
-        likelihood = Likelihood(rows)
-        return expsearch(likelihood, max_steps), likelihood.n
-    start = _rough_fit(rows)
-    likelihood = Likelihood(rows)
+        return expsearch(Likelihood(table, Sides(table, rows, found), keep), max_steps)
+    many = rows > _MANY_ROWS
+    part = drawn(rows, min(rows // _THINNING, _MOST) if many else 0)
+    sides = Sides(table, rows, found, part)
+    start = _rough_fit(sides.also) if many else None
+    likelihood = Likelihood(table, sides, keep)
     optimum = newton(likelihood, start)
-    if start is not None and not optimum.converged.all():
-        optimum = _better(optimum, newton(likelihood))
-    return optimum, likelihood.n
+    if many and not optimum.converged.all():
+        again = newton(likelihood, features=np.flatnonzero(~optimum.converged))
+        optimum = _better(optimum, again)
+    return optimum
 
 
 def _better(first: Optimum, second: Optimum) -> Optimum:
@@ -103,24 +153,11 @@ def _better(first: Optimum, second: Optimum) -> Optimum:
     )
 
 
-def _rough_fit(rows: Array) -> Array | None:
-    """Starting points from a part of the values, where there are many and the part will do."""
-    if rows.shape[1] <= _MANY_ROWS:
-        return None
-    part = np.array(sample_of(rows, rows.shape[1] // _THINNING))
-    lowest, highest = _extremes(part)
-    varies = lowest < highest
-    start = np.full(len(rows), np.nan)
+def _rough_fit(part: Array) -> Array:
+    """Starting points from a part of the values, NaN where it will not do."""
+    start = np.full(len(part), np.nan)
+    varies = survey(Held.copy_of(part))[1].varies
     if varies.any():
-        rough = newton(Likelihood(part[varies]))
+        rough = newton(Likelihood(part[varies]), rough=True)
         start[varies] = np.where(rough.converged, rough.lmbda, np.nan)
     return start
-
-
-def _extremes(rows: Array) -> tuple[Array, Array]:
-    """Lowest and highest value of each row, NaN where all are missing."""
-    lowest, highest = np.min(rows, axis=1), np.max(rows, axis=1)
-    missing = np.isnan(lowest)
-    lowest[missing] = np.fmin.reduce(rows[missing], axis=1)
-    highest[missing] = np.fmax.reduce(rows[missing], axis=1)
-    return lowest, highest

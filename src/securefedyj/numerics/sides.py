@@ -1,20 +1,22 @@
-"""The values of every feature by side, measured from a reference amid them, for `likelihood`.
+"""The sides of every feature, each measured from a reference amid its values, for `likelihood`.
 
 A side holds the values of a feature that are >= 0, or those that are < 0. Its reference is c, and
-its values are kept as D / s, with D = log((1+|x|)/(1+|c|)) and s the largest |D|.
+its values are seen as D / s, with D = log((1+|x|)/(1+|c|)) and s the largest |D|.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array, Bools, Index
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
+from securefedyj.numerics.blocks import PIECE, Table
+from securefedyj.numerics.elementary import log1p
+from securefedyj.numerics.survey import Survey, drawn
 
-# Numbers in one block of rows: a handful of such arrays stays in the cache of a core.
-BLOCK = 8192
+# Below this, log(1+x) is x.
+TINY = 1e-290
 
 # A sample of this size is enough to place the reference of a side amid its data.
 _SAMPLE = 64
@@ -23,85 +25,122 @@ _SAMPLE = 64
 # difference of two logarithms would not keep their digits.
 _CONCENTRATED = 0.01
 
+_NO_ROWS = np.empty(0, dtype=np.intp)
 
-class Block(NamedTuple):
-    """Rows [start, stop) of the sides, and their D: shorter rows are padded with D = 0.
-
-    Zeros add nothing to any sum, since R and its derivatives vanish at D = 0.
-    """
-
-    start: int
-    stop: int
-    D: Array
+_HIGHEST_NEGATIVE = -float(np.finfo(np.float64).smallest_subnormal)
 
 
 class Measure(NamedTuple):
-    """The numbers of each row: its values, their reference, and their D divided by s."""
+    """The numbers of each side: its values, their reference, and their D divided by s."""
 
     n: Array
     size: Array  # s: the largest |D| before D was divided by it
     reference: Array  # |c|
-    mean_D: Array
+    close: Bools  # whether D is taken from the difference to c
     lowest_D: Array
     highest_D: Array
 
 
 class Sides:
-    """All sides of all features, one in each row of the blocks.
+    """All sides of all features of a table, which have at least two distinct values each.
 
-    ``rows`` holds the values of one feature in each row, at least two distinct ones; NaN counts
-    as missing. The array is taken over: distances D are written into it.
+    Parameters
+    ----------
+    table, rows, survey
+        The features, their number of rows and what was found out about them.
+    also
+        Rows of the table, in order, to be read on the way.
+
+    Attributes
+    ----------
+    also
+        The values in those rows, of shape (n_features, len(also)).
     """
 
-    def __init__(self, rows: Array) -> None:
-        n_features = len(rows)
-        self.blocks: list[Block] = []
-        features, signs, measures = [], [], []
-        end = 0
-        for feature, sign, values in _split_by_sign(rows):
-            reference, concentrated = _references(values)
-            for close in (False, True):
-                picked = np.flatnonzero(concentrated == close)
-                if not len(picked):
-                    continue
-                D = values if len(picked) == len(values) else values[picked]
-                measures.append(_measure_from_reference(D, reference[picked], close))
-                self.blocks.append(Block(end, end + len(D), D))
-                end += len(D)
-                features.append(feature[picked])
-                signs.append(sign[picked])
+    def __init__(self, table: Table, rows: int, survey: Survey, also: Index = _NO_ROWS) -> None:
+        n_features = table.n_features
+        # Zero is a fixed point of both sides: it joins whichever side there is.
+        below, above = survey.negative > 0, survey.highest > 0
+        self.one_sided: Bools = ~(below & above)
         # Of each side:
-        self.feature: Index = np.concatenate(features)
-        self.sign: Array = np.concatenate(signs)
-        self.measure = measure = Measure(*map(np.concatenate, zip(*measures, strict=True)))
+        self.feature: Index = np.repeat(np.arange(n_features), np.where(self.one_sided, 1, 2))
+        first = np.diff(self.feature, prepend=-1) > 0
+        f = self.feature
+        self.sign: Array = np.where(below[f] & first, -1.0, 1.0)
+        alone, negative = self.one_sided[f], self.sign < 0
+        n = np.where(negative, survey.negative[f], survey.n[f] - survey.negative[f])
+        n = np.where(alone, survey.n[f], n)
+        self.complete: Bools = n == rows
+        inner = np.where(negative, survey.highest_negative[f], survey.lowest_other[f])
+        inner = np.where(alone, np.where(negative, survey.highest[f], survey.lowest[f]), inner)
+        outer = np.where(negative, survey.lowest[f], survey.highest[f])
+        self.least: Array = np.where(alone | negative, -np.inf, 0.0)
+        self.most: Array = np.where(alone | ~negative, np.inf, _HIGHEST_NEGATIVE)
+        samples, self.also = self._samples(table, rows, n, also)
+        samples[:, 0] = np.where(np.isnan(samples[:, 0]), outer, samples[:, 0])  # if nothing is
+        self.measure = measure = _measure(np.abs(samples), np.abs(inner), np.abs(outer), n)
 
         # Of each feature:
-        self.one_sided: Bools = np.bincount(self.feature, minlength=n_features) == 1
-        self.n: Array = sum_by(self.feature, measure.n, n_features)
+        self.n: Array = survey.n.astype(np.float64)
         L_reference = np.log1p(measure.reference)
-        alone = self.one_sided[self.feature]
         # A side that holds one value only has no extent, whatever its D was divided by.
         extent = np.where(measure.highest_D > measure.lowest_D, measure.size, 0.0)
         self.scale: Array = np.zeros(n_features)
-        np.maximum.at(self.scale, self.feature, np.where(alone, 0.0, L_reference) + extent)
+        np.maximum.at(self.scale, f, np.where(alone, 0.0, L_reference) + extent)
 
         # Of each side, in units of its feature's scale; a side that is alone is its own origin.
-        self.origin: Array = np.where(alone, 0.0, L_reference / self.scale[self.feature])
-        self.ratio: Array = extent / self.scale[self.feature]
-        share = measure.n / self.n[self.feature]
+        self.origin: Array = np.where(alone, 0.0, L_reference / self.scale[f])
+        self.ratio: Array = extent / self.scale[f]
 
-        # Of each feature:
-        self.mean_phi: Array = sum_by(
-            self.feature, share * self.sign * (self.origin + self.ratio * measure.mean_D)
-        )
-        # The origin of the side that has more values, negative on the negative side.
+        # Of each feature: the origin of the side that has more values, negative on the negative
+        # side.
         larger = np.zeros(n_features, dtype=np.intp)
-        order = np.argsort(measure.n, kind="stable")
-        larger[self.feature[order]] = order
+        order = np.argsort(n, kind="stable")
+        larger[f[order]] = order
         self.larger_origin: Array = (self.sign * self.origin)[larger]
-        self.log_jacobian: Array = sum_by(
-            self.feature, np.where(alone, measure.n * L_reference, 0.0)
-        )
+        self.log_jacobian: Array = sum_by(f, np.where(alone, n * L_reference, 0.0))
+
+    def _samples(self, table: Table, rows: int, n: Integers, also: Index) -> tuple[Array, Array]:
+        """Values of each side, drawn at random, and NaN after them; and the rows in ``also``."""
+        samples = np.full((len(n), _SAMPLE), np.nan)
+        # Of a side that holds many rows, there are enough values among these.
+        some = drawn(rows, 16 * _SAMPLE)
+        rare = np.flatnonzero(4 * n < rows)
+        ranks = {count: drawn(count, _SAMPLE) for count in set(n[rare].tolist())}
+        seen = np.zeros(len(n), dtype=np.int64)
+        read, parts = 0, []
+        both = np.concatenate([some, also])
+        order = np.argsort(both, kind="stable")
+        for chunk in table.chunks():
+            parts.append(chunk[:, _within(both[order], read, chunk.shape[1])[1] - read])
+            read += chunk.shape[1]
+            for first in range(0, chunk.shape[1] if len(rare) else 0, PIECE):
+                for side in rare:
+                    values = chunk[self.feature[side], first : first + PIECE]
+                    x = self._held_by(side, values)
+                    places, here = _within(ranks[n[side]], seen[side], len(x))
+                    samples[side, places] = x[here - seen[side]]
+                    seen[side] += len(x)
+        values = np.empty((table.n_features, len(both)))
+        values[:, order] = np.concatenate(parts, axis=1)
+        values, also_values = values[:, : len(some)], values[:, len(some) :]
+        complete = n == rows
+        samples[complete, : len(some)] = _spread(values[self.feature[complete]])
+        for side in np.flatnonzero((4 * n >= rows) & ~complete):
+            x = _spread(self._held_by(side, values[self.feature[side]]))
+            samples[side, : len(x)] = x
+        return samples, also_values
+
+    def _held_by(self, side: Any, values: Array) -> Array:
+        """Those of the values of its feature that a side holds."""
+        held: Array = values[(values >= self.least[side]) & (values <= self.most[side])]
+        return held
+
+
+def _spread(values: Array) -> Array:
+    """A sample's worth of values along the last axis, or all if there are fewer."""
+    n = values.shape[-1]
+    return values if n <= _SAMPLE else values[..., np.arange(_SAMPLE) * n // _SAMPLE]
 
 
 def sum_by(owner: Index, values: Array, size: int = 0) -> Array:
@@ -109,120 +148,62 @@ def sum_by(owner: Index, values: Array, size: int = 0) -> Array:
     return np.asarray(np.bincount(owner, values, size), dtype=np.float64)
 
 
-def _split_by_sign(rows: Array) -> Iterator[tuple[Index, Array, Array]]:
-    """Rows of |x|, one per feature and sign, padded with NaN: (features, signs, rows)."""
-    lowest, highest = np.min(rows, axis=1), np.max(rows, axis=1)  # NaN where one is missing
-    # Zero is a fixed point of both sides: it joins whichever side there is.
-    simple = (lowest >= 0) | (highest <= 0)
-    if simple.any():
-        kept = rows if simple.all() else rows[simple]
-        sign = np.where(lowest[simple] >= 0, 1.0, -1.0)
-        yield np.flatnonzero(simple), sign, np.abs(kept, out=kept)
-    parts = [(j, *side) for j in np.flatnonzero(~simple) for side in _magnitudes(rows[j])]
-    if rows.shape[1] > BLOCK:
-        for part in parts:
-            yield np.array([part[0]]), np.array([part[1]]), part[2].reshape(1, -1)
-    elif parts:
-        features, signs = (
-            np.array([part[0] for part in parts]),
-            np.array([part[1] for part in parts]),
+def _within(positions: Index, first: int, n: int) -> tuple[slice, Index]:
+    """Which of the ordered positions are among n from the first one on, and these."""
+    places = slice(*np.searchsorted(positions, (first, first + n)))
+    return places, positions[places]
+
+
+def _measure(samples: Array, lowest: Array, highest: Array, n: Integers) -> Measure:
+    """The reference of each side, and what follows from it for its extremes."""
+    reference, close = _references(samples)
+    low, high = (
+        np.where(
+            close,
+            distance_of_close(x, reference),
+            distance_of(x, reference),
         )
-        padded = np.full((len(parts), max(len(part[2]) for part in parts)), np.nan)
-        for row, part in zip(padded, parts, strict=True):
-            row[: len(part[2])] = part[2]
-        yield features, signs, padded
+        for x in (lowest, highest)
+    )
+    size = np.maximum(high, -low)
+    size[size == 0] = 1.0  # a side that holds one value only
+    return Measure(n.astype(np.float64), size, reference, close, low / size, high / size)
 
 
-def _magnitudes(x: Array) -> Iterator[tuple[float, Array]]:
-    """The magnitudes of one feature's values by sign, in place; missing values are left out."""
-    present = len(x) - np.count_nonzero(np.isnan(x))
-    negative = np.count_nonzero(x < 0)
-    # Negative values first, missing values last, otherwise in any order.
-    x.partition([k for k in (negative, present) if k < len(x)])
-    if negative:
-        if np.max(x[negative:present], initial=0.0) == 0:
-            negative = present
-        yield -1.0, np.abs(x[:negative], out=x[:negative])
-    if negative < present:
-        yield 1.0, x[negative:present]
+def _references(samples: Array) -> tuple[Array, Bools]:
+    """A value amid each sample, and whether most others are so close to it that logarithms cancel.
 
-
-def sample_of(rows: Array, size: int) -> Array:
-    """That many columns, drawn at random but always alike: no order of the rows is special."""
-    columns = rows.shape[1]
-    if columns <= size:
-        return rows
-    drawn = np.random.default_rng(columns).integers(columns, size=size)
-    return np.take(rows, np.sort(drawn), axis=1)
-
-
-def _references(rows: Array) -> tuple[Array, Bools]:
-    """A value amid each row, and whether most others are so close to it that logarithms cancel.
-
-    The value is the median of a sample: where most values are equal it is one of them, and the few
-    that differ are not lost in the rounding of the many.
+    The value is the median: where most values are equal it is one of them, and the few that differ
+    are not lost in the rounding of the many.
     """
-    sample = sample_of(rows, _SAMPLE)
-    empty: Bools = np.all(np.isnan(sample), axis=1)
-    if empty.any():  # of a row that is nearly all missing
-        sample = np.where(empty[:, None], np.fmax.reduce(rows, axis=1)[:, None], sample)
-    padded = bool(np.isnan(sample).any())
-    reference = _lower_median(sample, padded)
-    D = _distance(sample, reference[:, None], close=True)
-    typical = _lower_median(np.abs(D), padded)
+    reference = _lower_median(samples)
+    D = distance_of_close(samples, reference[:, None])
+    typical = _lower_median(np.abs(D))
     return reference, typical < _CONCENTRATED * np.log1p(reference)
 
 
-def _lower_median(rows: Array, padded: bool) -> Array:
+def _lower_median(rows: Array) -> Array:
     """The median of each row, or of two in the middle the lower one; NaN is left out."""
     ordered: Array = np.sort(rows, axis=1)  # NaN comes last
-    if not padded:
-        return ordered[:, (rows.shape[1] - 1) // 2].copy()
     present = rows.shape[1] - np.count_nonzero(np.isnan(rows), axis=1)
     middle: Array = ordered[np.arange(len(rows)), (present - 1) // 2]
     return middle
 
 
-def _measure_from_reference(rows: Array, reference: Array, close: bool) -> Measure:
-    """Turn rows of |x| into D / s, in place."""
-    lowest, highest = np.fmin.reduce(rows, axis=1), np.fmax.reduce(rows, axis=1)
-    low, high = (_distance(x, reference, close) for x in (lowest, highest))
-    size = np.maximum(high, -low)
-    size[size == 0] = 1.0  # a side that holds one value only
-    padded = bool(np.isnan(rows[:, -1]).any())
-    count, total = np.zeros(len(rows)), np.zeros(len(rows))
-    for part, columns in blocks_of(rows.shape):
-        block = rows[part, columns]
-        _distance(block, reference[part, None], close, out=block)
-        block /= size[part, None]
-        count[part] += block.shape[1]
-        if padded:
-            missing = np.isnan(block)
-            count[part] -= np.count_nonzero(missing, axis=1)
-            block[missing] = 0.0
-        total[part] += np.sum(block, axis=1)
-    return Measure(count, size, reference, total / count, low / size, high / size)
+def logarithm(x: Array) -> Array:
+    """log(1+x) for x >= -1/2; `log1p` has no digits of a subnormal number."""
+    return np.where(np.abs(x) < TINY, x, log1p(x))
 
 
-def _distance(x: Array, reference: Array, close: bool, out: Array | None = None) -> Array:
-    """log((1+x)/(1+c)); among close values from their difference, which is exact."""
-    if not close:
-        out = np.log1p(x, out=out)
-        out -= np.log1p(reference)
-        return out
+def distance_of(x: Array, reference: Array) -> Array:
+    """log((1+x)/(1+c))"""
+    return logarithm(x) - logarithm(reference)
+
+
+def distance_of_close(x: Array, reference: Array) -> Array:
+    """The same from the difference of x and c, which is exact where they are close."""
     share = (x - reference) / (1 + reference)
     far = share < -0.5  # where 1 + share, the ratio, would lose its digits
-    if far.any():
-        logarithms = np.log1p(x) - np.log1p(reference)
-        share = np.log1p(np.where(far, 0.0, share))
-        return np.positive(np.where(far, logarithms, share), out=out)
-    return np.log1p(share, out=out)
-
-
-def blocks_of(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Row and column slices of blocks that fit the cache."""
-    rows, columns = shape
-    step = max(1, BLOCK // columns)
-    for top in range(0, rows, step):
-        for left in range(0, columns, BLOCK):
-            yield slice(top, top + step), slice(left, left + BLOCK)
+    if not far.any():
+        return logarithm(share)
+    return np.where(far, distance_of(x, reference), logarithm(np.where(far, 0.0, share)))

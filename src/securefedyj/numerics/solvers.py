@@ -31,9 +31,13 @@ _CONVERGED = 3e-9
 # And one shorter than this, in units of v, which are those of exponents, leaves the mean and the
 # variance where they are expected by their slopes.
 _SHORT = 1e-7
+# What is enough for a start, in the same units.
+_ROUGH = 1e-3
 _MAX_PASSES = 100
 # Below this a width has too few digits.
 _SMALLEST_WIDTH = 1e-300
+# A Newton step is corrected for the change of the curvature by at most this share.
+_SLIGHT = 0.1
 # No start is taken from a part of the data beyond this |v|.
 _FAR = 1e9
 
@@ -48,11 +52,16 @@ class Optimum(NamedTuple):
     path: Array  # (visits, n_features)
 
 
-def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
-    """A Newton iteration inside a bracket that every evaluation narrows.
+def newton(
+    likelihood: Likelihood,
+    start: Array | None = None,
+    features: Index | None = None,
+    rough: bool = False,
+) -> Optimum:
+    """A Newton iteration inside a bracket that every evaluation narrows, of all or some features.
 
     A step that leaves the bracket, or is more than half as long as the one before, gives way
-    to bisection.
+    to bisection. A rough optimum is one to start from.
     """
     v = likelihood.start()
     if start is not None:
@@ -62,10 +71,11 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
     limit = LAMBDA_LIMIT * likelihood.scale
     lower, upper = np.full_like(v, -np.inf), np.full_like(v, np.inf)
     last_step = np.full_like(v, np.inf)
+    last_v, last_curvature = np.full((2, len(v)), np.nan)
     was_lost = np.zeros(len(v), dtype=bool)
     converged = np.zeros(len(v), dtype=bool)
-    standardization = Standardization(*(np.empty_like(v) for _ in Standardization._fields))
-    active = np.arange(len(v))
+    standardization = Standardization(*(np.ones_like(v) for _ in Standardization._fields))
+    active = np.arange(len(v)) if features is None else features
     path: list[Array] = []
     while len(active):
         at = v[active]
@@ -74,8 +84,16 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
         rising = evaluation.score > 0
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
+        with np.errstate(all="ignore"):
+            bend = (evaluation.curvature - last_curvature[active]) / (at - last_v[active])
+        last_v[active], last_curvature[active] = at, evaluation.curvature
         proposal, newton_step = _propose(
-            evaluation, at, lower[active], upper[active], last_step[active]
+            evaluation,
+            at,
+            lower[active],
+            upper[active],
+            last_step[active],
+            bend,
         )
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
         # any further.
@@ -87,6 +105,7 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
         v[active], last_step[active] = proposal, step
         # A short Newton step leaves its square; a short bisection may have left the root behind.
         short = step <= np.minimum(_CONVERGED * np.maximum(np.abs(proposal), 1e-4), _SHORT)
+        short |= rough & (step <= _ROUGH)
         done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
         last, ending = evaluation.take(done), active[done]
@@ -94,7 +113,8 @@ def newton(likelihood: Likelihood, start: Array | None = None) -> Optimum:
         for column, values in zip(standardization, found, strict=True):
             column[ending] = values
         n = likelihood.n[ending]
-        converged[ending] = _certified(last, n, _left_over(last, n, step[done]))
+        left = _left_over(last, n, step[done])
+        converged[ending] = _certified(last, n, left, _ROUGH if rough else PRECISION)
         active = active[~done]
     at_edge = np.abs(v) >= limit
     converged = (converged | at_edge) & (standardization.width > _SMALLEST_WIDTH)
@@ -170,11 +190,22 @@ def _certified(
 
 
 def _propose(
-    evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
+    evaluation: Evaluation,
+    v: Array,
+    lower: Array,
+    upper: Array,
+    last_step: Array,
+    bend: Array,
 ) -> tuple[Array, Bools]:
-    """Where to go next, and whether that is a Newton step."""
+    """Where to go next, and whether that is a Newton step.
+
+    ``bend`` is how fast the curvature has changed from the last point to this one; NaN at first.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         step = -evaluation.score / evaluation.curvature
+        # The root of the parabola, where it is close to that of the tangent.
+        share = -step * bend / (2 * evaluation.curvature)
+        step = np.where(np.abs(share) < _SLIGHT, step * (1 + share), step)
     bracketed = np.isfinite(lower) & np.isfinite(upper)
     # Without a bracket: in the direction of the score, and further each time.
     reach = np.abs(v) * (2 + np.abs(v)) + 4

@@ -10,11 +10,14 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from securefedyj.engines.registry import facts_of
 from securefedyj.printable import printable
+from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.findings import findings
 from securefedyj.protocol.result import Result
-from securefedyj.protocol.reveals import Revealed
+from securefedyj.protocol.reveals import Revealed, Verdict
 
 # What every party learns about each feature.
 OPENED = (
@@ -51,7 +54,7 @@ class Audit:
             "",
             *self.who_computed(),
             "",
-            "Opened to every party, and to nobody else, for each feature:",
+            "Opened to every party, for each feature:",
             *(f"  - {what}" for what in OPENED),
             *self.how_precisely(),
             *self.how_certainly(),
@@ -80,23 +83,44 @@ class Audit:
         """What was agreed on, so that no more is revealed than is needed."""
         agreement = self.revealed.agreement
         return [
-            f"Agreed precision: at most {agreement.max_steps} signs for lambda, and "
-            f"{agreement.result_bits} bits below the",
-            "standard deviation for mean and variance.",
+            f"Agreed precision: at most {agreement.max_steps} signs for lambda; for mean and "
+            "variance at least",
+            f"{agreement.result_bits} bits below the standard deviation, up to 4 and 8 more.",
         ]
 
+    @property
+    def verdict(self) -> bool | None:
+        """Whether it is told that the result was verified; None if that was not agreed on.
+
+        It is what the transcript tells, and so no proof: who took part goes by its own checks.
+        """
+        if not self.revealed.agreement.verified:
+            return None
+        told = np.zeros(self.revealed.n_features, dtype=bool)
+        for verdict in self.revealed.all(Verdict):
+            if not verdict.holds:
+                return False
+            told[verdict.features] = True
+        return bool(told.all())
+
     def how_certainly(self) -> list[str]:
-        """Whether the parties took the result on trust. A transcript is no proof of that."""
-        if self.revealed.agreement.verified:
-            return [
-                "Verified: the parties had agreed to take no result without a proof that it is "
-                "right for",
-                "the sums that the silos gave, even if one party cheats.",
-            ]
-        return [
-            "Not verified: one cheating member of the committee could have changed the result "
-            "unnoticed.",
-        ]
+        """Whether one party could have falsified the result."""
+        match self.verdict:
+            case None:
+                words = f"Not verified: {one_could_cheat(self.revealed.agreement)}"
+            case False:
+                words = (
+                    "The parties had agreed to verify the result, but this transcript does not "
+                    "tell that they did."
+                )
+            case True:
+                words = (
+                    "The parties had agreed to verify the result, and the verdict was opened as 1. "
+                    "Whoever took part has checked that the result is right for the sums that the "
+                    "silos gave, even if one member of the committee cheated. Who has only this "
+                    "transcript cannot check that."
+                )
+        return textwrap.wrap(words, 79)
 
     def _table(self) -> list[str]:
         if self.result is None:
@@ -112,6 +136,15 @@ class Audit:
         for name, n, signs, bits, lmbda in zip(revealed.agreement.features, *columns, strict=True):
             lines.append(f"{printable(name, 32):<32} {n:>9} {signs:>6} {bits:>5} {lmbda:>14.8g}")
         return lines
+
+
+def one_could_cheat(agreement: Agreement) -> str:
+    """What follows where the result was not verified."""
+    if facts_of(agreement.engine).verifies:
+        who = "one member of the committee that cheated"
+    else:
+        who = f"engine {agreement.engine} cannot do that. One party that cheated"
+    return f"{who} could have falsified the result, and nobody would have noticed."
 
 
 def _names(names: Sequence[str]) -> str:

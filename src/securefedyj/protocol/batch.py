@@ -42,15 +42,15 @@ def check_enough(course: Course) -> None:
         named = (f"{agreement.features[j]!r} ({course.n[j]})" for j in few[:5].tolist())
         raise TooFewValues(
             f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
-            f"silos: {', '.join(named)}. Nothing but these numbers was revealed. Leave the "
-            "features out, or agree on another minimum."
+            f"silos: {', '.join(named)}. Nothing but the numbers of values of all features was "
+            "revealed. Leave the features out, or agree on another minimum."
         )
 
 
 REFUTED = (
     "What was revealed on the way does not hold for the sums of all silos: somebody did not follow "
-    "the protocol. There is no result, and this run cannot go on. Find out who it was before you "
-    "agree on another one."
+    "the protocol, or a machine computes wrongly. There is no result, and this run cannot go on. "
+    "Find out why before you agree on another one."
 )
 
 

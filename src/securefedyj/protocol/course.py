@@ -115,6 +115,8 @@ class Course:
             left = self.agreement.max_steps - self.due.step
             levels = min(self.agreement.levels_per_exchange, left)
             return levels + (self.due.kind is Variation)
+        if self.due.kind is Verdict and not self.n[self.batch].any():
+            return 1
         return {Verdict: 3, Magnitudes: 2}.get(self.due.kind, 1)
 
     def take(self, reveal: Reveal) -> None:

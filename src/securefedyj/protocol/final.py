@@ -7,7 +7,8 @@ on the way hold (`claims`). If it is 0 the run is over, and nothing else is open
 One text serves both, for a verified exchange is another engine. That something was verified is
 never taken from a line of a transcript: a run that goes on from within this exchange repeats
 inputs, claims and checks. Magnitudes that are known are then claims, too. What was opened is not
-opened again, but for the verdict, which is known to be 1; should it be 0 now, the run is over.
+opened again, but for the verdict: it counts as an opening that is made again, of which a run may
+have one. Should it be 0 now, the run is over.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from securefedyj.protocol.reveals import (
     Verdict,
     lowest_opened,
 )
+from securefedyj.protocol.transcript import Transcript
 
 Part = tuple[SharedBits | None, SharedBits]
 """Of a group: V compared with the steps of its magnitude, if asked for; all bits of V and S_y."""
@@ -47,15 +49,37 @@ Part = tuple[SharedBits | None, SharedBits]
 
 async def open_result(batch: Batch, due: Due) -> None:
     """The exchange at the end of a batch, or what is left of it."""
+    context = batch.run.engine.verified() if batch.run.agreement.verified else None
+    if context is None:
+        await _open(batch, due, batch.run.engine, None)
+        return
+    try:
+        await _open(batch, due, context, context)
+    except Unverified:
+        raise
+    except ProtocolError as error:  # such as two components that should be the same
+        raise Unverified(str(error)) from error
+
+
+async def _open(batch: Batch, due: Due, engine: Engine, context: Verifying | None) -> None:
     run, some = batch.run, np.flatnonzero(batch.n > 0)
     groups = moment_groups(batch, some, run.course.optimum(batch.features[some]))
-    context = run.engine.verified() if run.agreement.verified else None
-    engine = run.engine if context is None else context
+    parts = await _compute(batch, due, engine, context, groups)
+    if context is not None:
+        await _judge(batch, context, due, groups, parts)
+    if groups:
+        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+
+
+async def _compute(
+    batch: Batch, due: Due, engine: Engine, context: Verifying | None, groups: Sequence[Group]
+) -> list[Part]:
+    """Share inputs, compute of them what may be opened, and make all claims."""
     claims = None if context is None else Claims(batch, context)
     inputs = batch.inputs([*groups, *(claims.groups if claims else ())])
     if claims is not None:
         inputs.insert(len(groups), claims.counts())
-    shared = await run.share(engine, inputs)
+    shared = await batch.run.share(engine, inputs)
     compare = context is not None or due.kind is Magnitudes
     branches: list[Coroutine[Any, Any, Any]] = [
         _part(batch, engine, group, sums, compare)
@@ -63,11 +87,7 @@ async def open_result(batch: Batch, due: Due) -> None:
     ]
     if claims is not None:
         branches.append(claims.make(shared[len(groups) :]))
-    parts: list[Part] = list(await in_lockstep(*branches))[: len(groups)]
-    if context is not None:
-        await _judge(batch, context, due, groups, parts)
-    if groups:
-        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+    return list(await in_lockstep(*branches))[: len(groups)]
 
 
 async def _part(batch: Batch, engine: Engine, group: Group, sums: Shared, compare: bool) -> Part:
@@ -95,7 +115,11 @@ async def _judge(
         ((bit,),) = await run.open_bits(context, [verdict])
         run.reveal(Verdict(batch.features, bool(bit)))
         check_verdict(run.course)
-    elif not (await context.open_bits(verdict))[0]:
+        return
+    known = run.transcript.reveals
+    before = max(number for number, one in enumerate(known) if isinstance(one, Verdict))
+    run.log.opening(Transcript(run.agreement, known[:before]))
+    if not (await context.open_bits(verdict))[0]:
         raise Unverified(REFUTED)
 
 

@@ -29,6 +29,7 @@ from securefedyj.protocol.batch import (
     Run,
     TooFewValues,
     check_enough,
+    check_verdict,
     score_groups,
 )
 from securefedyj.protocol.course import Course, Due, features_at_once
@@ -42,6 +43,7 @@ __all__ = [
     "Log",
     "TooFewValues",
     "check_enough",
+    "check_verdict",
     "features_at_once",
     "run_party",
     "secure_fed_yj",

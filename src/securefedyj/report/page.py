@@ -23,6 +23,11 @@ from securefedyj.report.markup import count_range, name_list, text
 __all__ = ["PLOTS", "read_cost", "read_plan", "render", "write"]
 
 PLOTS = 30
+_VERIFICATION = {
+    None: "none: one party that cheats could have falsified the result",
+    False: "agreed on, but the transcript does not tell that it succeeded",
+    True: "agreed on; the verdict was opened as 1, and whoever took part has checked it",
+}
 
 
 def write(
@@ -117,6 +122,7 @@ def _summary(transcript: Transcript, result: Result, audit: Audit) -> str:
         f"(engine <code>{text(agreement.engine)}</code>)</dd>",
         f"<dt>Search</dt><dd>at most {agreement.max_steps} steps</dd>",
         f"<dt>Mean and variance</dt><dd>to {agreement.result_bits} bits</dd>",
+        f"<dt>Verification</dt><dd>{_VERIFICATION[audit.verdict]}</dd>",
         "<dt>Transcript</dt><dd>SHA-256 "
         f"<code>{Parameters.of(transcript).transcript_sha256}</code></dd>",
         "</dl>",

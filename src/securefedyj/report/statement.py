@@ -11,7 +11,7 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit
+from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit, one_could_cheat
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility
@@ -58,6 +58,9 @@ def notices(
             f"Engine <code>{facts.name}</code> is for tests: every party saw the sums of every "
             "silo.",
         )
+    if audit.verdict is None:
+        words = one_could_cheat(transcript.agreement)
+        yield notice("warn", "The result was not verified.", text(words[0].upper() + words[1:]))
     if not audit.passed:
         yield notice(
             "warn",
@@ -78,11 +81,12 @@ def revealed(transcript: Transcript, audit: Audit) -> str:
     return f"""<h2>What was revealed, and to whom</h2>
 <p>{text(parties)} {text(engine)}</p>
 <p>{text(" ".join(words))}</p>
-<p>Opened to every party, and to nobody else, for each feature:</p>
+<p>Opened to every party, for each feature:</p>
 <ul>{"".join(f"<li>{text(what)}</li>" for what in OPENED)}</ul>
 <p>In all, {int(signs.sum()):,} signs were opened, {count_range(signs)} per feature.
 With those of mean and variance, {count_range(bits)} bits were revealed of the values of each
 feature.</p>
+<p>{text(" ".join(audit.how_certainly()))}</p>
 <p><strong>{outcome}</strong> It recomputes the result from what was revealed, and every sign from
 the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></p>
 <ul>{findings}</ul>"""
@@ -104,21 +108,37 @@ so that all parties prepare their data in the same way before they analyse them.
 whether they vary, λ, and the mean and variance of the transformed feature. These are statistics
 over all silos' rows together. No noise was added; λ is found in at most
 {transcript.agreement.max_steps} steps, and mean and variance are given to
-{transcript.agreement.result_bits} bits and no further.</p>
+{transcript.agreement.result_bits} bits at least, up to 4 more for the mean and 8 for the
+variance.</p>
 <p><strong>What nobody learned from the protocol.</strong> {_what_stayed(transcript)}</p>
 <p><strong>Who must not collude.</strong> {_collusion(transcript)} Independently of the engine, all
 silos but one together can subtract their own share from the result, and then know the number, mean
 and variance of the last one's values.</p>
 <p><strong>What the result can tell.</strong> Statistics of very few values, or of few distinct
-ones, come close to telling them; a constant feature tells its constant; and repeated runs over
+ones, can tell them; a constant feature tells its constant; and repeated runs over
 nearly the same rows can be compared.
 {risky}</p>
-<p><strong>Assumed, not checked.</strong> That all parties ran the program as it is, with true data,
-and that the connections between them were encrypted and authenticated.</p>
+<p><strong>Whether the result can be wrong.</strong> {text(" ".join(audit.how_certainly()))}
+Nothing shows that a silo's data were true.</p>
+<p><strong>Assumed, not checked.</strong> {_assumed(audit)} and that the connections between them
+were encrypted and authenticated.</p>
 <p><strong>Records.</strong> The transcript holds everything that was opened; all parties have the
 same one. The audit of it {"passed" if audit.passed else "FAILED"}. It shows that what was recorded
-as opened follows from the result. It cannot show that parties did not talk to each other
-outside of the protocol.</p>"""
+as opened follows from the result. It cannot show that the software recorded all that it
+opened, that no two members pooled what they hold, or that the data were true.</p>"""
+
+
+def _assumed(audit: Audit) -> str:
+    if audit.verdict:
+        return (
+            "That all silos gave sums of true data; that all parties ran the program as it is, for "
+            "who does not may learn more than the result, and a silo that makes up its sums is not "
+            "found;"
+        )
+    return (
+        "That all parties ran the program as it is, with true data: who does not may learn more "
+        "than the result, and is not found;"
+    )
 
 
 def _what_left(transcript: Transcript) -> str:
@@ -134,4 +154,4 @@ def _what_stayed(transcript: Transcript) -> str:
 def _collusion(transcript: Transcript) -> str:
     agreement = transcript.agreement
     members = [f"<bdi>{text(name)}</bdi>" for name in agreement.committee]
-    return facts_of(agreement.engine).collusion(members, len(agreement.parties))
+    return facts_of(agreement.engine).collusion(members, len(agreement.silos))

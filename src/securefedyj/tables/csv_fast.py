@@ -9,10 +9,10 @@ from __future__ import annotations
 import codecs
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ PIECE = 1 << 20  # bytes
 _LARGEST_PIECE = 1 << 28
 _LINES_IN_PIECE = 16
 
+T = TypeVar("T")
+
 
 class Stumbled(Exception):
     """Something here is not what Arrow and the careful reader take alike."""
@@ -37,12 +39,18 @@ def fast_blocks(
     path: Path | str, layout: Layout, columns: Sequence[int], cells: Cells
 ) -> Iterator[Array]:
     """Columns of a CSV file in blocks; raises `Stumbled` after those that are certain."""
-    convert = _Converter(layout, columns, cells)
+    return over_pieces(path, layout, Converter(layout, columns, cells))
+
+
+def over_pieces(
+    path: Path | str, layout: Layout, work: Callable[[bytes, int], T]
+) -> Generator[T, None, None]:
+    """What `work` makes of each piece and the number of lines in it before the first row."""
     workers = os.cpu_count() or 1
-    waiting: deque[Future[Array]] = deque()
+    waiting: deque[Future[T]] = deque()
     with opened(path) as file, ThreadPoolExecutor(workers) as pool:
         for number, piece in enumerate(_pieces(_utf8(file, layout), _size(layout))):
-            waiting.append(pool.submit(convert, piece, 0 if number else layout.lines))
+            waiting.append(pool.submit(work, piece, 0 if number else layout.lines))
             if len(waiting) > workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -96,7 +104,7 @@ def _end_of_rows(data: bytes) -> int:
         end = cut - 1
 
 
-class _Converter:
+class Converter:
     """Makes numbers of a piece of CSV."""
 
     def __init__(self, layout: Layout, columns: Sequence[int], cells: Cells) -> None:
@@ -119,7 +127,7 @@ class _Converter:
 
     def __call__(self, piece: bytes, lines: int) -> Array:
         """The numbers in a piece, after some lines."""
-        if not lines and not piece.strip():
+        if not lines and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = csv.ReadOptions(
             use_threads=False,

@@ -19,7 +19,7 @@ from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.findings import Finding, check_columns, column_findings, value_findings
+from securefedyj.tables.findings import Finding, column_findings, value_findings
 from securefedyj.tables.folders import tables_in
 from securefedyj.tables.source import as_array, as_source, header_of
 from securefedyj.tables.summary import Summary, summarize
@@ -30,11 +30,9 @@ __all__ = [
     "Dialect",
     "Finding",
     "TableError",
-    "Transformed",
     "check_table",
     "column_names",
     "read_table",
-    "transform_table",
     "write_table",
 ]
 
@@ -53,6 +51,7 @@ _FORMATS: dict[str, _Format] = {
     ".parquet": parquet,
     ".pq": parquet,
 }
+ENDINGS = tuple(_FORMATS)
 
 
 class Reader(NamedTuple):
@@ -61,14 +60,6 @@ class Reader(NamedTuple):
     column_names: Callable[[Path, Dialect], list[str]]
     source: Callable[[Path, Sequence[str], Collection[str], Dialect], Source]
     written: Callable[[Path, Dialect], str]
-
-
-class Transformed(NamedTuple):
-    """How many rows a table has, and what became of its columns."""
-
-    rows: int
-    transformed: int
-    passed_through: int
 
 
 class Checked(NamedTuple):
@@ -134,31 +125,6 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
     table_format.write(path, names, data)
 
 
-def transform_table(
-    source: Path | str,
-    target: Path | str,
-    features: Sequence[str],
-    function: Callable[[Array], Array],
-    missing: Collection[str] = MISSING,
-    dialect: Dialect | None = None,
-) -> Transformed:
-    """Copy a table, with a function applied to its features block by block.
-
-    Missing cells and all other columns stay as they are. Source and target may be the same file.
-    """
-    table_format, dialect = _format(source), dialect or Dialect()
-    if table_format is not _format(target):
-        raise TableError(f"{target} must have the format of {source}: give it the same ending")
-    header = column_names(source, dialect)
-    check_columns(source, features, header)
-    chosen = [header.index(name) for name in features]
-    if is_csv(source):
-        rows = csv_files.transform(source, target, chosen, function, missing, dialect)
-    else:
-        rows = parquet.transform(source, target, chosen, function, missing)
-    return Transformed(rows, len(features), len(header) - len(features))
-
-
 def check_table(
     path: Path | str,
     features: Sequence[str],
@@ -214,7 +180,7 @@ def summaries(
 
 def written(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; of a folder, its first table."""
-    first = tables_in(Path(path), tuple(_FORMATS))[0] if Path(path).is_dir() else path
+    first = tables_in(Path(path), ENDINGS)[0] if Path(path).is_dir() else path
     return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
 
 
@@ -231,4 +197,4 @@ def _format(path: Path | str) -> _Format:
     for ending, module in _FORMATS.items():
         if name.endswith(ending):
             return module
-    raise TableError(f"{path}: a table's name must end in {', '.join(_FORMATS)}")
+    raise TableError(f"{path}: a table's name must end in {', '.join(ENDINGS)}")

@@ -54,7 +54,7 @@ class FolderSource:
         for path in files:
             own = header(path)
             constants = {
-                key: text for key, text in _partition(path, folder).items() if key not in own
+                key: text for key, text in partition(path, folder).items() if key not in own
             }
             try:
                 check_columns(path, self.names, [*own, *constants])
@@ -110,7 +110,7 @@ class _Part:
 def columns_of(path: Path, folder: Path, header: Callable[[Path], list[str]]) -> list[str]:
     """Those of a file within a folder, and those that the names of folders stand for."""
     own = header(path)
-    return [*own, *(key for key in _partition(path, folder) if key not in own)]
+    return [*own, *(key for key in partition(path, folder) if key not in own)]
 
 
 def tables_in(folder: Path, endings: Collection[str]) -> list[Path]:
@@ -127,7 +127,7 @@ def tables_in(folder: Path, endings: Collection[str]) -> list[Path]:
     return found
 
 
-def _partition(path: Path, folder: Path) -> dict[str, str]:
+def partition(path: Path, folder: Path) -> dict[str, str]:
     """The columns that the folders above a file stand for."""
     pairs = (part.partition("=") for part in path.relative_to(folder).parts[:-1])
     return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}

@@ -58,10 +58,15 @@ class Pieces(ABC):
         """A fresh pass over some columns."""
         cells, first = Cells(self._missing), 1
         for piece in self.pieces([self._position[j] for j in columns]):
-            infinite = np.isinf(piece)
-            if infinite.any():
-                row, j = np.argwhere(infinite)[0].tolist()
-                wrong = f"row {first + row}: {piece[row, j]:g} is not a finite number."
-                raise BadCellsError(self.where, {self.names[columns[j]]: wrong})
+            check_finite(self.where, [self.names[j] for j in columns], piece, first)
             first += len(piece)
             yield cells.mask(piece)
+
+
+def check_finite(where: str, names: Sequence[str], piece: Array, first: int) -> None:
+    """Refuse infinite numbers; the rows of a piece are counted from `first`."""
+    infinite = np.isinf(piece)
+    if infinite.any():
+        row, j = np.argwhere(infinite)[0].tolist()
+        wrong = f"row {first + row}: {piece[row, j]:g} is not a finite number."
+        raise BadCellsError(where, {names[j]: wrong})

@@ -1,21 +1,23 @@
 """Arithmetic of the proof of gates, over all columns (see `gates`).
 
 A matrix of bits comes as octets (R / 8, C): row 8 g + t is bit t of octet row g. Columns come in
-words of 64 and words in pages of 8. They are taken page by page, so that what is made of them
-stays small.
+words of 64 and words in pages of 8. The bits of a row in 64 columns are a word, too, and as an
+element of the field their sum weighted by x^(c mod 64). They are taken in blocks of some pages, so
+that what is made of them stays small.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from securefedyj.engines.additive import PackedBits, transpose
 from securefedyj.engines.replicated import field, rows
 from securefedyj.engines.replicated.field import Elements
+from securefedyj.engines.replicated.reciprocals import reciprocal_sums
 
-PAGE = 512  # columns; the prover takes one page at once
+PAGE = 512  # columns
+_BLOCK = 4 * PAGE  # columns that the prover takes at once
 _EVALUATED = 1 << 13  # columns to evaluate at once
 
 
@@ -54,8 +56,13 @@ def quotient(
     """Return q = Q / M, by its values at the further points and its leading coefficient.
 
     At a further point, where M is mu, Q is the sum over all columns of tau times
-    a b + c d + e + f, plus mu (a r' + b r + c s' + d s), plus mu^2 (r r' + s s'). Only a b + c d is
-    summed up there. All else is linear: it is summed up in the rows, and then extended.
+    a b + c d + e + f, plus mu (a r' + b r + c s' + d s), plus mu^2 (r r' + s s'). What is linear is
+    summed up in the rows, and then extended. So are products. With Lagrange's polynomials L,
+
+        a b = sum over rows i of a_i b_i L_i^2 + (M / M') (a_i b*_i + b_i a*_i) L_i,
+
+    where b*_i is the sum over all other rows k of b_k / (i - k): for two different rows, L_i L_k is
+    (M / M') (L_i - L_k) / (i - k).
 
     Parameters
     ----------
@@ -67,102 +74,82 @@ def quotient(
         The challenge.
     """
     domain = rows.rows(8 * len(bits[0]))
-    masks = field.spread(np.stack([right[0], left[0], right[1], left[1]]))
-    products, linear, crossed = _summed(bits, masks, weights)
+    same, others, masked = _summed(bits, [right[0], left[0], right[1], left[1]], weights)
     leading = weights.total(field.total(field.multiply(left, right).T))
-    extended = domain.extend(linear ^ field.multiply(domain.mu, crossed))
-    values = field.multiply(products ^ extended, domain.over_mu)
-    return np.append(values ^ field.multiply(domain.mu, leading), leading)
+    of_pairs = domain.extend(field.multiply(others, domain.over_derivative) ^ masked)
+    of_rows = field.multiply(domain.extend_same(same), domain.over_mu)
+    return np.append(of_rows ^ of_pairs ^ field.multiply(domain.mu, leading), leading)
 
 
 def _summed(
-    bits: Sequence[PackedBits], masks: Elements, weights: Weights
+    bits: Sequence[PackedBits], masks: Sequence[Elements], weights: Weights
 ) -> tuple[Elements, Elements, Elements]:
-    """Return sums over all columns, weighted by tau: of a b + c d at the further points; of the
-    same in the rows; and of bits times masks in the rows.
+    """Return sums over all columns, in the rows and weighted by tau: of a b + c d; of
+    a b* + b a* + c d* + d c*; and of bits times masks.
 
-    Pages are added up in lanes, the last page first, with theta between them (Horner). There are
-    eight lanes for each further point, one for each bit of a byte; one for each row; and one for
-    each row and word of a page, as masks come without their powers of eta.
+    Every row has ten lanes for each word of a block: one for the first, eight for the bits of the
+    second, one for the last. Blocks are added up there, the last one first, with a power of theta
+    between them (Horner); and then pages and words.
     """
     count, columns = 8 * len(bits[0]), bits[0].shape[1]
-    powers = weights.of_page()
-    tables = np.ascontiguousarray(field.subset_sums(field.spread(np.repeat(powers, 64))).T)
-    step = field.multiples(np.array([weights.theta], dtype=np.uint64))
-    lanes = np.zeros((9 + len(powers)) * count, dtype=np.uint64)
-    weighed, crossed = lanes[: 9 * count], lanes[9 * count :]
-    for start in reversed(range(0, columns, PAGE)):
-        page = slice(start, start + PAGE)
-        lanes[:] = field.scaled(step, lanes)
-        a, b, c, d = octets = np.stack([part[:, page] for part in bits])
-        products = _planes(_products(a, b) ^ _products(c, d))
-        summands = np.concatenate([products, _by_column((a & b) ^ (c & d))], axis=1)
-        for table, chosen in zip(tables, summands, strict=False):  # the last page may be shorter
-            weighed ^= table.take(chosen)
-        terms = _masked(octets, masks[:, page])
-        crossed[: terms.size] ^= terms.reshape(-1)
-    planes, linear = weighed[: 8 * count].reshape(8, count), weighed[8 * count :]
-    return (
-        field.sum_products(planes.T, field.powers(field.BETA, 8)),
-        linear,
-        field.sum_products(crossed.reshape(-1, count).T, powers),
-    )
+    pages = min(_BLOCK // PAGE, max(1, -(-columns // PAGE)))
+    theta, eta = (field.multiples(np.array([one], dtype=np.uint64)) for one in reversed(weights))
+    step = field.multiples(field.powers(weights.theta, pages + 1)[-1:])
+    lanes = np.zeros((10, count, pages * PAGE // 64), dtype=np.uint64)
+    for start in reversed(range(0, columns, _BLOCK)):
+        block = slice(start, start + _BLOCK)
+        lanes = field.scaled(step, lanes)
+        words = _by_row(np.stack([part[:, block] for part in bits]))
+        some = lanes[:, :, : words.shape[-1]]  # the last block may be shorter
+        a, b, c, d = words.swapaxes(0, 1)
+        some[0] ^= (a & b) ^ (c & d)
+        some[1:9] ^= _other_rows(words)
+        some[9] ^= _masked(words, field.spread(np.stack([part[block] for part in masks])))
+    by_page = lanes.reshape(10, count, pages, PAGE // 64)
+    by_word = _horner(theta, np.moveaxis(by_page, 2, 0))
+    same, *octets, masked = _horner(eta, np.moveaxis(by_word, 2, 0))
+    return same, field.sum_products(np.stack(octets, axis=1), field.powers(field.BETA, 8)), masked
 
 
-def _products(x: PackedBits, y: PackedBits) -> NDArray[np.uint8]:
-    """Values of x y in GF(2^8) at the further points, for all columns: (columns, points)."""
-    index = _extended(x).astype(np.uint16)
-    index <<= 8
-    index |= _extended(y)
-    products: NDArray[np.uint8] = rows.octet_products().take(index, mode="clip")
-    return products
+def _horner(factor: Elements, parts: Elements) -> Elements:
+    """Sum of the parts times powers of the element that the table is the `multiples` of."""
+    result: Elements = np.zeros_like(parts[0])
+    for part in reversed(parts):
+        result = field.scaled(factor, result) ^ part
+    return result
 
 
-def _extended(bits: PackedBits) -> NDArray[np.uint8]:
-    """Values in GF(2^8) at the further points, for all columns."""
-    tables = rows.octet_extension(8 * len(bits))
-    words: Elements = tables[0].take(bits[0], axis=0, mode="clip")
-    more = np.empty_like(words)
-    for table, octets in zip(tables[1:], bits[1:], strict=True):
-        table.take(octets, axis=0, out=more, mode="clip")
-        words ^= more
-    return words.view(np.uint8)
-
-
-def _planes(octets: NDArray[np.uint8]) -> PackedBits:
-    """Pack bits of equal value in eight columns each: (columns / 8, 8 values * points).
-
-    Octets of one point in eight columns are one 8x8 matrix of bits, transposed by swaps as in
-    `additive.transpose`; here its rows are in eight words, and each word has eight such matrices.
-    """
-    columns, points = octets.shape
-    words = octets.view(np.uint64).reshape(columns // 8, 8, points // 8)
-    for by, octet in ((4, 0x0F), (2, 0x33), (1, 0x55)):
-        shift, mask = np.uint64(by), np.uint64(0x0101_0101_0101_0101 * octet)
-        pairs = words.reshape(columns // 8, 4 // by, 2, by, points // 8)
-        low, high = pairs[:, :, 0], pairs[:, :, 1]
-        swapped = ((low >> shift) ^ high) & mask
-        high ^= swapped
-        low ^= swapped << shift
-    return words.view(np.uint8).reshape(columns // 8, 8 * points)
-
-
-def _by_column(bits: PackedBits) -> PackedBits:
-    """Pack eight columns in place of eight rows: (..., columns / 8, rows)."""
+def _by_row(bits: PackedBits) -> Elements:
+    """Pack 64 columns in place of eight rows: from (n, R / 8, C) to (R, n, C / 64)."""
     matrices = bits.copy().view("<u8")
     transpose(matrices)
-    octets: PackedBits = np.ascontiguousarray(matrices.swapaxes(-1, -2)).view(np.uint8)
-    return octets
+    n, octet_rows, groups = matrices.shape
+    octets = matrices.view(np.uint8).reshape(n, octet_rows, groups // 8, 8, 8)
+    by_row = np.ascontiguousarray(octets.transpose(1, 4, 0, 2, 3)).view("<u8")
+    return by_row.reshape(8 * octet_rows, n, groups // 8).astype(np.uint64, copy=False)
 
 
-def _masked(bits: PackedBits, masks: Elements) -> Elements:
-    """Sum over 64 columns each of mask times bit, over all pairs: (words, rows)."""
-    octets = _by_column(bits)
-    pairs, groups, count = octets.shape
-    index = octets.astype(np.intp)
-    index *= pairs * groups
-    index += np.arange(pairs * groups).reshape(pairs, groups, 1)
-    chosen = field.subset_sums(masks).reshape(-1).take(index, mode="clip")
-    total: Elements = np.bitwise_xor.reduce(chosen, axis=0)
-    words: Elements = np.bitwise_xor.reduce(total.reshape(-1, 8, count), axis=1)
-    return words
+def _other_rows(words: Elements) -> Elements:
+    """Bits of a b* + b a* + c d* + d c* in GF(2^8), by (rows, a to d, words): (8, rows, words)."""
+    count, _, width = words.shape
+    sums = reciprocal_sums(words[:, [1, 0, 3, 2]].reshape(count, -1))
+    groups, _, size, _ = sums.shape
+    products = sums.reshape(groups, 8, size, 4, width)
+    products &= words.reshape(groups, 1, size, 4, width)
+    return _total(products, 3).swapaxes(0, 1).reshape(8, count, width)
+
+
+def _masked(words: Elements, masks: Elements) -> Elements:
+    """Sum over 64 columns each of mask times bit, over a to d: (rows, words)."""
+    count, _, width = words.shape
+    sums = field.chosen_sums(masks.reshape(-1, 8, 1)).reshape(-1)
+    octets = words.astype("<u8", copy=False).view(np.uint8).reshape(count, 4, width, 8)
+    first = 256 * np.arange(4 * width * 8).reshape(1, 4, width, 8)
+    index = np.empty((4, 8, count, width), dtype=np.intp)
+    np.add(octets.transpose(1, 3, 0, 2), first.transpose(1, 3, 0, 2), out=index)
+    return _total(sums.take(index, mode="clip").reshape(-1, count, width), 0)
+
+
+def _total(a: Elements, axis: int) -> Elements:
+    result: Elements = np.bitwise_xor.reduce(a, axis=axis)
+    return result

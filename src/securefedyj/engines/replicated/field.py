@@ -104,6 +104,16 @@ def subset_sums(a: Elements) -> Elements:
     return np.bitwise_xor(high[:, None], low[None]).reshape(256, -1)
 
 
+def chosen_sums(a: Elements) -> Elements:
+    """Return the sums that bits choose of the second axis: from (n, k, m) to (n, 2^k, m)."""
+    sums = np.empty((len(a), 1 << a.shape[1], a.shape[2]), dtype=np.uint64)
+    sums[:, 0] = 0
+    for k in range(a.shape[1]):
+        known = 1 << k
+        np.bitwise_xor(sums[:, :known], a[:, k, None], out=sums[:, known : 2 * known])
+    return sums
+
+
 def multiples(a: Elements) -> Elements:
     """Return the products of one element with all bytes at each of eight places: (8, 256)."""
     return np.ascontiguousarray(subset_sums(spread(np.repeat(a, 64))).T)
@@ -180,8 +190,3 @@ def to_octets(a: Elements) -> NDArray[np.uint8]:
     """Return the bytes that stand for elements of GF(2^8)."""
     order = np.argsort(POINTS)
     return order[np.searchsorted(POINTS, a, sorter=order)].astype(np.uint8)
-
-
-def octet_products() -> NDArray[np.uint8]:
-    """Return the table of 256 times 256 products in GF(2^8), as bytes."""
-    return to_octets(multiply(POINTS[:, None], POINTS[None, :]))

@@ -21,7 +21,7 @@ has degree 2 R and is 0 at all rows if all gates are right. Then q = Q / M has d
 shares q: V1 draws its share from k_i, V2 is sent the other. V1 sends A_c(zeta), C_c(zeta) and the
 scalar sum of tau_c e_c(zeta) + M(zeta) q_1(zeta) to V2, who checks Q(zeta) = M(zeta) q(zeta).
 eta, theta and zeta are from k_{i+2}, which V1 and V2 hold. V1 tells the prover eta and theta, after
-the last gate; nobody tells it zeta.
+the last gate; nobody tells it zeta. The prover tells V2 which eta and theta it was told.
 
 *Sound.* Let the prover cheat. V1 and V2 are honest, and what they hold fixes all polynomials above
 before eta and theta are told, whatever keys and bits the prover chose. A wrong gate in row r makes
@@ -38,15 +38,16 @@ what V2 holds, as the check comes out right. The prover receives eta and theta.
 
 A cheating V1 finds a prover whose gates are right, so V2 accepts nothing false. If V1 shifts
 A_c(zeta), the check is off by that shift times tau_c B_c(zeta), which is uniform by r'_c, whatever
-b is: that it is rejected tells nothing. With a false eta or theta, Q is for one tau and q for
-another; the check is off by the difference times A_c(zeta) B_c(zeta) and more: uniform likewise.
+b is: that it is rejected tells nothing. A false eta or theta is rejected by V2, whom the prover
+tells it. That is needed: were q for tau' in place of tau, V1 could send A_c(zeta) tau'_c / tau_c
+and C_c(zeta) tau'_c / tau_c. Then all that is masked cancels, the check is off by the sum of
+(tau_c - tau'_c) f_c(zeta), and V2 would accept if V1 has guessed this, which tells of b and d.
 
 Bits that fill up a byte are gates like others; zeros that fill up the last columns are filled in by
 each verifier for itself, so nothing there can be false.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,20 +83,17 @@ class Layout:
     @property
     def proof_bytes(self) -> int:
         """What the prover sends to V2."""
-        return 8 * (self.rows + 1)
+        return CHALLENGE_BYTES + 8 * (self.rows + 1)
 
     @property
     def evaluation_bytes(self) -> int:
         """What V1 sends to V2."""
         return 8 * (2 * self.columns + 1)
 
-    def arrange(self, parts: Sequence[PackedBits]) -> PackedBits:
-        """Return the octets in their places."""
-        octets: PackedBits = np.zeros(self.rows // 8 * self.columns, dtype=np.uint8)
-        if parts:
-            known = sum(part.size for part in parts)
-            np.concatenate(parts, out=octets[:known])
-        return octets.reshape(self.rows // 8, self.columns)
+    def arrange(self, octets: bytearray) -> PackedBits:
+        """Fill up with zeros, and return the octets in their places, without copying them."""
+        octets.extend(bytes(self.rows // 8 * self.columns - len(octets)))
+        return np.frombuffer(octets, np.uint8).reshape(self.rows // 8, self.columns)
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +131,7 @@ class Gates:
     def __init__(self) -> None:
         self.octets = 0
         """How many of eight gates each since the last check."""
-        self._recorded: list[list[PackedBits]] = [[] for _ in range(6)]
+        self._recorded = [bytearray() for _ in range(6)]
 
     def record(
         self,
@@ -156,18 +154,15 @@ class Gates:
         """
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
-        for parts, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
-            parts.append(part.flatten())
+        for octets, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
+            octets += np.ascontiguousarray(part).data
         self.octets += z[0].size
 
     def check(self, own: Keystream, other: Keystream) -> "Check":
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
-        arranged = []
-        for parts in self._recorded:
-            arranged.append(layout.arrange(parts))
-            parts.clear()
-        self.octets = 0
+        arranged = [layout.arrange(octets) for octets in self._recorded]
+        self.octets, self._recorded = 0, [bytearray() for _ in range(6)]
         return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
 
 
@@ -210,15 +205,15 @@ class Check:
 
     def challenge(self) -> bytes:
         """Return eta and theta for the next member, as its V1."""
-        return field.to_bytes(np.array(self._own.weights, dtype=np.uint64))
+        return _told(self._own.weights)
 
     def proof(self, challenge: bytes) -> bytes:
-        """Return V2's share of q, by eta and theta as V1 sent them."""
+        """Return eta and theta as V1 sent them, and V2's share of q by these."""
         known = self._recorded
         bits = (known.x_own, known.y_other, known.y_own, known.x_other)
         weights = Weights(*field.from_bytes(challenge).tolist())
         q = quotient(bits, self._own.left, self._other.right, weights)
-        return field.to_bytes(q ^ self._own.share)
+        return challenge + field.to_bytes(q ^ self._own.share)
 
     def evaluations(self) -> bytes:
         """Return A_c(zeta), C_c(zeta) and the scalar, as V1 of the next member."""
@@ -228,12 +223,19 @@ class Check:
             np.concatenate(self._evaluate(bits, self._other.left, self._other.share, self._own))
         )
 
+    def forget_evaluations(self) -> None:
+        """Let go of what `evaluations` alone needs, which is much."""
+        self._recorded = replace(self._recorded, e=self._recorded.e[:0])
+        self._other = replace(self._other, left=self._other.left[:, :0])
+
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
-        """Whether Q(zeta) = M(zeta) q(zeta), as V2 of the previous member."""
+        """Whether eta and theta are right and Q(zeta) = M(zeta) q(zeta), as V2 of the previous."""
         layout, known = self.layout, self._recorded
         if (len(proof), len(evaluations)) != (layout.proof_bytes, layout.evaluation_bytes):
             return False
-        share = field.from_bytes(proof)
+        if proof[:CHALLENGE_BYTES] != _told(self._other.weights):
+            return False
+        share = field.from_bytes(proof[CHALLENGE_BYTES:])
         a, c, scalar = np.split(field.from_bytes(evaluations), [layout.columns, 2 * layout.columns])
         bits = (known.y_own, known.x_own, known.f)
         b, d, own = self._evaluate(bits, self._own.right, share, self._other)
@@ -257,3 +259,7 @@ class Check:
             second ^ field.scaled(table, masks[1]),
             scalar ^ challenges.weights.total(linear),
         )
+
+
+def _told(weights: Weights) -> bytes:
+    return field.to_bytes(np.array(weights, dtype=np.uint64))

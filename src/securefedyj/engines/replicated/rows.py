@@ -39,14 +39,15 @@ class Rows:
         derivative = np.ones(1, dtype=np.uint64)
         for constant in self._constants:
             derivative = field.multiply(derivative, constant)
-        self._over_derivative = field.power(derivative, 254)  # of GF(2^8): that is 1 / derivative
+        self.over_derivative = field.power(derivative, 254)  # of GF(2^8): that is 1 / derivative
         self.mu = self.vanishing(self.further[:1])
         self.over_mu = field.power(self.mu, 254)
         # A coefficient depends on point - row alone, which is the exclusive or of their bytes.
-        coefficients = field.multiply(self._products(self.further)[1], self._over_derivative)
+        coefficients = field.multiply(self._products(self.further)[1], self.over_derivative)
         index = np.arange(count)
-        self.extension: Elements = coefficients[index[:, None] ^ index]
-        """Lagrange's coefficient of row r at further point k."""
+        extension: Elements = coefficients[index[:, None] ^ index]
+        self._extension = _chosen(extension)
+        self._extension_of_same = _chosen(field.multiply(extension, extension) ^ extension)
 
     def vanishing(self, t: Elements) -> Elements:
         """M(t)."""
@@ -57,7 +58,7 @@ class Rows:
         values at the further points and the leading coefficient, for degree R; and M(zeta).
         """
         values, quotients = self._products(POINTS[: 2 * self.count] ^ np.uint64(zeta))
-        coefficients = field.multiply(quotients, self._over_derivative)
+        coefficients = field.multiply(quotients, self.over_derivative)
         vanishing = values[:1]  # the first row is 0
         return (
             coefficients[: self.count],
@@ -67,7 +68,11 @@ class Rows:
 
     def extend(self, values: Elements) -> Elements:
         """Take values at the rows to values at the further points."""
-        return field.sum_products(self.extension, values)
+        return _applied(self._extension, values)
+
+    def extend_same(self, values: Elements) -> Elements:
+        """Likewise with the squares of Lagrange's coefficients added to them."""
+        return _applied(self._extension_of_same, values)
 
     def _products(self, t: Elements) -> tuple[Elements, Elements]:
         """Return M(t) and M(t) / t, with as many constants as are known."""
@@ -83,21 +88,18 @@ def rows(count: int) -> Rows:
     return Rows(count)
 
 
-@cache
-def octet_products() -> NDArray[np.uint8]:
-    """Return the products in GF(2^8) at 256 x + y, as one long table."""
-    return field.octet_products().reshape(-1)
+def _chosen(matrix: Elements) -> NDArray[np.uint8]:
+    """Which of eight columns each have 1 for each bit, in a matrix over GF(2^8).
 
-
-@cache
-def octet_extension(count: int) -> Elements:
-    """Return for eight rows each, and each byte of bits there, the values at the further points.
-
-    These are bytes, eight of them in a word.
+    From (n, 8 m) to (m, 8, n): one byte for eight columns, the bits of value 1 first.
     """
-    by_row = field.to_octets(rows(count).extension).reshape(count // 8, 8, count)
-    table = np.zeros((count // 8, 256, count), dtype=np.uint8)
-    for k in range(8):
-        known = 1 << k
-        table[:, known : 2 * known] = table[:, :known] ^ by_row[:, k, None]
-    return table.view(np.uint64)
+    bits = field.to_octets(matrix) >> np.arange(8)[:, None, None] & 1
+    return np.packbits(bits, axis=-1, bitorder="little").transpose(2, 0, 1)
+
+
+def _applied(chosen: NDArray[np.uint8], values: Elements) -> Elements:
+    """The product of the matrix and a vector."""
+    sums = field.chosen_sums(values.reshape(-1, 8, 1))[:, :, 0]
+    parts = [some.take(octets) for some, octets in zip(sums, chosen, strict=True)]
+    by_bit: Elements = np.bitwise_xor.reduce(parts, axis=0)
+    return field.sum_products(by_bit.T, field.powers(field.BETA, 8))

@@ -143,6 +143,7 @@ class VerifiedMember:
             {+1: proof.challenge(), -1: proof.evaluations()},
             {-1: CHALLENGE_BYTES, +1: layout.evaluation_bytes},
         )
+        proof.forget_evaluations()
         proved = await self._member.among_members(
             Kind.CHECK, {+1: proof.proof(challenged[-1])}, {-1: layout.proof_bytes}
         )

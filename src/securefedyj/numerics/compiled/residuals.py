@@ -23,8 +23,12 @@ _LN2_HIGH, _LN2_LOW, _LOG2_E = elementary.LN2_HIGH, elementary.LN2_LOW, elementa
 _ATANH, _PHI2, _R = elementary.ATANH, elementary.PHI2, elementary.R
 NEAR_ZERO = residuals.NEAR_ZERO
 
-kept = njit(**OPTIONS)
 inner = njit(**{**OPTIONS, "cache": False})  # becomes part of what is kept
+
+
+def kept(signature: Any) -> Any:
+    """Compile for these types at once and keep the result; other types are an error."""
+    return njit(signature, **OPTIONS)
 
 
 @intrinsic

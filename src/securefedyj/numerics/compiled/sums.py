@@ -335,7 +335,10 @@ def _add_side(values, u, L_max, sign, grid, skip, first, last, work, sums, total
             _add_block(u, y, d, y_window, d_window, far, sign, grid, sums, total)
 
 
-@kept
+@kept(
+    "void(f8[:,::1], i8[:,::1], f8[:,::1], i8[::1], f8[::1], i8[::1], i8[:,::1], i8, i8, i8, "
+    "i8[:,:,::1])"
+)
 def add_sums(values, sizes, L_max, feature, lmbda, grid, skip, digits, part, parts, total):
     """Add S_y, S_d, S_yy and S_yd over one part of the blocks to the total of each pair.
 
@@ -379,20 +382,3 @@ def add_sums(values, sizes, L_max, feature, lmbda, grid, skip, digits, part, par
                 total[pair],
             )
             begin = end
-
-
-@kept
-def carry(total, limbs):
-    """The totals as wide integers, an array of shape (4, limbs, pairs)."""
-    pairs = len(total)
-    result = np.empty((4, limbs, pairs), np.uint64)
-    for pair in range(pairs):
-        for which in range(4):
-            words = total[pair, which]
-            above = 0
-            for limb in range(limbs):
-                low = words[2 * limb] + above
-                high = words[2 * limb + 1] + (low >> 32)
-                result[which, limb, pair] = (low & _LOW_HALF) | (high << 32)
-                above = high >> 32
-    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from securefedyj.numerics.compiled.residuals import inner, kept, log1p
 from securefedyj.numerics.compiled.sums import BLOCK, LANES
@@ -56,7 +57,16 @@ def _arrange_feature(x, phi_scale, values, sizes, phi):
         begin = end
 
 
-@kept
+@kept(
+    types.int64(
+        types.Array(types.float64, 2, "C", readonly=True),  # or not: either will do
+        *[types.Array(types.float64, 1, "C", readonly=True)] * 3,
+        types.float64[:, ::1],
+        types.int64[:, ::1],
+        types.int64[::1],
+        types.int64[:, ::1],
+    )
+)
 def arrange(x, lower, upper, phi_scale, values, sizes, count, phi):
     """Write the blocks of some features; return how many values are outside their bounds.
 

@@ -1,0 +1,94 @@
+"""Tables in pieces: the rows of a source, cut alike whatever blocks they come in.
+
+A piece is PIECE rows of some features, in order; only the last one of a table is shorter. Sums are
+taken over each piece and then added up in order, so that their bits depend on the rows alone: not
+on whether these are held in memory, nor on the blocks that a file is read in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.passes import Source, read
+
+# A handful of arrays of this size stays in the cache of a core.
+PIECE = 8192
+# Sums over a piece are taken in so many lanes, side by side. It is what rows are padded to.
+LANES = 64
+# Numbers that are handed on at once, in as many pieces as that are.
+_AT_ONCE = 1 << 21
+
+
+class Table(Protocol):
+    """The values of some features, as often as needed."""
+
+    n_features: int
+
+    def take(self, features: Index) -> Table:
+        """Some of the features."""
+
+    def chunks(self) -> Iterator[Array]:
+        """All values, some pieces at a time: of shape (n_features, rows), where NaN is missing.
+
+        All chunks but the last are whole pieces. One is done with when the next is asked for.
+        """
+
+
+class Held:
+    """A table in memory."""
+
+    def __init__(self, chunks: list[Array]) -> None:
+        self._chunks = chunks
+        self.n_features = len(chunks[0])
+
+    @classmethod
+    def copy_of(cls, values: Array) -> Held:
+        """The table of an array that has one feature in each row."""
+        n_features, rows = values.shape
+        whole = rows - rows % PIECE
+        bounds = [*range(0, whole, _rows_at_once(n_features)), whole, rows]
+        parts = [values[:, first:last] for first, last in pairwise(bounds) if first < last]
+        return cls([np.array(part, order="C") for part in parts])
+
+    def take(self, features: Index) -> Held:
+        if len(features) == self.n_features:
+            return self
+        return Held([chunk[features] for chunk in self._chunks])
+
+    def chunks(self) -> Iterator[Array]:
+        return iter(self._chunks)
+
+
+class Streamed:
+    """Some columns of a source, of which one chunk is held at a time."""
+
+    def __init__(self, source: Source, columns: Index) -> None:
+        self._source, self._columns = source, columns
+        self.n_features = len(columns)
+
+    def take(self, features: Index) -> Streamed:
+        return Streamed(self._source, self._columns[features])
+
+    def chunks(self) -> Iterator[Array]:
+        size = _rows_at_once(self.n_features)
+        chunk, filled = np.empty((self.n_features, size)), 0
+        for block in read(self._source, self._columns.tolist()):
+            done = 0
+            while done < len(block):
+                n = min(size - filled, len(block) - done)
+                chunk[:, filled : filled + n] = block[done : done + n].T
+                filled, done = filled + n, done + n
+                if filled == size:
+                    yield chunk
+                    filled = 0
+        if filled:
+            yield chunk[:, :filled]
+
+
+def _rows_at_once(n_features: int) -> int:
+    return PIECE * max(1, _AT_ONCE // (PIECE * n_features))
