@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pkgutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ def cluster(scheduler: str) -> Iterator[Reader]:
         quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
         with (
             dask.config.set(_NO_PAGES),
-            LocalCluster(security=True, **quiet) as own,
+            LocalCluster(security=True, silence_logs=logging.ERROR, **quiet) as own,
             Client(own),
         ):
             yield _READER
