@@ -19,6 +19,7 @@ from pyarrow import parquet
 from securefedyj.numerics import passes
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.tables.cells import TableError
+from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import write_table
 from securefedyj.tables.source import as_array, as_source, is_table
 
@@ -223,3 +224,10 @@ def test_what_is_read_in_passes():
     assert is_table(as_source(frame))
     for data in (frame, frame.to_pandas(), np.zeros((2, 2)), [[1.0]]):
         assert not is_table(data)
+
+
+def test_a_renamed_source_is_one_itself(tmp_path):
+    write_table(tmp_path / "t.csv", NAMES, np.zeros((5, 3)))
+    source = as_source(tmp_path / "t.csv", dialect=Dialect(rename={NAMES[0]: "other"}))
+    assert as_source(source) is source
+    assert source.names[0] == "other"

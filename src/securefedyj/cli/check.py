@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import (
     FAILED,
@@ -13,10 +14,12 @@ from securefedyj.cli.common import (
     OK,
     VERIFIED,
     Commands,
+    add_dask,
     add_reading,
     command,
     dialect_of,
     missing_values,
+    reader_of,
     tell,
     wrapped,
 )
@@ -25,6 +28,9 @@ from securefedyj.cli.record import add_ledger, warnings_before
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
+
+if TYPE_CHECKING:
+    from securefedyj.tables.files import Reader
 
 
 def add(commands: Commands) -> None:
@@ -43,6 +49,7 @@ def add(commands: Commands) -> None:
         "found is shown here and nowhere else",
     )
     add_reading(parser)
+    add_dask(parser)
     add_ledger(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     parser.set_defaults(run=run)
@@ -51,7 +58,8 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     consortium = Consortium.read(options.file)
     if options.data is not None:
-        return _check_table(consortium, options)
+        with reader_of(options) as reader:
+            return _check_table(consortium, options, reader)
     if options.json:
         tell(json.dumps({"name": consortium.name, "digest": consortium.digest(),
                          "max_interruptions": consortium.max_interruptions,
@@ -80,22 +88,21 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check_table(consortium: Consortium, options: argparse.Namespace) -> int:
+def _check_table(consortium: Consortium, options: argparse.Namespace, reader: Reader) -> int:
     """A silo's own table; the exit code is 1 if something in it would stop a run."""
     from securefedyj.tables.files import check_table
-    from securefedyj.tables.source import as_source
 
     domain = consortium.agreement().domain
     names = [feature.name for feature in consortium.features]
     reading = missing_values(options), dialect_of(options)
-    checked = check_table(options.data, names, domain.lower, domain.upper, *reading)
+    checked = check_table(options.data, names, domain.lower, domain.upper, *reading, reader)
     stops = any(finding.stops for finding in checked.findings)
     notes = [note] if (note := note_on_silos(consortium)) else []
     warnings: list[str] = []
     if not stops:  # else there is no table to take part with
         empty = [name for name, column in checked.columns.items() if not column.present]
         notes += [note] if (note := note_on_missing(consortium, empty)) else []
-        source = as_source(options.data, names, *reading)
+        source = reader.source(options.data, names, *reading)
         warnings = warnings_before(consortium, source, options.ledger)
     if options.json:
         tell(json.dumps({"stops": stops, "rows": checked.rows, "written": checked.written,

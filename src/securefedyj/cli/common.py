@@ -6,6 +6,8 @@ import argparse
 import sys
 import textwrap
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from securefedyj.printable import printable_lines, shown
 if TYPE_CHECKING:
     from securefedyj.protocol.transcript import Transcript
     from securefedyj.tables.dialect import Dialect
+    from securefedyj.tables.files import Reader
 
 Commands = Any  # argparse's own type for this is private
 
@@ -164,6 +167,34 @@ def cache_bytes(options: argparse.Namespace) -> int:
     if options.cache_mb < 0:
         raise ValueError("--cache-mb must not be negative.")
     return int(options.cache_mb) * 10**6
+
+
+def add_dask(parser: argparse.ArgumentParser) -> None:
+    """Add the option --dask, which `reader_of` reads."""
+    parser.add_argument(
+        "--dask",
+        metavar="SCHEDULER",
+        help="let the workers of a Dask cluster read the table and sum: the address of its "
+        "scheduler, such as tls://host:8786, or local (docs/tables.md)",
+    )
+
+
+@contextmanager
+def reader_of(options: argparse.Namespace) -> Iterator[Reader]:
+    """Who reads the table."""
+    from securefedyj.tables.files import HERE
+
+    if options.dask is None or options.data is None:
+        yield HERE
+        return
+    try:
+        from securefedyj.tables.dask_cluster import cluster
+    except ImportError:
+        raise ValueError(
+            "--dask needs Dask; `pip install securefedyj[dask]` installs it."
+        ) from None
+    with cluster(options.dask) as reader:
+        yield reader
 
 
 def read_certificate(path: Path) -> str:

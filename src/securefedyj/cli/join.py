@@ -16,6 +16,7 @@ from securefedyj.cli.common import (
     OK,
     Commands,
     add_cache,
+    add_dask,
     add_reading,
     cache_bytes,
     command,
@@ -24,6 +25,7 @@ from securefedyj.cli.common import (
     missing_values,
     read_certificate,
     read_identity,
+    reader_of,
     tell,
     wrapped,
 )
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from securefedyj.protocol.cost import Cost
     from securefedyj.protocol.transcript import Transcript
     from securefedyj.tables.census import Own
+    from securefedyj.tables.files import Reader
 
 
 def add(commands: Commands) -> None:
@@ -65,6 +68,7 @@ def add(commands: Commands) -> None:
     )
     add_reading(parser)
     add_cache(parser)
+    add_dask(parser)
     parser.add_argument(
         "--own-minimum",
         type=int,
@@ -101,6 +105,11 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    with reader_of(options) as reader:
+        return _join(options, reader)
+
+
+def _join(options: argparse.Namespace, reader: Reader) -> int:
     from securefedyj.network.participant import Settings
     from securefedyj.report.results import REPORT, write_results
 
@@ -113,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     party = consortium.party_with(read_certificate(options.certificate))
     _refuse_result_without_state(options.output)
     display = Display()
-    own = _own_table(party, consortium, options, display)
+    own = _own_table(party, consortium, options, display, reader)
     silo = _arranged(own, consortium, options, display)
     record = _record(party, consortium, own, options, display)
     options.output.mkdir(parents=True, exist_ok=True)
@@ -193,12 +202,15 @@ def _refuse_result_without_state(output: Path) -> None:
 
 
 def _own_table(
-    party: PartyEntry, consortium: Consortium, options: argparse.Namespace, display: Display
+    party: PartyEntry,
+    consortium: Consortium,
+    options: argparse.Namespace,
+    display: Display,
+    reader: Reader,
 ) -> Own | None:
     """The rows of a silo, of which it is told what stays out; a helper has none."""
     from securefedyj.tables.census import taken_in
     from securefedyj.tables.minimum import few_values, without
-    from securefedyj.tables.source import as_source
 
     if (party.role == "silo") != (options.data is not None):
         raise ValueError(
@@ -208,7 +220,7 @@ def _own_table(
     if options.data is None:
         return None
     names = [feature.name for feature in consortium.features]
-    source = as_source(options.data, names, missing_values(options), dialect_of(options))
+    source = reader.source(options.data, names, missing_values(options), dialect_of(options))
     # The other half is for the same rows, arranged.
     own = taken_in(source, cache_bytes(options) // 2, partial(display.rows, "read"))
     display.say(f"Read {own.census.rows:,} rows of {len(names):,} features.")
@@ -285,10 +297,10 @@ async def _until_signal(settings: Settings, silo: TimedSilo | None) -> Transcrip
 
 def _warn_of_implausible(transcript: Transcript, own: Own | None, display: Display) -> None:
     """Tell the silo, and nobody else, where lambda does not go with its own rows."""
-    from securefedyj.report.plausibility import implausible, warning
+    from securefedyj.report.plausibility import implausible_for, warning
 
     if own is not None and transcript.result is not None:
-        doubtful = implausible(own.census.sample.values, transcript.result)
+        doubtful = implausible_for(own, transcript.result)
         names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
         if names:
             display.say(wrapped(f"Warning: {warning(names)}"))
@@ -306,7 +318,7 @@ def _try_report(
 
     try:
         _warn_of_implausible(transcript, own, display)
-        sample, rows = (None, None) if own is None else (own.census.sample.values, own.census.rows)
+        sample, rows = (None, None) if own is None else (own.drawn, own.census.rows)
         write_report(consortium, transcript, sample, rows, folder)
     except Exception as error:
         # Only the system's own words: others may quote rows.

@@ -126,8 +126,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
             The rows of each silo, with the same columns in the same order. A table is the path
             of a CSV or Parquet file or of a folder of them, a polars LazyFrame or a PyArrow
             table; it is read in blocks, as often as there are exchanges, and its columns are
-            found by their names. None stands for a party that computes but has no data, such as
-            a coordinator.
+            found by their names. The rows of a table of Dask stay with its workers. None stands
+            for a party that computes but has no data, such as a coordinator.
         y : None
             Ignored.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from securefedyj.estimators.base import (
     check_positive_integer,
     warn_not_converged,
 )
+from securefedyj.numerics.passes import over_all
 from securefedyj.numerics.pooled import fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
@@ -89,7 +91,8 @@ class ExpYJ(YeoJohnsonTransformer):
         X : array-like of shape (n_samples, n_features), or table
             The data, at least two rows; NaN is ignored. A table is the path of a CSV or Parquet
             file or of a folder of them, a polars LazyFrame or a PyArrow table. One that is too
-            large to be held is read in blocks, once for each pass, with the same result.
+            large to be held is read in blocks, once for each pass, with the same result. A table of
+            Dask is fitted by one of its workers, which takes in the rows of all.
         y : None
             Ignored.
 
@@ -103,7 +106,8 @@ class ExpYJ(YeoJohnsonTransformer):
             )
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
-        fit = fit_pooled(data, self.solver, self.max_steps)
+        fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
+        fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
         self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
         self.at_bound_, self.converged_ = fit.at_bound, fit.converged
         self.path_ = fit.path

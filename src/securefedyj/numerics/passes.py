@@ -23,12 +23,22 @@ BLOCK_VALUES = 1 << 20
 _FEWEST_ROWS = 1 << 10
 
 T = TypeVar("T")
+R = TypeVar("R")
 Told = Callable[[int, int | None], None]
 """Is told how many rows of a pass were read, and of how many, if that is known."""
 
 
 class ChangedData(ValueError):
     """Rows that are not those of an earlier pass."""
+
+
+def check_rows(before: int, now: int) -> None:
+    """Refuse to go on with another number of rows."""
+    if now != before:
+        raise ChangedData(
+            f"The table had {before} rows when the run began, and has {now} now. Sums over "
+            "two tables would be wrong; begin again when nobody writes to it any more."
+        )
 
 
 class Source(Protocol):
@@ -59,9 +69,22 @@ class Elsewhere(Protocol):
         """What the protocol asks of the rows; a value outside raises `OutOfBounds`."""
 
     def reduce(
-        self, columns: Sequence[int], function: Callable[[Array], T], add: Callable[[T, T], T]
-    ) -> T | None:
-        """The function of each block, added up; None where there is no block."""
+        self,
+        columns: Sequence[int],
+        function: Callable[[Array], T],
+        add: Callable[[T, T], T],
+        finish: Callable[[T], R],
+    ) -> R | None:
+        """As of `concluded`."""
+
+    def whole(self, function: Callable[[Source], R]) -> R:
+        """The function of all rows, taken by one of those who have them."""
+
+    def without(self, features: Sequence[int]) -> Source:
+        """The same rows, with these columns missing."""
+
+    def renamed(self, names: Sequence[str]) -> Source:
+        """The same rows, with other names of the columns."""
 
 
 def rows_at_once(columns: int) -> int:
@@ -92,13 +115,38 @@ def over_blocks(
     told: Told | None = None,
 ) -> T | None:
     """The function of each block of a pass, added up; None where there is no block."""
+    return concluded(source, columns, function, add, _same, told)
+
+
+def concluded(
+    source: Source,
+    columns: Sequence[int],
+    function: Callable[[Array], T],
+    add: Callable[[T, T], T],
+    finish: Callable[[T], R],
+    told: Told | None = None,
+) -> R | None:
+    """What follows from the function of each block, added up; None where there is no block.
+
+    Of rows that are elsewhere only this comes here: functions are sent there, and must be such as
+    pickle can name.
+    """
     if isinstance(source, Elsewhere):
-        return cast("T | None", source.reduce(columns, function, add))
+        return cast("R | None", source.reduce(columns, function, add, finish))
     total: T | None = None
     for block in read(source, columns, told):
         part = function(block)
         total = part if total is None else add(total, part)
-    return total
+    return None if total is None else finish(total)
+
+
+def over_all(source: Source, function: Callable[[Source], R]) -> R:
+    """The function of a source, taken where its rows are."""
+    return source.whole(function) if isinstance(source, Elsewhere) else function(source)
+
+
+def _same(value: T) -> T:
+    return value
 
 
 def ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:

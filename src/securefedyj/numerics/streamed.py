@@ -17,13 +17,13 @@ import numpy as np
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
-from securefedyj.numerics.passes import ChangedData, Elsewhere, Source, Told, ahead, read
+from securefedyj.numerics.passes import Elsewhere, Source, Told, ahead, check_rows, read
 from securefedyj.numerics.rows import refuse_outside, values_outside
 from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.wide import Limbs
 
-_PHI_LIMBS = 2
+PHI_LIMBS = 2
 
 
 def silo_of(
@@ -65,7 +65,7 @@ class StreamedSilo:
         self._rows_kept = self.rows = 0
         every = np.arange(len(names))
         self.count: Integers = np.zeros(len(names), dtype=np.int64)
-        self._phi = wide.zeros(_PHI_LIMBS, len(names))
+        self._phi = wide.zeros(PHI_LIMBS, len(names))
         outside = np.zeros(len(names), dtype=np.int64)
         room = cache_bytes
         for block in read(source, every.tolist(), told):
@@ -74,7 +74,7 @@ class StreamedSilo:
                 continue  # to the end, to say how many there are
             silo = ArraySilo(block, domain, names)
             self.count += silo.count
-            self._phi = wide.add(self._phi, silo.phi_sum(every, _PHI_LIMBS))
+            self._phi = wide.add(self._phi, silo.phi_sum(every, PHI_LIMBS))
             room -= silo.nbytes
             if room >= 0 and self._rows_kept == self.rows:
                 self._kept.append(silo)
@@ -91,7 +91,7 @@ class StreamedSilo:
         kept = (silo.sums(feature, lmbda, encoding, limbs) for silo in self._kept)
         nothing = wide.zeros(limbs, len(feature))
         zero = Sums(nothing, nothing, nothing, nothing)
-        return reduce(_added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
+        return reduce(added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
 
     def _again(
         self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int
@@ -113,12 +113,9 @@ class StreamedSilo:
             seen += len(block)
             if first < len(block):
                 yield ArraySilo(block[first:], domain, names)
-        if seen != self.rows:
-            raise ChangedData(
-                f"The table had {self.rows} rows when the run began, and has {seen} now. Sums over "
-                "two tables would be wrong; begin again when nobody writes to it any more."
-            )
+        check_rows(self.rows, seen)
 
 
-def _added(one: Sums, other: Sums) -> Sums:
+def added(one: Sums, other: Sums) -> Sums:
+    """The sums over the rows of both."""
     return Sums(*(wide.add(a, b) for a, b in zip(one, other, strict=True)))

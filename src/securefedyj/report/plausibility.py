@@ -15,15 +15,19 @@ t with two degrees of freedom), or where one silo has most of the values that ar
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.numerics.likelihood import Likelihood
+from securefedyj.numerics.passes import Elsewhere, concluded
 from securefedyj.numerics.pooled import fit_pooled
 from securefedyj.printable import printable
 from securefedyj.protocol.result import Result
+from securefedyj.tables.census import Census, Own
 
 LIMIT = 0.5
 """Nats per value."""
@@ -57,6 +61,19 @@ def implausible(values: Array, result: Result) -> Bools:
     """The features whose lambda is implausible for these rows."""
     doubtful: Bools = likelihood_lost(values, result.lmbda) > LIMIT
     return doubtful & ~result.constant
+
+
+def implausible_for(own: Own, result: Result) -> Bools:
+    """The same for a silo's table; where its rows are elsewhere, they are looked at there."""
+    if not isinstance(own.source, Elsewhere):
+        return implausible(own.census.sample.values, result)
+    every, last = range(len(own.source.names)), partial(_of_sample, result=result)
+    found = concluded(own.source, every, Census.of, operator.add, last)
+    return np.zeros(len(result.lmbda), dtype=bool) if found is None else found
+
+
+def _of_sample(census: Census, result: Result) -> Bools:
+    return implausible(census.sample.values, result)
 
 
 def warning(names: Sequence[str]) -> str:

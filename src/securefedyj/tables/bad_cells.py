@@ -69,6 +69,10 @@ class BadCellsError(TableError):
         more = len(named) - _COLUMNS_NAMED
         rest = f" And {more} more columns." if more > 0 else ""
         super().__init__(f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
+        self._given = where, self.columns, joint
+
+    def __reduce__(self) -> tuple[type[BadCellsError], tuple[str, dict[str, str], str]]:
+        return BadCellsError, self._given
 
 
 def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str:

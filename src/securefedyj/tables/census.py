@@ -5,6 +5,7 @@ The pass also takes the rows into memory, if they fit there: then no other pass 
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,6 +46,12 @@ class Census:
             stride *= 2
         return cls(len(block), count, Sample(stride, block[::stride].copy()))
 
+    @classmethod
+    def counted(cls, block: Array) -> Census:
+        """Without a sample."""
+        count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
+        return cls(len(block), count, Sample(1, block[:0].copy()))
+
     def __add__(self, other: Census) -> Census:
         stride = max(self.sample.stride, other.sample.stride)
         parts = [one.sample.thinned(stride) for one in (self, other)]
@@ -64,6 +71,11 @@ class Own(NamedTuple):
     source: Source
     census: Census
 
+    @property
+    def drawn(self) -> Array | None:
+        """What plots are drawn from; rows that are elsewhere are not drawn."""
+        return None if isinstance(self.source, Elsewhere) else self.census.sample.values
+
 
 def _most_rows(columns: int) -> int:
     return max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(columns, 1))
@@ -73,8 +85,8 @@ def taken_in(source: Source, most_bytes: int, told: Told | None = None) -> Own:
     """A table that needs no reading any more if it takes so many bytes at most; else as it is."""
     every, width = range(len(source.names)), 8 * len(source.names)
     total = Census.of(np.empty((0, len(source.names))))
-    if isinstance(source, Elsewhere):
-        found = over_blocks(source, every, Census.of, Census.__add__)
+    if isinstance(source, Elsewhere):  # a sample would bring rows here
+        found = over_blocks(source, every, Census.counted, operator.add)
         return Own(source, total if found is None else found)
     kept: list[Array] | None = [] if (source.rows or 0) * width <= most_bytes else None
     for block in read(source, every, told):

@@ -6,7 +6,7 @@ ever sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source
 from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.cells import MISSING, TableError
@@ -51,6 +52,14 @@ _FORMATS: dict[str, _Format] = {
     ".pq": parquet,
 }
 ENDINGS = tuple(_FORMATS)
+
+
+class Reader(NamedTuple):
+    """Who reads a table: this process, or a cluster."""
+
+    column_names: Callable[[Path, Dialect], list[str]]
+    source: Callable[[Path, Sequence[str], Collection[str], Dialect], Source]
+    written: Callable[[Path, Dialect], str]
 
 
 class Checked(NamedTuple):
@@ -123,9 +132,11 @@ def check_table(
     upper: ArrayLike,
     missing: Collection[str] = MISSING,
     dialect: Dialect | None = None,
+    reader: Reader | None = None,
 ) -> Checked:
     """What a silo should know about its table before a run."""
-    header = column_names(path, dialect)
+    path, dialect, reader = Path(path), dialect or Dialect(), reader or HERE
+    header = reader.column_names(path, dialect)
     found = list(column_findings(features, header))
     bounds = np.stack(np.broadcast_arrays(lower, upper, np.empty(len(features)))[:2], axis=1)
     wanted = {
@@ -133,14 +144,14 @@ def check_table(
         for name, (low, high) in zip(features, bounds.tolist(), strict=True)
         if header.count(name) == 1
     }
-    rows, columns, bad = summaries(path, wanted, missing, dialect)
+    rows, columns, bad = summaries(path, wanted, missing, dialect, reader)
     found += [Finding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(Finding("no rows", None, "the table has no rows", stops=False))
     for name, summary in columns.items():
         found += value_findings(name, summary, *wanted[name])
     found.sort(key=lambda finding: not finding.stops)
-    return Checked(rows, written(path, dialect), columns, found)
+    return Checked(rows, reader.written(path, dialect), columns, found)
 
 
 def summaries(
@@ -148,17 +159,18 @@ def summaries(
     wanted: Mapping[str, tuple[float, float]],
     missing: Collection[str] = MISSING,
     dialect: Dialect | None = None,
+    reader: Reader | None = None,
 ) -> tuple[int, dict[str, Summary], dict[str, str]]:
     """The rows of a table, what columns hold beside their bounds, and which hold no numbers."""
-    bad: dict[str, str] = {}
+    dialect, reader, bad = dialect or Dialect(), reader or HERE, dict[str, str]()
     while True:
         usable = [name for name in wanted if name not in bad]
         bounds = np.array([wanted[name] for name in usable]).reshape(-1, 2)
         try:
-            source = as_source(path, usable, missing, dialect)
+            source = reader.source(Path(path), usable, missing, dialect)
             rows, columns = summarize(source, *bounds.T)
         except BadCellsError as error:
-            names = (dialect or Dialect()).names(list(error.columns))
+            names = dialect.names(list(error.columns))
             of_file = "" if error.where == str(path) else f"{error.where}, "  # within a folder
             for name, text in zip(names, error.columns.values(), strict=True):
                 bad[name] = of_file + text
@@ -170,6 +182,9 @@ def written(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; of a folder, its first table."""
     first = tables_in(Path(path), ENDINGS)[0] if Path(path).is_dir() else path
     return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
+
+
+HERE = Reader(column_names, as_source, written)
 
 
 def is_csv(path: Path | str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index
-from securefedyj.numerics.passes import Source
+from securefedyj.numerics.passes import Elsewhere, Source
 from securefedyj.tables.census import Census, Own, Sample
 
 
@@ -28,6 +28,8 @@ def without(own: Own, features: Index) -> Own:
     rows, count, sample = own.census.rows, own.census.count.copy(), own.census.sample.values.copy()
     count[features], sample[:, features] = 0, np.nan
     census = Census(rows, count, Sample(own.census.sample.stride, sample))
+    if isinstance(own.source, Elsewhere):
+        return Own(own.source.without(features.tolist()), census)
     return Own(_Without(own.source, features), census)
 
 

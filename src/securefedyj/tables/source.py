@@ -1,7 +1,7 @@
 """One notion of a silo's data: whatever it is, it can be read in passes of blocks.
 
-`as_source` takes arrays, frames of pandas and polars (lazy ones, too), tables of PyArrow, a CSV or
-Parquet file, or a folder of them. What it makes of them is a `Source`.
+`as_source` takes arrays, frames of pandas and polars (lazy ones, too), tables of PyArrow and
+Dask, a CSV or Parquet file, or a folder of them. What it makes of them is a `Source`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def as_source(
     if dialect is not None and dialect.rename:
         own = None if features is None else dialect.own_names(features)
         source = as_source(data, own, missing, replace(dialect, rename={}))
-        return _Renamed(source, dialect.names(source.names))
+        names = dialect.names(source.names)
+        return source.renamed(names) if isinstance(source, Elsewhere) else _Renamed(source, names)
     if isinstance(data, str | Path):
         return _of_path(Path(data), features, missing, dialect or Dialect())
     if is_source(data):
@@ -76,18 +77,29 @@ def as_source(
         from securefedyj.tables.arrow import ArrowSource
 
         return ArrowSource(data, features, missing)
+    if _is_dask(data):
+        from securefedyj.tables.dask_source import of_collection
+
+        return of_collection(data, features, missing)
     return _chosen(ArraySource(data), features, missing)
 
 
 def is_table(data: Any) -> bool:
-    """Whether data is read in passes: a path, a lazy frame, a table of PyArrow, or a source."""
+    """Whether data is read in passes: paths, lazy frames, sources, tables of PyArrow or Dask."""
     kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
     return (
         isinstance(data, str | Path)
         or is_source(data)
         or (library == "polars" and kind == "LazyFrame")
         or (library == "pyarrow" and kind in ("Table", "RecordBatch"))
+        or _is_dask(data)
     )
+
+
+def _is_dask(data: Any) -> bool:
+    """Whether data is a table of Dask, which others need not have."""
+    kind, library = type(data).__name__, type(data).__module__.partition(".")[0]
+    return library == "dask" and kind in ("DataFrame", "Array")
 
 
 def as_array(source: Source, told: Told | None = None) -> Array:
@@ -106,20 +118,20 @@ def _chosen(source: Source, features: Sequence[str] | None, missing: Collection[
 def _of_path(
     path: Path, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
 ) -> Source:
-    open_file = partial(_of_file, dialect=dialect)
+    open_file = partial(of_file, dialect=dialect)
     if not path.is_dir():
         return open_file(path, features, missing)
-    files, header = _files_in(path, dialect)
+    files, header = files_in(path, dialect)
     return FolderSource(path, files, header, open_file, features, missing)
 
 
 def header_of(folder: Path, dialect: Dialect) -> list[str]:
     """The columns of a folder: those of its first file, and of the names of folders."""
-    files, header = _files_in(folder, dialect)
+    files, header = files_in(folder, dialect)
     return columns_of(files[0], folder, header)
 
 
-def _files_in(folder: Path, dialect: Dialect) -> tuple[list[Path], Callable[[Path], list[str]]]:
+def files_in(folder: Path, dialect: Dialect) -> tuple[list[Path], Callable[[Path], list[str]]]:
     """The tables of a folder, and what reads their headers."""
     files = tables_in(folder, (*_CSV, *_PARQUET))
     kinds = {file.name.lower().endswith(_PARQUET) for file in files}
@@ -128,9 +140,10 @@ def _files_in(folder: Path, dialect: Dialect) -> tuple[list[Path], Callable[[Pat
     return files, parquet.header if kinds.pop() else partial(csv_files.header, dialect=dialect)
 
 
-def _of_file(
+def of_file(
     path: Path, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
 ) -> Source:
+    """The source of one file."""
     name = path.name.lower()
     if name.endswith(_PARQUET):
         return ParquetSource(path, features, missing)
@@ -143,13 +156,17 @@ def _of_file(
 class _Renamed:
     """A source whose columns are called otherwise."""
 
+    names: Sequence[str] = ()
+
     def __init__(self, source: Source, names: Sequence[str]) -> None:
         self._source, self.names = source, tuple(names)
-        self.blocks = source.blocks
 
     @property
     def rows(self) -> int | None:
         return self._source.rows
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        return self._source.blocks(columns)
 
 
 class _Chosen(Pieces):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import inf, nan
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Source, read
+from securefedyj.numerics.passes import Source, concluded
 
 MOST_DISTINCT = 1000
 """Distinct values are counted up to here."""
@@ -45,27 +47,46 @@ class Summary:
 
 def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
     """The rows of a source, and what its columns hold, beside bounds of each."""
-    columns = [_Column(low, high) for low, high in zip(lower, upper, strict=True)]
-    sample, rows = _Sample(len(columns)), 0
-    for block in read(source, range(len(columns))):
-        rows += len(block)
-        sample.add(block)
+    seen = partial(_Seen.of, lower=lower, upper=upper)
+    found = concluded(source, range(len(lower)), seen, operator.add, _Seen.summaries)
+    return seen(np.empty((0, len(lower)))).summaries() if found is None else found
+
+
+@dataclass
+class _Seen:
+    """What was seen of some rows."""
+
+    rows: int
+    columns: list[_Column]
+    sample: _Sample
+
+    @classmethod
+    def of(cls, block: Array, lower: Array, upper: Array) -> _Seen:
+        columns = [_Column(low, high) for low, high in zip(lower, upper, strict=True)]
         for column, values in zip(columns, block.T, strict=True):
             column.add(values)
-    return rows, [
-        Summary(
-            rows=rows,
-            missing=column.missing,
-            distinct=min(len(column.distinct), MOST_DISTINCT),
-            least=column.least if rows > column.missing else nan,
-            median=median,
-            greatest=column.greatest if rows > column.missing else nan,
-            below=column.below,
-            above=column.above,
-            exact=sample.stride == 1,
-        )
-        for column, median in zip(columns, sample.medians(), strict=True)
-    ]
+        return cls(len(block), columns, _Sample(1, [block.copy()]).thinned())
+
+    def __add__(self, other: _Seen) -> _Seen:
+        columns = [one + more for one, more in zip(self.columns, other.columns, strict=True)]
+        return _Seen(self.rows + other.rows, columns, self.sample + other.sample)
+
+    def summaries(self) -> tuple[int, list[Summary]]:
+        rows = self.rows
+        return rows, [
+            Summary(
+                rows=rows,
+                missing=column.missing,
+                distinct=min(len(column.distinct), MOST_DISTINCT),
+                least=column.least if rows > column.missing else nan,
+                median=median,
+                greatest=column.greatest if rows > column.missing else nan,
+                below=column.below,
+                above=column.above,
+                exact=self.sample.stride == 1,
+            )
+            for column, median in zip(self.columns, self.sample.medians(), strict=True)
+        ]
 
 
 @dataclass
@@ -98,25 +119,41 @@ class _Column:
                 return
             self.distinct.update(values[first : first + MOST_DISTINCT].tolist())
 
+    def __add__(self, other: _Column) -> _Column:
+        known = len(self.distinct) >= MOST_DISTINCT
+        return replace(
+            self,
+            missing=self.missing + other.missing,
+            least=min(self.least, other.least),
+            greatest=max(self.greatest, other.greatest),
+            below=self.below + other.below,
+            above=self.above + other.above,
+            distinct=self.distinct if known else self.distinct | other.distinct,
+        )
 
+
+@dataclass
 class _Sample:
     """Every so many-th row of each block; all rows of a table that has few."""
 
-    def __init__(self, columns: int) -> None:
-        self._columns = columns
-        self._most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(columns, 1))
-        self._parts: list[Array] = []
-        self.stride = 1
+    stride: int
+    parts: list[Array]
 
-    def add(self, block: Array) -> None:
-        self._parts.append(block[:: self.stride].copy())
-        while sum(map(len, self._parts)) > self._most:
-            self.stride *= 2
-            self._parts = [part[::2].copy() for part in self._parts]
+    def __add__(self, other: _Sample) -> _Sample:
+        stride = max(self.stride, other.stride)
+        parts = [part[:: stride // one.stride] for one in (self, other) for part in one.parts]
+        return _Sample(stride, parts).thinned()
+
+    def thinned(self) -> _Sample:
+        """With few enough rows."""
+        stride, parts = self.stride, self.parts
+        most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(parts[0].shape[1], 1))
+        while sum(map(len, parts)) > most:
+            stride, parts = 2 * stride, [part[::2].copy() for part in parts]
+        return _Sample(stride, parts)
 
     def medians(self) -> Iterator[float]:
-        rows = np.concatenate([np.empty((0, self._columns)), *self._parts])
-        return map(_median, rows.T)
+        return map(_median, np.concatenate(self.parts).T)
 
 
 def _median(column: Array) -> float:

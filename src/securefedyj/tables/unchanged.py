@@ -11,17 +11,17 @@ class Unchanged:
     """A file, by its size and the time of its last change."""
 
     def __init__(self, path: Path | str) -> None:
-        self._path = Path(path)
+        self.path = Path(path)
         self._state = self._now()
 
     def check(self) -> None:
         """Refuse to go on with another content."""
         if self._now() != self._state:
             raise ChangedData(
-                f"{self._path} was changed while it was in use. Sums over parts of two tables "
+                f"{self.path} was changed while it was in use. Sums over parts of two tables "
                 "would be wrong; begin again when nobody writes to it any more."
             )
 
     def _now(self) -> tuple[int, int]:
-        status = self._path.stat()
+        status = self.path.stat()
         return status.st_size, status.st_mtime_ns
