@@ -46,6 +46,7 @@ R = (
 
 def log1p(x: Array) -> Array:
     """log(1 + x) for x >= 0, to within three units of the last place."""
+    shape, x = np.shape(x), np.atleast_1d(x)  # in place, which a single number is not
     t = 1 + x
     # t = m 2^e with m between sqrt(1/2) and sqrt(2): counted from the bits of sqrt(1/2), those of
     # the exponent are e.
@@ -75,7 +76,7 @@ def log1p(x: Array) -> Array:
     log += m
     exponent *= LN2_HIGH
     exponent += log
-    return exponent
+    return exponent.reshape(shape)
 
 
 # The functions below write into arrays that the caller lends, of the shape of their argument:
