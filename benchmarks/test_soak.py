@@ -59,7 +59,7 @@ CHANGES: dict[str, Any] = {
         lambda text: text + "".join(f'{{"repeat": {n}}}\n{{"opening": {n}}}\n' for n in (3, 4)),
         "more than one opening was repeated",
     ),
-    "another reveal": (lambda text: text.replace("true", "false", 1), "different reveals"),
+    "another reveal": (lambda text: text.replace("[true", "[false", 1), "different reveals"),
     "no confirmation": (
         lambda text: text[: text.index('{"confirmed"')],
         "eva has a result that not all have confirmed",

@@ -68,7 +68,7 @@ def unit(x: Array) -> float:
     return 1 / (np.log1p((high - low) / (1 + low)) if one_sided else np.max(logs))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(x=samples())
 def test_newton_and_expsearch_find_the_same_maximum(x: Array) -> None:
     """And the score is positive below it and negative above."""
