@@ -6,6 +6,7 @@ The pass also takes the rows into memory, if they fit there: then no other pass 
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from securefedyj.tables.memory import HeldSource
 
 _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
 """A sample has at most so many values, or rows where columns are many."""
+_JOINED_AT_ONCE = 16
 
 
 class Sample(NamedTuple):
@@ -53,16 +55,19 @@ class Census:
         return cls(len(block), count, Sample(1, block[:0].copy()))
 
     def __add__(self, other: Census) -> Census:
-        stride = max(self.sample.stride, other.sample.stride)
-        parts = [one.sample.thinned(stride) for one in (self, other)]
-        while sum(map(len, parts)) > _most_rows(len(self.count)):
+        return Census.joined([self, other])
+
+    @classmethod
+    def joined(cls, several: Sequence[Census]) -> Census:
+        """Of the rows of all, in order."""
+        stride = max(one.sample.stride for one in several)
+        parts = [one.sample.thinned(stride) for one in several]
+        count = np.sum([one.count for one in several], axis=0)
+        while sum(map(len, parts)) > _most_rows(len(count)):
             stride *= 2
             parts = [part[::2] for part in parts]
-        return Census(
-            self.rows + other.rows,
-            self.count + other.count,
-            Sample(stride, np.concatenate(parts)),
-        )
+        sample = Sample(stride, np.concatenate(parts))
+        return cls(sum(one.rows for one in several), count, sample)
 
 
 class Own(NamedTuple):
@@ -84,15 +89,20 @@ def _most_rows(columns: int) -> int:
 def taken_in(source: Source, most_bytes: int, told: Told | None = None) -> Own:
     """A table that needs no reading any more if it takes so many bytes at most; else as it is."""
     every, width = range(len(source.names)), 8 * len(source.names)
-    total = Census.of(np.empty((0, len(source.names))))
+    nothing = Census.of(np.empty((0, len(source.names))))
     if isinstance(source, Elsewhere):  # a sample would bring rows here
         found = over_blocks(source, every, Census.counted, operator.add)
-        return Own(source, total if found is None else found)
+        return Own(source, nothing if found is None else found)
     kept: list[Array] | None = [] if (source.rows or 0) * width <= most_bytes else None
+    parts, rows = [nothing], 0
     for block in read(source, every, told):
-        total += Census.of(block)
+        parts.append(Census.of(block))
+        if len(parts) > _JOINED_AT_ONCE:  # samples are copied when they are joined
+            parts = [Census.joined(parts)]
+        rows += len(block)
         if kept is not None:
             kept.append(block)
-            if total.rows * width > most_bytes:
+            if rows * width > most_bytes:
                 kept = None
-    return Own(source if kept is None else HeldSource(kept, source.names), total)
+    own = source if kept is None else HeldSource(kept, source.names)
+    return Own(own, Census.joined(parts))
