@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced lint bench bench-network paper soak soak-cheating fuzz clean
+.PHONY: help demo check test test-reduced lint bench bench-network paper soak soak-cheating fuzz integrations clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make check   run the tests that are quick, in about a minute"
@@ -15,6 +15,7 @@ help:
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make soak-cheating  one party cheats, in thousands of ways; nobody may believe it; minutes"
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
+	@echo "make integrations  a FLARE server and three sites as processes; needs .[flare]; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -64,6 +65,10 @@ soak-cheating: .venv/ready
 
 fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
+
+integrations: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare]"
+	$(BIN)/python -m tests.integrations.flare.poc
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -18,8 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from securefedyj.network import link, local
+from securefedyj.network import local
+from securefedyj.network.carrier import LinkLost
 from securefedyj.network.consortium import Consortium, Feature
+from securefedyj.network.dialer import Dialer
 from securefedyj.network.identity import Identity
 
 SILENCES = {
@@ -50,11 +52,11 @@ async def welcomed(consortium: Consortium, folder: Path) -> float:
     """Seconds until the hub welcomes a party, which tries again if it is turned away."""
     identity = Identity(folder / "ana.key", folder / "ana.pem")
     began = time.perf_counter()
-    dialer = link.Dialer(consortium, "ana", identity, 60.0, 1000)
+    dialer = Dialer(consortium, "ana", identity, 60.0, 1000)
     while True:
         try:
-            connection, _ = await dialer.connect()
-        except link.LinkLost:
+            connection = await dialer.connect()
+        except LinkLost:
             continue
         took = time.perf_counter() - began
         await connection.close(1.0)
@@ -76,7 +78,7 @@ def measure(number: int, words: bytes, address: str) -> tuple[float, float, floa
         drain = subprocess.Popen(["cat"], stdin=hub.stderr, stdout=subprocess.DEVNULL)
         try:
             before = memory(hub.pid, "VmRSS")
-            crowd(consortium.hub.port, number, words, address, stack)
+            crowd(consortium.agreed_hub().port, number, words, address, stack)
             took = asyncio.run(welcomed(consortium, folder))
             return before, memory(hub.pid, "VmHWM"), took
         finally:

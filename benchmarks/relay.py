@@ -74,9 +74,9 @@ class Client:
 
     async def connect(self, consortium: Consortium, name: str, folder: Path) -> None:
         identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
-        settings = tls.context(identity, [consortium.hub.certificate], server_side=False)
+        settings = tls.context(identity, [consortium.agreed_hub().certificate], server_side=False)
         self._reader, self._writer = await asyncio.open_connection(
-            consortium.hub.host, consortium.hub.port, ssl=settings
+            consortium.agreed_hub().host, consortium.agreed_hub().port, ssl=settings
         )
         line = self._writer.get_extra_info("socket")
         for side in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # or much would be under way, unseen

@@ -307,9 +307,9 @@ def soak_corruptions(
     while tally.done.total() < cases:
         with _run(**numbers) as processes:
             consortium = processes.consortium
-            proxies = CorruptingProxies(consortium.hub.port, chance, most_per_run)
+            proxies = CorruptingProxies(consortium.agreed_hub().port, chance, most_per_run)
             for name, port in proxies.ports.items():
-                hub = dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
+                hub = dataclasses.replace(consortium.agreed_hub(), address=f"127.0.0.1:{port}")
                 moved = dataclasses.replace(consortium, hub=hub)
                 moved.write(processes.folder / f"{name}.toml")
                 _start(processes, name, timeout="5", file=f"{name}.toml")

@@ -46,7 +46,7 @@ class Recorder:
 
 
 # Those that can run in one process.
-ENGINES = {facts.name: facts.connect for facts in registry.ENGINES.values() if facts.connect}
+ENGINES = {facts.name: facts.connect for facts in registry.ENGINES.values() if not facts.launch}
 
 
 def assemble(program: Program, consortium: Consortium, engine: str) -> list[Party[Any]]:

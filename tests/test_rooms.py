@@ -26,8 +26,8 @@ FLOORS = (
     ("protocol",),
     ("estimators", "parameters"),
     ("network",),
-    ("integrations",),
     ("report",),
+    ("integrations",),
     ("demo",),
     ("cli",),
 )

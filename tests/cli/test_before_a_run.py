@@ -198,6 +198,27 @@ def test_two_silos_are_told_what_subtraction_gives(tmp_path, monkeypatch, capsys
     assert told in capsys.readouterr().out.replace("\n", " ")
 
 
+def test_file_without_a_hub_is_written_and_not_joined_at_one(three, capsys):
+    parties = [f"--silo={name}={three.folder / name}.pem" for name in THREE]
+    new = ["new", str(three.folder / "new.toml"), "--name", "n", *parties, "--feature", "a:0:1"]
+    assert main([*new, "--hub", "localhost:1"]) == 1
+    assert "--hub and --hub-certificate go together" in capsys.readouterr().err
+    assert main(new) == 0
+    assert main(["check", str(three.folder / "new.toml")]) == 0
+    assert "'n', without a hub" in capsys.readouterr().out
+    key = [
+        "--key",
+        str(three.folder / "north.key"),
+        "--certificate",
+        str(three.folder / "north.pem"),
+    ]
+    join = ["join", str(three.folder / "new.toml"), *key, "--output", str(three.folder / "out")]
+    assert main(join) == 1
+    error = capsys.readouterr().err
+    assert one_sentence(error)
+    assert "has no [hub]" in error
+
+
 def test_one_empty_of_three_is_told_what_subtraction_gives(three, capsys):
     rows = THREE["north"].copy()
     rows[:, 1] = np.nan

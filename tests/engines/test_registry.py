@@ -23,6 +23,9 @@ from tests.simulation import FIVE, THREE, Recorder
 from tests.simulation import simulate as simulate_program
 
 every_engine = pytest.mark.parametrize("facts", ENGINES.values(), ids=list(ENGINES))
+in_one_process = pytest.mark.parametrize(
+    "facts", [facts for facts in ENGINES.values() if facts.launch is None], ids=lambda one: one.name
+)
 PARTIES = ("ana", "bob", "cem", "dua")
 
 
@@ -42,8 +45,8 @@ def test_every_engine_has_every_sentence(facts):
 
 
 @every_engine
-def test_every_engine_connects_or_brings_its_own_processes(facts):
-    assert (facts.connect is None) != (facts.launch is None)
+def test_an_engine_with_processes_of_its_own_has_them_on_the_network_as_well(facts):
+    assert (facts.launch is None) == (facts.party is None)
 
 
 def test_only_the_clear_engine_says_that_it_is_not_secure():
@@ -68,11 +71,8 @@ def test_too_few_parties_for_secrets_are_refused(facts):
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 @pytest.mark.parametrize("limbs", [1, 4, 10])
 @pytest.mark.parametrize("size", [0, 1, 7, 9, 100])
-@every_engine
+@in_one_process
 def test_no_message_is_larger_than_announced(facts, size, limbs, consortium):
-    if facts.largest_message is None:
-        assert facts.connect is None
-        return
     recorder = Recorder()
 
     async def program(engine: Engine, name: str) -> None:
@@ -125,11 +125,3 @@ def transcript_without_engine() -> Transcript:
     agreed = agreement(1, max_steps=2)
     transcript, _ = simulate(agreed, [np.array([[1.0], [2.0]]), np.array([[4.0]]), None])
     return replace(transcript, agreement=replace(agreed, engine="paillier"))
-
-
-def test_an_engine_with_processes_of_its_own_cannot_be_connected_to():
-    async def party() -> None:
-        await run_party("silo 1", agreement(1, engine="mpyc"), None)
-
-    with pytest.raises(ValueError, match="'mpyc' runs its parties in processes of its own"):
-        party().send(None)

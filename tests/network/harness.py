@@ -48,7 +48,7 @@ def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **options: Any) -> 
 
 def by_way_of(consortium: Consortium, port: int) -> Consortium:
     """The same consortium, with a hub that is reached by another port of this machine."""
-    hub = dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
+    hub = dataclasses.replace(consortium.agreed_hub(), address=f"127.0.0.1:{port}")
     return dataclasses.replace(consortium, hub=hub)
 
 
@@ -147,14 +147,14 @@ class Loopback:
             self.lines.append(f"{event} {fields}")
 
         self.hub = Hub([self.consortium], self.identity("hub"), log)
-        await self.hub.start(self.consortium.hub.host, self.consortium.hub.port)
+        await self.hub.start(self.consortium.agreed_hub().host, self.consortium.agreed_hub().port)
 
     def start(
         self, name: str, consortium: Consortium | None = None, silo: Any = None, **options: Any
     ) -> None:
         """Let a party join; `progress` and `done` are called as well as noted here."""
         consortium = consortium or self.consortium
-        self.cables[name] = cable = Cable(consortium.hub.port)
+        self.cables[name] = cable = Cable(consortium.agreed_hub().port)
         if silo is None:
             silo = timed_silo(self.consortium.agreement(), self.tables[name])
         output = self.folder / name

@@ -76,6 +76,18 @@ def test_digest_stays_when_the_hub_moves(consortium):
     assert dataclasses.replace(consortium, hub=hub).digest() == consortium.digest()
 
 
+def test_hub_may_be_left_out(consortium, tmp_path):
+    without = dataclasses.replace(consortium, hub=None)
+    without.write(tmp_path / "consortium.toml")
+    assert "[hub]" not in without.to_toml()
+    assert Consortium.read(tmp_path / "consortium.toml") == without
+    assert without.digest() == consortium.digest()
+    with pytest.raises(
+        ConsortiumError, match=r"has no \[hub\]: its parties meet by something else"
+    ):
+        without.agreed_hub()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [

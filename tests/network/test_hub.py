@@ -54,7 +54,7 @@ class Client:
 
 
 async def connected(net: Loopback, identity: Identity | None) -> Client:
-    hub = net.consortium.hub
+    hub = net.consortium.agreed_hub()
     if identity is None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -258,16 +258,20 @@ def test_one_hub_serves_several_consortia(tmp_path):
 
 def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys):
     consortium = prepare(tmp_path)
-    host = dataclasses.replace(consortium.hub, address=f"hub.example:{consortium.hub.port}")
+    host = dataclasses.replace(
+        consortium.agreed_hub(), address=f"hub.example:{consortium.agreed_hub().port}"
+    )
     moved = dataclasses.replace(consortium, hub=host)
     moved.write(tmp_path / "moved.toml")
     other = dataclasses.replace(host, address="hub.example:1")
     dataclasses.replace(consortium, name="b", hub=other).write(tmp_path / "other.toml")
     identity = ["--certificate", str(tmp_path / "hub.pem"), "--key", str(tmp_path / "hub.key")]
-    with socket.create_server(("0.0.0.0", consortium.hub.port)):
+    with socket.create_server(("0.0.0.0", consortium.agreed_hub().port)):
         assert main(["hub", str(tmp_path / "moved.toml"), *identity]) == 1
     error = capsys.readouterr().err
-    assert f"cannot listen on 0.0.0.0:{consortium.hub.port} (Address already in use)" in error
+    assert (
+        f"cannot listen on 0.0.0.0:{consortium.agreed_hub().port} (Address already in use)" in error
+    )
     files = [str(tmp_path / f"{name}.toml") for name in ("moved", "other")]
     assert main(["hub", *files, *identity]) == 1
     assert "several ports of the hub (1, " in capsys.readouterr().err

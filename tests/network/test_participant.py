@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import securefedyj
+from securefedyj.network import dialer, link, local, records, tls
 from securefedyj.network import hub as hub_module
-from securefedyj.network import link, local, records, tls
 from securefedyj.network import participant as network
 from securefedyj.network.journal import FILE, Journal, JournalError
 from securefedyj.network.participant import JoinError
@@ -112,7 +112,7 @@ def test_who_does_not_fit_the_hub_is_told(tmp_path, monkeypatch, what):
 async def outcomes_of_strangers(folder: Path) -> dict[str, Any]:
     """A hub that does not know ana, and that bob does not know."""
     ours, theirs = prepare(folder / "ours"), prepare(folder / "theirs")
-    moved = dataclasses.replace(ours.hub, address=theirs.hub.address)
+    moved = dataclasses.replace(ours.agreed_hub(), address=theirs.hub.address)
     async with Loopback(folder / "theirs", theirs, THREE) as net:
         await net.start_hub()
         net.folder = folder / "ours"
@@ -138,7 +138,7 @@ def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, m
 
 
 def test_words_of_the_hub_cannot_control_the_terminal():
-    assert link.sentence(b"bad\x1b[2J\nnews") == r"bad\x1b[2J\x0anews"
+    assert dialer.sentence(b"bad\x1b[2J\nnews") == r"bad\x1b[2J\x0anews"
 
 
 def test_another_version_gets_a_sentence(tmp_path):
@@ -349,11 +349,14 @@ def test_a_line_that_changes_bytes_never_changes_the_result(tmp_path):
         consortium = prepare(tmp_path)
         port = local.free_port()
         moved = dataclasses.replace(
-            consortium, hub=dataclasses.replace(consortium.hub, address=f"127.0.0.1:{port}")
+            consortium,
+            hub=dataclasses.replace(consortium.agreed_hub(), address=f"127.0.0.1:{port}"),
         )
         async with Loopback(tmp_path, consortium, THREE) as net:
             await net.start_hub()
-            server = await proxy(port, consortium.hub.port, [5000, 3000, 20000, 700, 300, 50])
+            server = await proxy(
+                port, consortium.agreed_hub().port, [5000, 3000, 20000, 700, 300, 50]
+            )
             net.start("ana", consortium=moved)
             net.start("bob")
             net.start("cem")
@@ -500,4 +503,4 @@ def test_errors_of_join_are_one_sentence(tmp_path):
         last = processes.log("ana").splitlines()[-1]
     assert last.startswith("securefedyj: The hub at 127.0.0.1:")
     with socket.socket() as probe:  # nothing was left behind
-        assert probe.connect_ex(("127.0.0.1", processes.consortium.hub.port)) != 0
+        assert probe.connect_ex(("127.0.0.1", processes.consortium.agreed_hub().port)) != 0

@@ -24,8 +24,10 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.overview import finding_lines, table_lines
-from securefedyj.cli.record import add_ledger, warnings_before
-from securefedyj.network.consortium import Consortium
+from securefedyj.cli.record import add_ledger
+from securefedyj.engines.registry import facts_of
+from securefedyj.network.bookkeeping import warnings_before
+from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
 
@@ -67,10 +69,16 @@ def run(options: argparse.Namespace) -> int:
         return OK
     tell(f"{options.file} is in order. All parties must see the same digest:")
     tell(f"  {consortium.digest()}")
-    tell(f"Consortium {consortium.name!r}, hub at {printable(consortium.hub.address)}")
+    hub = consortium.hub
+    where = "without a hub" if hub is None else f"hub at {printable(hub.address)}"
+    tell(f"Consortium {consortium.name!r}, {where}")
     for party in consortium.parties:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
+    if consortium.engine != ENGINE:
+        collusion = facts_of(consortium.engine).collusion
+        tell(f"Engine {consortium.engine}: all parties compute. Who must not collude:")
+        tell(f"  {collusion(consortium.committee, len(consortium.silos))}")
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "
          f"{consortium.result_bits} bits")  # fmt: skip
     tell(VERIFIED if consortium.verified else NOT_VERIFIED)

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from securefedyj.network.hub import serve
 
     consortia = [Consortium.read(path) for path in options.files]
-    ports = sorted({consortium.hub.port for consortium in consortia})
+    ports = sorted({consortium.agreed_hub().port for consortium in consortia})
     if options.listen is None and len(ports) > 1:
         raise ValueError(
             f"The files name several ports of the hub ({', '.join(map(str, ports))}); choose one "

@@ -30,7 +30,8 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.display import Display
-from securefedyj.cli.record import Record, add_ledger
+from securefedyj.cli.record import add_ledger
+from securefedyj.network.bookkeeping import Record
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
@@ -118,6 +119,7 @@ def _join(options: argparse.Namespace, reader: Reader) -> int:
     if options.own_minimum < 0:
         raise ValueError("--own-minimum must not be negative.")
     consortium = Consortium.read(options.file)
+    consortium.agreed_hub()
     identity = read_identity(options)
     party = consortium.party_with(read_certificate(options.certificate))
     _refuse_result_without_state(options.output)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from securefedyj.cli.common import OK, Commands, command, read_certificate, tell, wrapped
 from securefedyj.network.consortium import (
+    ENGINE,
     LEVELS_PER_EXCHANGE,
     MAX_INTERRUPTIONS,
     MAX_STEPS,
@@ -37,10 +38,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--name", required=True, help="of the consortium")
     parser.add_argument(
-        "--hub", required=True, metavar="HOST:PORT", help="where parties will reach the hub"
+        "--hub",
+        metavar="HOST:PORT",
+        help="where parties will reach the hub; without it, something else has to connect them, "
+        "such as NVIDIA FLARE",
     )
     parser.add_argument(
-        "--hub-certificate", required=True, type=Path, metavar="CERT.pem", help="of the hub"
+        "--hub-certificate", type=Path, metavar="CERT.pem", help="of the hub; goes with --hub"
     )
     parser.add_argument(
         "--silo",
@@ -77,6 +81,14 @@ def add(commands: Commands) -> None:
         type=Path,
         metavar="FILE.csv",
         help="the same as a table with the columns name, lower, upper, and if you like unit, note",
+    )
+    parser.add_argument(
+        "--engine",
+        default=ENGINE,
+        metavar="NAME",
+        help="replicated: three members compute, and a result can be verified; mpyc: all parties "
+        "compute, private unless a majority colludes, slower, with --unverified only "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--committee",
@@ -135,13 +147,17 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     silos = [_party(entry, "silo") for entry in options.silo]
     helpers = [_party(entry, "helper") for entry in options.helper]
-    committee = options.committee.split(",") if options.committee else _committee(silos, helpers)
+    committee = _committee(silos, helpers)
+    if options.committee:
+        committee = options.committee.split(",")
+    elif options.engine != ENGINE:
+        committee = [party.name for party in (*silos, *helpers)]
     features = [_feature(entry) for entry in options.feature]
     if options.features is not None:
         features += _features_of(options.features)
     consortium = Consortium(
         name=options.name,
-        hub=Hub(options.hub, read_certificate(options.hub_certificate)),
+        hub=_hub(options),
         parties=(*silos, *helpers),
         committee=tuple(name.strip() for name in committee),
         features=tuple(features),
@@ -151,6 +167,7 @@ def run(options: argparse.Namespace) -> int:
         minimum_values=options.minimum_values,
         max_interruptions=options.max_interruptions,
         verified=not options.unverified,
+        engine=options.engine,
     )
     try:
         consortium.write(options.file)
@@ -161,6 +178,14 @@ def run(options: argparse.Namespace) -> int:
         if note:
             tell(wrapped(note))
     return OK
+
+
+def _hub(options: argparse.Namespace) -> Hub | None:
+    if (options.hub is None) != (options.hub_certificate is None):
+        raise ValueError("--hub and --hub-certificate go together; give both or neither.")
+    if options.hub is None:
+        return None
+    return Hub(options.hub, read_certificate(options.hub_certificate))
 
 
 def _committee(silos: list[PartyEntry], helpers: list[PartyEntry]) -> list[str]:
@@ -179,7 +204,7 @@ def _note_on_committee(consortium: Consortium) -> str:
     """Where the helpers are in the committee; nothing if none is."""
     helpers = [party.name for party in consortium.parties if party.role == "helper"]
     inside = [name for name in consortium.committee if name in helpers]
-    if not inside:
+    if not inside or consortium.engine != ENGINE:
         return ""
     members, names = ", ".join(consortium.committee), " and ".join(inside)
     if list(consortium.committee[-len(inside) :]) == inside:

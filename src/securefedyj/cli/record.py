@@ -1,24 +1,9 @@
-"""What `check` and `join` do with a silo's ledger: warn before a run, note what became of it."""
+"""The option of `check` and `join` that names a silo's ledger."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-
-from securefedyj.network.consortium import Consortium
-from securefedyj.network.ledger import (
-    BEGAN,
-    FAILED,
-    FINISHED,
-    Ledger,
-    LedgerError,
-    RunEntry,
-    default_path,
-)
-from securefedyj.network.repeats import note_on_unfinished, warnings
-from securefedyj.numerics.passes import Source
-from securefedyj.tables.digest import column_digests
 
 
 def add_ledger(parser: argparse.ArgumentParser) -> None:
@@ -29,80 +14,4 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="your own list of runs, which is never sent: you are warned of a run that differs "
         "little from an earlier one (default: ~/.securefedyj/ledger.jsonl)",
-    )
-
-
-def warnings_before(
-    consortium: Consortium, table: Source, path: Path | None, party: str = ""
-) -> list[str]:
-    """What earlier runs and this one tell together; no file is made."""
-    ledger = Ledger(path or default_path())
-    run = _run(ledger, consortium, party, table, "", "")
-    note = note_on_unfinished(ledger, run, consortium.max_interruptions)
-    return warnings(ledger, run) + [note] * bool(note)
-
-
-class Record:
-    """A silo's run in its ledger."""
-
-    def __init__(
-        self, consortium: Consortium, party: str, table: Source, output: Path, path: Path | None
-    ) -> None:
-        from securefedyj.network.journal import FILE as STATE
-
-        self._ledger = Ledger(path or default_path())
-        self._ledger.prepare()
-        self._most = consortium.max_interruptions
-        folder = str(output.resolve())
-        # Without a state there is nothing to go on from, and this is another run.
-        identity = (
-            self._ledger.id_of(consortium.digest(), folder)
-            if (output / STATE).exists()
-            else self._ledger.new_id()
-        )
-        self._run = _run(self._ledger, consortium, party, table, identity, folder)
-
-    def warnings(self) -> list[str]:
-        """What the silo should know before the run."""
-        note = note_on_unfinished(self._ledger, self._run, self._most)
-        return warnings(self._ledger, self._run) + [note] * bool(note)
-
-    @property
-    def unfinished(self) -> int:
-        """How many earlier runs over the same values did not finish."""
-        return len(self._ledger.unfinished(self._run))
-
-    def began(self) -> None:
-        self._ledger.note(BEGAN, self._run)
-
-    def finished(self, say: Callable[[str], None]) -> None:
-        self._end(FINISHED, say)
-
-    def failed(self, say: Callable[[str], None]) -> None:
-        self._end(FAILED, say)
-
-    def _end(self, event: str, say: Callable[[str], None]) -> None:
-        """Note the end of a run that has begun; that this cannot be written is said and no more."""
-        if not self._ledger.is_open(self._run):
-            return
-        try:
-            self._ledger.note(event, self._run)
-        except LedgerError as error:
-            say(str(error))
-
-
-def _run(
-    ledger: Ledger, consortium: Consortium, party: str, table: Source, identity: str, folder: str
-) -> RunEntry:
-    features = tuple(feature.name for feature in consortium.features)
-    return RunEntry(
-        identity,
-        consortium.digest(),
-        consortium.name,
-        party,
-        tuple(one.name for one in consortium.parties),
-        tuple(one.name for one in consortium.silos),
-        features,
-        folder,
-        column_digests(table, features, ledger.key) if ledger.key else {},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefedyj.engines.registry import facts_of
+from securefedyj.engines.registry import Facts, facts_of
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import MOST_VALUES, features_at_once
@@ -16,6 +16,23 @@ _HEADERS = 1 << 16
 
 def largest_message(agreement: Agreement) -> int:
     """Bytes of a message that no honest party exceeds, whatever the data."""
+    facts, size, limbs, features = _at_once(agreement)
+    largest = 0 if facts.largest_message is None else facts.largest_message(size, limbs)
+    if agreement.verified and facts.largest_verified is not None:
+        largest = max(largest, facts.largest_verified(features, limbs))
+    return _HEADERS + largest
+
+
+def most_waiting(agreement: Agreement) -> int:
+    """Bytes of one honest peer that may have to wait until we come to them."""
+    facts, size, limbs, _ = _at_once(agreement)
+    if facts.most_ahead is not None:
+        return _HEADERS + facts.most_ahead(size, limbs, len(agreement.parties))
+    return 4 * largest_message(agreement)
+
+
+def _at_once(agreement: Agreement) -> tuple[Facts, int, int, int]:
+    """The engine, how many integers it has at once, of how many limbs, for how many features."""
     limits = agreement.domain.limits()
     limbs, v_bits = 1, 1
     n = np.full(len(agreement.features), MOST_VALUES)
@@ -28,11 +45,7 @@ def largest_message(agreement: Agreement) -> int:
     points = (1 << agreement.levels_per_exchange) - 1
     # In the search, four sums at each point and one besides; in the end, thresholds of V and bits.
     each = max(4 * points + 1, v_bits // MAGNITUDE_STEP + 2)
-    facts = facts_of(agreement.engine)
-    largest = 0 if facts.largest_message is None else facts.largest_message(each * features, limbs)
-    if agreement.verified and facts.largest_verified is not None:
-        largest = max(largest, facts.largest_verified(features, limbs))
-    return _HEADERS + largest
+    return facts_of(agreement.engine), each * features, limbs, features
 
 
 def largest_record(agreement: Agreement) -> int:

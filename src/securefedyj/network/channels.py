@@ -1,7 +1,7 @@
 """The channels of a party to its peers: bytes in, events out; records in, bytes out.
 
-With every peer there is one channel, TLS from end to end (`tls.Channel`); the hub carries its
-bytes. See docs/security.md, section 6, "Channels".
+With every peer there is one channel, TLS from end to end (`tls.Channel`); a carrier, such as
+the hub, carries its bytes. See docs/security.md, section 6, "Channels".
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from securefedyj.errors import ProtocolError
 from securefedyj.network import records, tls
 from securefedyj.network.bounds import largest_record
+from securefedyj.network.carrier import Carrier
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.events import ChannelBroke, ChannelStands, Event, Heard, RecordArrived
 from securefedyj.network.identity import Identity
-from securefedyj.network.link import Link
 from securefedyj.network.records import AnyRecord
 
 
@@ -32,16 +32,16 @@ class Channels:
             for peer, known in self._peers.items()
         }
         self._most = largest_record(consortium.agreement())
-        self._link: Link | None = None
+        self._carrier: Carrier | None = None
         self._open: dict[str, tuple[int, tls.Channel]] = {}
 
-    def attach(self, link: Link) -> None:
-        """Use this link from now on."""
-        self._link = link
+    def attach(self, carrier: Carrier) -> None:
+        """Use this carrier from now on."""
+        self._carrier = carrier
 
     def detach(self) -> None:
-        """Close all channels; there is no link any more."""
-        self._link = None
+        """Close all channels; there is no carrier any more."""
+        self._carrier = None
         self._open.clear()
 
     def open(self, peer: str, connection: int) -> None:
@@ -92,5 +92,5 @@ class Channels:
 
     def _flush(self, peer: str) -> None:
         connection, channel = self._open[peer]
-        if self._link is not None:
-            self._link.send_stream(peer, connection, channel.outgoing())
+        if self._carrier is not None and (data := channel.outgoing()):
+            self._carrier.send(peer, connection, data)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
+from securefedyj.engines.registry import ENGINES
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
 from securefedyj.network.identity import check_name, fingerprint
 from securefedyj.numerics.encoding import LARGEST_BOUND, Domain
@@ -49,7 +50,7 @@ def _fingerprint_of(certificate: str, who: str) -> str:
         raise ConsortiumError(f"the certificate of {who}: {error}.") from None
 
 
-def check_parties(parties: tuple[PartyEntry, ...], hub: Hub) -> None:
+def check_parties(parties: tuple[PartyEntry, ...], hub: Hub | None) -> None:
     if len(parties) < 3:
         raise ConsortiumError(
             f"there are {len(parties)} parties, and three are the least: what two compute "
@@ -57,7 +58,7 @@ def check_parties(parties: tuple[PartyEntry, ...], hub: Hub) -> None:
             "a coordinator."
         )
     _refuse_twice("party", [party.name for party in parties])
-    owners = {_fingerprint_of(hub.certificate, "the hub"): "the hub"}
+    owners = {} if hub is None else {_fingerprint_of(hub.certificate, "the hub"): "the hub"}
     for party in parties:
         try:
             check_name(party.name)
@@ -101,8 +102,30 @@ def _refuse_twice(what: str, names: list[str]) -> None:
             )
 
 
-def check_committee(committee: tuple[str, ...], parties: tuple[PartyEntry, ...]) -> None:
+def check_engine(engine: str, *, verified: bool) -> None:
+    networked = [name for name, facts in ENGINES.items() if facts.networked]
+    if engine not in networked:
+        raise ConsortiumError(
+            f"the engine is {shown(engine)}; it must be {' or '.join(map(repr, networked))}."
+        )
+    if verified and not ENGINES[engine].verifies:
+        raise ConsortiumError(
+            f"engine {engine!r} cannot verify a result: agree on verified = false (option "
+            "--unverified), or on engine 'replicated'."
+        )
+
+
+def check_committee(
+    committee: tuple[str, ...], parties: tuple[PartyEntry, ...], engine: str
+) -> None:
     names = {party.name for party in parties}
+    if ENGINES[engine].committee_size is None:
+        if committee != tuple(party.name for party in parties):
+            raise ConsortiumError(
+                f"the committee is {shown(list(committee))}; with engine {engine!r} all parties "
+                f"compute, in their order: {', '.join(party.name for party in parties)}."
+            )
+        return
     known = [name for name in committee if isinstance(name, str) and name in names]
     if len(committee) != 3 or len(set(known)) != 3:
         raise ConsortiumError(

@@ -2,6 +2,7 @@
 
 format = 1
 name = "sepsis-2026"
+engine = "replicated"              # or "mpyc": all parties compute, and it is not verified
 committee = ["north", "south", "coordinator"]
 max_steps = 30                     # of the search for lambda
 result_bits = 24                   # mean and variance are opened about so far
@@ -10,7 +11,7 @@ minimum_values = 30
 max_interruptions = 5              # a run that is interrupted more often ends
 verified = true                    # whatever one member does, no wrong result is accepted
 
-[hub]
+[hub]                              # optional: something else may connect the parties
 address = "hub.example.org:7443"
 certificate = "-----BEGIN CERTIFICATE-----..."
 
@@ -60,6 +61,7 @@ from securefedyj.strict import Malformed
 __all__ = ["Consortium", "ConsortiumError", "Feature", "Hub", "PartyEntry"]
 
 FORMAT = 1
+ENGINE = "replicated"
 MAX_STEPS, RESULT_BITS, LEVELS_PER_EXCHANGE, MINIMUM_VALUES, MAX_INTERRUPTIONS = 30, 24, 4, 30, 5
 
 
@@ -68,7 +70,7 @@ class Consortium:
     """Everything public that the parties have agreed on."""
 
     name: str
-    hub: Hub
+    hub: Hub | None
     parties: tuple[PartyEntry, ...]
     committee: tuple[str, ...]
     features: tuple[Feature, ...]
@@ -78,6 +80,7 @@ class Consortium:
     minimum_values: int = MINIMUM_VALUES
     max_interruptions: int = MAX_INTERRUPTIONS
     verified: bool = True
+    engine: str = ENGINE
 
     def __post_init__(self) -> None:
         _check(self)
@@ -101,10 +104,13 @@ class Consortium:
         blocks = [
             write_table(
                 "",
-                {"format": FORMAT, "name": self.name, "committee": list(self.committee)}
+                {"format": FORMAT, "name": self.name}
+                # Earlier releases know the default, and not the word.
+                | ({} if self.engine == ENGINE else {"engine": self.engine})
+                | {"committee": list(self.committee)}
                 | {key: getattr(self, key) for key in (*_NUMBERS, "verified")},
             ),
-            write_table("[hub]", vars(self.hub)),
+            *([] if self.hub is None else [write_table("[hub]", vars(self.hub))]),
             *(write_table("[[party]]", vars(party)) for party in self.parties),
             *(write_table("[[feature]]", _entries(feature)) for feature in self.features),
         ]
@@ -130,6 +136,15 @@ class Consortium:
             f"whose bounds are so small. Agree on max_steps = {enough}, or on another unit."
         )
 
+    def agreed_hub(self) -> Hub:
+        """The hub, where it is the hub that connects the parties."""
+        if self.hub is None:
+            raise ConsortiumError(
+                f"{self.name!r} has no [hub]: its parties meet by something else, such as NVIDIA "
+                "FLARE. To meet at a hub, agree on a file with one (`securefedyj new --hub`)."
+            )
+        return self.hub
+
     def party(self, name: str) -> PartyEntry:
         """The party of that name."""
         for party in self.parties:
@@ -154,7 +169,7 @@ class Consortium:
     def check_clock(self, moment: float) -> None:
         """Refuse a time, in seconds since 1970, at which TLS would refuse a certificate."""
         now = datetime.datetime.fromtimestamp(moment, datetime.UTC)
-        owners = {"the hub": self.hub.certificate}
+        owners = {} if self.hub is None else {"the hub": self.hub.certificate}
         for owner, pem in (
             owners | {party.name: party.certificate for party in self.parties}
         ).items():
@@ -193,7 +208,7 @@ class Consortium:
             domain=Domain.from_bounds(bounds, len(bounds)),
             parties=tuple(party.name for party in self.parties),
             committee=self.committee,
-            engine="replicated",
+            engine=self.engine,
             max_steps=self.max_steps,
             levels_per_exchange=self.levels_per_exchange,
             minimum_values=self.minimum_values,
@@ -226,21 +241,26 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
             f"the format is {shown(data.get('format'))}, and this release reads format {FORMAT}; "
             "install the release that wrote the file."
         )
-    keys = {"format", "name", "hub", "party", "committee", "feature", "verified", *_NUMBERS}
+    words = {"format", "name", "engine", "hub", "party", "committee", "feature", "verified"}
+    keys = {*words, *_NUMBERS}
     refuse_unknown("the file", data, keys)
-    hub = get(data, "hub", dict, "the file")
-    refuse_unknown("[hub]", hub, {"address", "certificate"})
     parties = get(data, "party", list, "the file")
     features = get(data, "feature", list, "the file")
     return Consortium(
         name=get(data, "name", str, "the file"),
-        hub=Hub(*(get(hub, key, str, "[hub]") for key in ("address", "certificate"))),
+        hub=_read_hub(get(data, "hub", dict, "the file")) if "hub" in data else None,
         parties=tuple(_read_party(entry, number) for number, entry in enumerate(parties, 1)),
         committee=tuple(get(data, "committee", list, "the file")),
         features=tuple(_read_feature(entry, number) for number, entry in enumerate(features, 1)),
         **{key: data.get(key, default) for key, (default, _, _) in _NUMBERS.items()},
         verified=get({"verified": True, **data}, "verified", bool, "the file"),
+        engine=get({"engine": ENGINE, **data}, "engine", str, "the file"),
     )
+
+
+def _read_hub(entry: dict[str, Any]) -> Hub:
+    refuse_unknown("[hub]", entry, {"address", "certificate"})
+    return Hub(*(get(entry, key, str, "[hub]") for key in ("address", "certificate")))
 
 
 def _read_party(entry: dict[str, Any], number: int) -> PartyEntry:
@@ -265,9 +285,11 @@ def _read_feature(entry: dict[str, Any], number: int) -> Feature:
 def _check(consortium: Consortium) -> None:
     """Refuse what parties may not agree on."""
     checks.check_text("the name of the consortium", consortium.name)
-    checks.check_hub(consortium.hub)
+    if consortium.hub is not None:
+        checks.check_hub(consortium.hub)
     checks.check_parties(consortium.parties, consortium.hub)
-    checks.check_committee(consortium.committee, consortium.parties)
+    checks.check_engine(consortium.engine, verified=consortium.verified)
+    checks.check_committee(consortium.committee, consortium.parties, consortium.engine)
     checks.check_features(consortium.features)
     for key, (_, least, most) in _NUMBERS.items():
         checks.check_number(key, getattr(consortium, key), least, most)

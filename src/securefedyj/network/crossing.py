@@ -15,11 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.network import local, tls
+from securefedyj.network.carrier import LinkLost
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.frames import Type
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
-from securefedyj.network.link import Link, LinkLost, connect
+from securefedyj.network.link import Link, connect
 
 _PATIENCE = 10.0
 _MESSAGES = 100
@@ -43,7 +44,8 @@ async def _measure(folder: Path) -> Crossing:
     tables = dict.fromkeys(("a", "b", "c"), np.zeros((1, 1)))
     consortium = local.prepare(folder, tables, [Feature("any", 0.0, 1.0)])
     hub = Hub([consortium], _identity(folder, "hub"), lambda event, **fields: None)
-    await hub.start(consortium.hub.host, consortium.hub.port)
+    agreed = consortium.agreed_hub()
+    await hub.start(agreed.host, agreed.port)
     a, b = _End(folder, consortium, "a", "b"), _End(folder, consortium, "b", "a")
     try:
         await a.connect()

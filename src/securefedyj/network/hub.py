@@ -124,7 +124,7 @@ class Hub:
             raise ValueError("Two of the files have the same consortium name; rename one.")
         pem = identity.certificate.read_text(encoding="ascii")
         for consortium in consortia:
-            if fingerprint(consortium.hub.certificate) != fingerprint(pem):
+            if fingerprint(consortium.agreed_hub().certificate) != fingerprint(pem):
                 raise ValueError(
                     f"{identity.certificate} is not the hub's certificate in the file of "
                     f"{consortium.name!r}: no party would accept this hub."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import secrets
 import ssl
 import time
 from collections import deque
@@ -13,27 +12,17 @@ from collections.abc import Callable
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import tls
+from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.errors import JoinError
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.party.messages import VERSION
-from securefedyj.printable import printable
 
 _READ = 1 << 18
 # Frames, and bytes of them; then the hub waits, and with it whoever sends. While we compute, peers
 # may send what the protocol lets them send ahead: that must not hold up what they say to others.
 _INBOX = 4096
 MOST_WAITING = 1 << 26
-_LONGEST_PAUSE = 5.0  # seconds between two attempts to connect, give or take a half
-
-
-class LinkLost(Exception):
-    """The connection to the hub is of no use any more; a new one may be."""
-
-
-class Unwelcome(LinkLost):
-    """The hub, or who is in its place, and we do not know each other: trying again is no use."""
 
 
 class Link:
@@ -158,7 +147,7 @@ class Link:
 
 async def connect(consortium: Consortium, name: str, identity: Identity, timeout: float) -> Link:
     """Connect to the hub and say who we are; raises LinkLost if that fails."""
-    hub = consortium.hub
+    hub = consortium.agreed_hub()
     settings = tls.context(identity, [hub.certificate], server_side=False)
     try:
         async with asyncio.timeout(timeout):
@@ -184,73 +173,3 @@ async def connect(consortium: Consortium, name: str, identity: Identity, timeout
     hello["digest"] = consortium.digest()
     link.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
     return link
-
-
-class Dialer:
-    """Connects to the hub again and again, more slowly each time.
-
-    Parameters
-    ----------
-    consortium, name, identity
-        Where the hub is, and who we are.
-    timeout
-        Seconds for the hub to answer.
-    most_unwelcome
-        After so many connections that the hub ends without a word, we are not welcome.
-    """
-
-    def __init__(
-        self,
-        consortium: Consortium,
-        name: str,
-        identity: Identity,
-        timeout: float,
-        most_unwelcome: int,
-    ) -> None:
-        self._consortium, self._name, self._identity = consortium, name, identity
-        self._timeout, self._most_unwelcome = timeout, most_unwelcome
-        self._attempts = self._unwelcome = 0
-
-    def progress(self) -> None:
-        """The connection was of use, so the next one need not wait."""
-        self._attempts = 0
-
-    async def connect(self) -> tuple[Link, Frame]:
-        """Connect; return the link and the hub's first word. LinkLost if that fails this time."""
-        if self._attempts:
-            pause = min(0.1 * 2 ** min(self._attempts, 6), _LONGEST_PAUSE)
-            await asyncio.sleep(pause * (0.5 + secrets.randbelow(8) / 8))
-        self._attempts += 1
-        link = await connect(self._consortium, self._name, self._identity, min(self._timeout, 10.0))
-        try:
-            welcome = await self._first_word(link)
-        except BaseException:
-            await link.close(0.5)
-            raise
-        return link, welcome
-
-    async def _first_word(self, link: Link) -> Frame:
-        try:
-            frame = await link.receive(self._timeout)
-        except LinkLost as error:
-            self._count_unwelcome(error)
-            raise
-        if frame is None:
-            raise LinkLost("The hub accepts connections and does not answer.")
-        self._unwelcome = 0
-        return frame
-
-    def _count_unwelcome(self, error: LinkLost) -> None:
-        """Who is refused by TLS may find the line cut before the reason arrives."""
-        self._unwelcome += 1
-        if self._unwelcome >= self._most_unwelcome:
-            raise JoinError(
-                f"{error} It did so {self._unwelcome} times before any welcome: it may not know "
-                "our certificate. Compare its agreed file with ours (`securefedyj check`); its "
-                "log says why."
-            )
-
-
-def sentence(body: bytes) -> str:
-    """Words of the hub for the user's terminal: one line, and nothing that controls it."""
-    return printable(body[:4000].decode(errors="replace"), 1000)

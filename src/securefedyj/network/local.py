@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
+from securefedyj.engines.registry import facts_of
+from securefedyj.network.consortium import ENGINE, Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.files import write_table
@@ -38,6 +39,7 @@ def prepare(
     *,
     committee: Sequence[str] = (),
     name: str = "on one machine",
+    engine: str = ENGINE,
     host: str = "127.0.0.1",
     port: int = 0,
     **numbers: Any,
@@ -51,7 +53,7 @@ def prepare(
     tables
         The rows of each silo; None for a helper, which has no data.
     committee
-        The three that compute; by default the first three.
+        Those that compute; by default the first three, or all with engine `mpyc`.
     numbers
         max_steps, result_bits, levels_per_exchange, minimum_values, max_interruptions, verified.
     """
@@ -67,7 +69,8 @@ def prepare(
         name=name,
         hub=Hub(f"{host}:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
         parties=tuple(parties),
-        committee=tuple(committee) or tuple(tables)[:3],
+        committee=tuple(committee) or facts_of(engine).committee_of(tuple(tables)),
+        engine=engine,
         features=tuple(features),
         **numbers,
     )
@@ -105,7 +108,7 @@ class Processes:
 
     def start_hub(self, *more: Path) -> None:
         """Start the hub, for more consortia if there are any, and wait until it listens."""
-        hub = self.consortium.hub
+        hub = self.consortium.agreed_hub()
         files = [str(self.folder / name) for name in ("hub.pem", "hub.key")]
         before = self.log("hub").count(" listening ")
         self._start("hub", "hub", *map(str, more), "--certificate", files[0], "--key", files[1],

@@ -1,8 +1,8 @@
 """A party on the network: the same `Party` as everywhere, driven through the hub.
 
-`sessions` decides what is to be done; here it is done. The hub's frames become events, and so do
-the end of a computation and the passing of time; records go out by the channels, computations to
-a thread, what was revealed to the journal.
+`sessions` decides what is to be done; here it is done. What the hub, or another carrier, brings
+becomes events, and so do the end of a computation and the passing of time; records go out by the
+channels, computations to a thread, what was revealed to the journal.
 """
 
 from __future__ import annotations
@@ -15,16 +15,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from securefedyj.network import events
-from securefedyj.network.bounds import largest_message
+from securefedyj.engines.registry import facts_of
+from securefedyj.network import carrier, events
+from securefedyj.network.bounds import most_waiting
+from securefedyj.network.carrier import (
+    Arrival,
+    Carrier,
+    Data,
+    Left,
+    LinkLost,
+    Present,
+    Unwelcome,
+    Word,
+)
 from securefedyj.network.channels import Channels
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.dialer import Dialer
 from securefedyj.network.errors import JoinError
 from securefedyj.network.events import Event, Moment, Outcome, Output
-from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import Identity
 from securefedyj.network.journal import Journal
-from securefedyj.network.link import Dialer, Link, LinkLost, Unwelcome, sentence
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.progress import Meter, Progress, exchanges_done, prefix
 from securefedyj.network.run import Terms
@@ -69,6 +79,8 @@ class Settings:
     progress: Callable[[Progress], None] = lambda progress: None
     done: Callable[[Transcript, Cost | None], None] = lambda transcript, cost: None
     clock: Callable[[], float] = time.time
+    dialer: carrier.Dialer | None = None
+    """What connects us to the others in place of the hub."""
 
 
 async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
@@ -105,26 +117,34 @@ class _Participant:
         consortium.check_clock(settings.clock())
         self._settings, self._silo = settings, silo
         self._agreement = consortium.agreement()
+        self._facts = facts_of(self._agreement.engine)
+        try:
+            self._facts.check_ready()
+        except ImportError as error:
+            raise JoinError(f"{error}.") from None
         self._journal = Journal(
             settings.output, self._agreement, consortium.digest(), name, settings.rows
         )
         self._channels = Channels(consortium, name, settings.identity)
-        self._dialer = Dialer(consortium, name, settings.identity, settings.timeout, MOST_UNWELCOME)
+        self._dialer: carrier.Dialer = settings.dialer or Dialer(
+            consortium, name, settings.identity, settings.timeout, MOST_UNWELCOME
+        )
         terms = Terms(
             name,
             tuple(party.name for party in consortium.parties if party.name != name),
-            consortium.hub.address,
+            "" if consortium.hub is None else consortium.hub.address,
             consortium.digest(),
             settings.timeout,
             settings.wait,
             MOST_FAULTS,
             consortium.max_interruptions,
             settings.earlier,
-            4 * largest_message(self._agreement),
+            most_waiting(self._agreement),
             self._new_party,
         )
         self._peers, self._most_waiting = terms.peers, terms.most_waiting
         self._started = False
+        self._party: Party[Transcript] | None = None
         self._loop = asyncio.get_running_loop()
         try:
             self._sessions = Sessions(terms, self._journal, self._now())
@@ -132,7 +152,7 @@ class _Participant:
             self._journal.close()
             raise
         self._worker = Worker()
-        self._link: Link | None = None
+        self._carrier: Carrier | None = None
         self._outcome: Outcome | None = None
 
     async def run(self) -> Outcome:
@@ -167,70 +187,68 @@ class _Participant:
         try:
             self._worker.end()
             self._happen_aside(events.Stopping())
-            if self._link is not None:
-                await self._link.close(_FLUSH)
+            if self._carrier is not None:
+                await self._carrier.close(_FLUSH)
         finally:
+            if self._party is not None:
+                self._party.release()
             self._journal.close()
 
     async def keep_alive(self) -> None:
         """Let the hub and the peers know that we are there, also in long computations."""
         while True:
             await asyncio.sleep(min(ALIVE_EVERY, self._settings.timeout / 4))
-            if self._link is not None:
-                self._link.send(Frame(Type.PING))
+            if self._carrier is not None:
+                self._carrier.sign_of_life()
                 self._happen_aside(events.SignOfLifeDue())
 
-    # The hub.
+    # The carrier.
 
     async def _connect(self) -> None:
-        self._link, welcome = await self._dialer.connect()
-        self._link.on_arrival = self._preview
-        self._channels.attach(self._link)
+        self._carrier = await self._dialer.connect()
+        self._carrier.on_left = self._preview
+        self._channels.attach(self._carrier)
         await self._happen(events.HubReached())
-        await self._take(welcome)
 
     async def _drop_link(self) -> None:
         self._channels.detach()
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close(_TICK)
+        lost, self._carrier = self._carrier, None
+        if lost is not None:
+            await lost.close(_TICK)
         await self._happen(events.TimePassed())
 
     async def _attend(self) -> None:
-        """Take what the hub delivers until all is over."""
-        assert self._link is not None
+        """Take what is delivered until all is over."""
+        assert self._carrier is not None
         looked_at_clock = 0.0
         while self._outcome is None:
-            frame = await self._link.receive(_TICK)
-            if frame is not None:
-                await self._take(frame)
+            arrival = await self._carrier.receive(_TICK)
+            if arrival is not None:
+                await self._take(arrival)
             if self._outcome is None and time.monotonic() - looked_at_clock > _TICK:
                 looked_at_clock = time.monotonic()
-                await self._happen(events.TimePassed(self._link.heard))
+                await self._happen(events.TimePassed(self._carrier.heard))
 
-    async def _take(self, frame: Frame) -> None:
-        name = frame.name
-        if frame.type == Type.REFUSED:
-            raise JoinError(f"The hub refuses us: {sentence(frame.body)}")
-        if frame.type == Type.CLOSING:
-            self._settings.say(sentence(frame.body))
-        elif frame.type == Type.PRESENT and name in self._peers:
-            await self._happen(events.PeerArrived(name))
-            self._channels.open(name, frame.connection)
-        elif self._channels.leads_to(name, frame.connection):
-            if frame.type == Type.LEFT:
-                self._channels.close(name)
-                await self._happen(events.PeerLeft(name))
-            elif frame.type == Type.DATA:
-                for event in self._channels.receive(name, frame.body):
+    async def _take(self, arrival: Arrival) -> None:
+        match arrival:
+            case Word(sentence):
+                self._settings.say(sentence)
+            case Present(peer, connection) if peer in self._peers:
+                await self._happen(events.PeerArrived(peer))
+                self._channels.open(peer, connection)
+            case Left(peer, connection) if self._channels.leads_to(peer, connection):
+                self._channels.close(peer)
+                await self._happen(events.PeerLeft(peer))
+            case Data(peer, connection, data) if self._channels.leads_to(peer, connection):
+                for event in self._channels.receive(peer, data):
                     await self._happen(event)
                     if self._outcome is not None:
                         return
 
-    def _preview(self, frame: Frame) -> None:
+    def _preview(self, left: Left) -> None:
         """Note who has left before its last words are read."""
-        if frame.type == Type.LEFT and self._channels.leads_to(frame.name, frame.connection):
-            self._happen_aside(events.PeerDeparting(frame.name))
+        if self._channels.leads_to(left.peer, left.connection):
+            self._happen_aside(events.PeerDeparting(left.peer))
 
     # The sessions.
 
@@ -281,7 +299,7 @@ class _Participant:
         transcript = prefix(self._journal.transcript, reveals)
         log = _Log(self._journal, self._opened, Meter(time.monotonic(), exchanges_done(transcript)))
         name, agreement = self._settings.name, self._agreement
-        log.party = Party(
+        log.party = self._party = (self._facts.party or Party)(
             name,
             agreement.parties,
             run_party(name, agreement, self._silo, transcript, log),

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
-from securefedyj.party.rounds import Comparison, Incoming, Round, play_round
+from securefedyj.party.rounds import Comparison, Round, play_round
 from securefedyj.printable import printable
 
 R = TypeVar("R")
@@ -151,6 +151,9 @@ class Party(Generic[R]):
             return []  # whoever stopped has told everybody
         return [self._message(peer, Kind.STOP, b"") for peer in self.peers]
 
+    def release(self) -> None:
+        """Let go of what is outside of this process, if anything; from any thread."""
+
     def _guarded(self, message: Message | None) -> list[Message]:
         """Go as far as possible; turn an error into the end of this party."""
         outgoing: list[Message] = []
@@ -189,7 +192,7 @@ class Party(Generic[R]):
             self._check_overdue()
             self._step(incoming, outgoing)
 
-    def _step(self, incoming: Incoming | None, outgoing: list[Message]) -> None:
+    def _step(self, incoming: Any, outgoing: list[Message]) -> None:
         """Let the program run to its next round, or to its end."""
         self._current = None
         try:
@@ -197,6 +200,9 @@ class Party(Generic[R]):
         except StopIteration as stop:
             self._returned.append(stop.value)
             return
+        self._take_request(request, outgoing)
+
+    def _take_request(self, request: Any, outgoing: list[Message]) -> None:
         if not isinstance(request, Round | Comparison):
             raise TypeError("A program may await engine operations only, nothing with a clock.")
         self._current = request
@@ -229,28 +235,24 @@ class Party(Generic[R]):
         if message.recipient != self.name or message.sender not in self.peers:
             addressed = printable(message.recipient, 64)
             raise ProtocolError(
-                f"{_described(message)} is addressed to {addressed}; expected one "
+                f"{described(message)} is addressed to {addressed}; expected one "
                 f"from {', '.join(self.peers)} to {self.name}."
             )
-        if message.version != VERSION:
-            raise ProtocolError(
-                f"Party {message.sender} speaks protocol version {message.version}, we speak "
-                f"version {VERSION}; install the same release everywhere."
-            )
+        _check_version(message)
         if message.session != self._session:
             raise ProtocolError(
-                f"{_described(message)} belongs to another session: expected "
+                f"{described(message)} belongs to another session: expected "
                 f"{self._session.hex()}, got {message.session.hex()}."
             )
 
     def _check_turn(self, message: Message) -> None:
         if not self.rounds <= message.round <= self.rounds + MAX_AHEAD:
             raise ProtocolError(
-                f"{_described(message)} is out of turn: expected round {self.rounds} "
+                f"{described(message)} is out of turn: expected round {self.rounds} "
                 f"(or up to {MAX_AHEAD} later)."
             )
         if (message.round, message.sender) in self._inbox:
-            raise ProtocolError(f"{_described(message)} came twice; expected it once.")
+            raise ProtocolError(f"{described(message)} came twice; expected it once.")
 
     def _check_room(self, message: Message) -> None:
         if self._most_waiting is None:
@@ -259,7 +261,7 @@ class Party(Generic[R]):
         waiting = sum(len(other.payload) for other in [*own, message])
         if waiting > self._most_waiting:
             raise ProtocolError(
-                f"{_described(message)} is too much: {waiting} bytes of {message.sender} would "
+                f"{described(message)} is too much: {waiting} bytes of {message.sender} would "
                 f"wait for their round, and {self._most_waiting} are the most that can be."
             )
 
@@ -288,19 +290,27 @@ class Party(Generic[R]):
         return Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
 
 
-def _described(message: Message) -> str:
+def described(message: Message) -> str:
     return (
         f"The message {message.kind} of round {message.round} from {printable(message.sender, 64)}"
     )
+
+
+def _check_version(message: Message) -> None:
+    if message.version != VERSION:
+        raise ProtocolError(
+            f"Party {message.sender} speaks protocol version {message.version}, we speak "
+            f"version {VERSION}; install the same release everywhere."
+        )
 
 
 def _check_content(message: Message, current: Round) -> None:
     size = current.expected.get(message.sender)
     if message.kind != current.kind or size is None:
         wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
-        raise ProtocolError(f"{_described(message)} is unexpected: expected {wanted}.")
+        raise ProtocolError(f"{described(message)} is unexpected: expected {wanted}.")
     if len(message.payload) != size:
         raise ProtocolError(
-            f"{_described(message)} has the wrong size: expected {size} bytes, "
+            f"{described(message)} has the wrong size: expected {size} bytes, "
             f"got {len(message.payload)}."
         )

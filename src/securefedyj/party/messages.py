@@ -45,6 +45,7 @@ class Kind(IntFlag):
     OPENING = 128
     DIGEST = 256
     CHECK = 512
+    STREAM = 1024
 
     def __str__(self) -> str:
         """The names of the steps, as they stand in error messages."""

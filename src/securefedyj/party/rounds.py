@@ -9,7 +9,7 @@ library's runtime drives the program. Programs look the same.
 """
 
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar, overload
@@ -75,7 +75,7 @@ def all_compared() -> Generator[Comparison, Incoming, Incoming]:
     return (yield Comparison())
 
 
-Start: TypeAlias = Callable[[], Awaitable[Any]]
+Start: TypeAlias = Callable[[], Any]
 """Begins some work, without waiting for anything, and returns what to wait for."""
 
 

@@ -94,14 +94,10 @@ async def run_party(
     log: Log = SILENT,
 ) -> Transcript:
     """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
-    connect = facts_of(agreement.engine).connect
-    if connect is None:
-        raise ValueError(
-            f"engine {agreement.engine!r} runs its parties in processes of its own, on one machine"
-        )
     if silo is not None and name in agreement.helpers:
         raise ValueError(f"{name!r} has data, but was agreed on as a helper without data")
     silos = [party for party in agreement.parties if party not in agreement.helpers]
+    connect = facts_of(agreement.engine).connect
     engine = await connect(name, agreement.parties, agreement.committee, silos)
     return await secure_fed_yj(engine, silo, agreement, transcript, log)
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from securefedyj.files import replacing, write_atomically
-from securefedyj.network.consortium import Consortium
+from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
 from securefedyj.numerics.arrays import Array
@@ -96,7 +96,9 @@ def write_report(
 
     The cost is read from the folder, where `write_results` has put it.
     """
-    cost = {f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s": _planned(consortium, transcript)}
+    cost = {}
+    if consortium.engine == ENGINE:  # no other can be planned
+        cost[f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s"] = _planned(consortium, transcript)
     if (folder / COST).exists():
         cost["this run"] = page.read_cost(folder / COST)
     page.write(folder / REPORT, transcript, sample, cost, rows=rows)

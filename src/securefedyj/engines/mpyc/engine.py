@@ -6,12 +6,12 @@ prime field, and party i holds its value at i. The field is wider than the integ
 statistical masks. It is not a ring modulo 2^k: integers come out as with the other
 engines as long as nothing that is opened, compared or taken apart overflows; sums on the way may.
 
-Linear operations act on the shares here; whatever needs the peers is one call to MPyC, whose
-runtime is handed in (see `runtime.py` beside this file). This module does not import the library.
+Linear operations act on the shares here; whatever needs the peers is asked of MPyC, in this process
+or another (`operations.py` beside this file). This module does not import the library.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,23 +26,28 @@ from securefedyj.engines.interface import (
     checked,
     same_shape,
 )
+from securefedyj.engines.mpyc.operations import Answer, Ask, Operation, Residues
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import Delegation, delegate
 
 R = TypeVar("R")
 
-Residues: TypeAlias = NDArray[np.object_]
-"""Elements of the prime field, as Python integers."""
-
 STATISTICAL_SECURITY = 64
-"""How many bits masks are wider than what they hide: what leaks has probability about 2^-64."""
+"""How many bits masks are wider than what they hide, about (docs/security.md, section 2)."""
 
 OPTIONS = ("--no-prss", f"--sec-param={STATISTICAL_SECURITY}")
 """How MPyC is to be started.
 
 Pseudo-random secret sharing takes binomial(K, t) keys, and for these wide fields it is slower
 than messages even for three parties: its random bits cost a square root each.
+"""
+
+WITHOUT_PICKLES = (*OPTIONS, "--mix32-64bit")
+"""The same on a network.
+
+For parties on different platforms MPyC sends arrays as plain numbers, and as pickles otherwise.
+Whoever reads a pickle runs the code of whoever wrote it.
 """
 
 # Values compared at a time. A comparison of 256 bits handles 257 field elements for each value.
@@ -152,49 +157,46 @@ class Mpyc(Engine):
 
     Parameters
     ----------
-    mpc
-        MPyC's runtime, connected to the peers.
+    ask
+        What asks MPyC, which is connected to the peers.
     names
         Those of all parties, in the order that MPyC numbers them.
     """
 
-    def __init__(self, mpc: Any, names: Sequence[str]) -> None:
-        refuse_pairs(len(mpc.parties))
-        self._mpc = mpc
+    def __init__(self, ask: Ask, names: Sequence[str]) -> None:
+        refuse_pairs(len(names))
+        self._ask = ask
         self._names = names
 
     async def agree(self, digest: bytes) -> None:
-        """Compare a digest with all other parties: as numbers, shared and opened at once.
-
-        As single numbers, not as an array, MPyC sends them without pickling.
-        """
+        """Compare a digest with all other parties: as numbers, shared and opened at once."""
         digests.of_right_size(digest)
+        own = np.array([int.from_bytes(digest, "big")], dtype=object)
         # 320 bits hold 256 without a sign.
-        secret = self._mpc.SecInt(320)(int.from_bytes(digest, "big"))
-        opened = await delegate(lambda: self._mpc.output(self._mpc.input(secret)))
+        opened = (await self._asked(Operation.ANNOUNCE, 5, own)).residues
         said = (int(value).to_bytes(64, "big")[-digests.DIGEST_BYTES :] for value in opened)
         digests.compare(digest, dict(zip(self._names, said, strict=True)))
+
+    async def compared(self) -> None:
+        """Wait until every party has what was opened before: each has to share a zero first.
+
+        An opening takes the shares of t others, always the same, so some parties could be ahead of
+        others by several openings; when one is lost, more would be made again than may be.
+        """
+        await self._asked(Operation.INPUT, 1, np.zeros(1, dtype=object))
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values."""
         own = _integers(checked(values, size=size, limbs=limbs))
-        if not size:
-            return self._shared(own, limbs)
-        # MPyC reduces the array in place: `own` is nobody else's.
-        secret = self._mpc.SecInt(64 * limbs).array(own)
-        dealt = await delegate(lambda: self._mpc.gather(self._mpc.input(secret)))
-        return self._shared(sum(part.value for part in dealt), limbs)
+        return _of(await self._asked(Operation.INPUT, limbs, own), limbs)
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
         """Multiply all pairs at once, and add up."""
         size, limbs = same_shape(pairs)
-        if not size:
-            return pairs[0][0]
         factors = (
-            self._secure(np.concatenate([_shamir(x).residues for x in side]), limbs)
-            for side in zip(*pairs, strict=True)
+            np.concatenate([_shamir(x).residues for x in side]) for side in zip(*pairs, strict=True)
         )
-        products = self._shared(await self._result(self._mpc.np_multiply, *factors), limbs)
+        products = _of(await self._asked(Operation.MULTIPLY, limbs, *factors), limbs)
         total = products[:size]
         for k in range(1, len(pairs)):
             total += products[k * size : (k + 1) * size]
@@ -202,25 +204,16 @@ class Mpyc(Engine):
 
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: one secure comparison for each value."""
-
-        def below_zero(secret: Any) -> Any:
-            return self._mpc.np_sgn(secret, LT=True)
-
-        blocks = await self._by_blocks(below_zero, _shamir(a).residues, a.limbs)
-        return ShamirBits(np.concatenate([*blocks, _integers(wide.zeros(1, 0))]), limbs=a.limbs)
+        below = await self._by_blocks(Operation.NEGATIVE, _shamir(a).residues, a.limbs)
+        return ShamirBits(below, limbs=a.limbs)
 
     async def bits(self, a: Shared) -> SharedBits:
         """Share all bits of the two's complement values."""
         width = 64 * a.limbs
-
-        def low_bits(secret: Any) -> Any:
-            return self._mpc.np_to_bits(secret, l=width)
-
         # Half the range higher, values are never negative and differ in the top bit only.
         raised = _shamir(a)._with(_shamir(a).residues + (1 << (width - 1)))
-        none = np.empty((0, width), dtype=object)
-        by_value = await self._by_blocks(low_bits, raised.residues, a.limbs)
-        planes = np.concatenate([*by_value, none]).T
+        by_value = await self._by_blocks(Operation.BITS, raised.residues, a.limbs)
+        planes = by_value.reshape(-1, width).T.copy()
         planes[-1] = (1 - planes[-1]) % raised.prime
         return ShamirBits(planes, limbs=a.limbs)
 
@@ -235,35 +228,22 @@ class Mpyc(Engine):
         opened = await self._opened(a.residues.ravel(), a.limbs)
         return np.array(opened, dtype=np.uint8).reshape(a.shape)
 
-    def _shared(self, residues: Residues, limbs: int) -> Shamir:
-        prime = self._mpc.SecInt(64 * limbs).field.modulus
-        return Shamir(residues % prime, prime=int(prime), limbs=limbs)
+    async def _asked(self, operation: Operation, limbs: int, *operands: Residues) -> Answer:
+        answer: Answer = await delegate(lambda: self._ask(operation, limbs, *operands))
+        return answer
 
-    def _secure(self, residues: Residues, limbs: int) -> Any:
-        """Return shares as MPyC's secure array, which may do with it what it likes."""
-        kind = self._mpc.SecInt(64 * limbs)
-        return kind.array(kind.field.array(residues.copy(), check=False))
-
-    async def _result(self, operation: Callable[..., Any], *operands: Any) -> Residues:
-        """Wait for an operation of MPyC; return this party's shares of its result."""
-        shares = await delegate(lambda: self._mpc.gather(operation(*operands)))
-        residues: Residues = shares.value
-        return residues
-
-    async def _by_blocks(
-        self, operation: Callable[[Any], Any], residues: Residues, limbs: int
-    ) -> list[Residues]:
+    async def _by_blocks(self, operation: Operation, residues: Residues, limbs: int) -> Residues:
         """Apply an operation of much memory to some values at a time."""
-        return [
-            await self._result(operation, self._secure(residues[start : start + _BLOCK], limbs))
-            for start in range(0, residues.size, _BLOCK)
-        ]
+        blocks = [residues[:0]]
+        for start in range(0, residues.size, _BLOCK):
+            block = residues[start : start + _BLOCK]
+            blocks.append((await self._asked(operation, limbs, block)).residues)
+        return np.concatenate(blocks)
 
     async def _opened(self, residues: Residues, limbs: int) -> list[int]:
-        if not residues.size:
-            return []
-        secret = self._secure(residues, limbs)
-        return [int(value) for value in await delegate(lambda: self._mpc.output(secret))]
+        """Open integers, which may be negative."""
+        opened, prime = await self._asked(Operation.OPEN, limbs, residues)
+        return [value - prime if value > prime // 2 else value for value in opened]
 
 
 async def drive(program: Coroutine[Any, Any, R]) -> R:
@@ -296,6 +276,10 @@ def _integers(values: Limbs) -> Residues:
     integers = np.empty(values.shape[1], dtype=object)
     integers[:] = wide.to_ints(values)
     return integers
+
+
+def _of(answer: Answer, limbs: int) -> Shamir:
+    return Shamir(answer.residues, prime=answer.prime, limbs=limbs)
 
 
 def _shamir(value: Shared) -> Shamir:

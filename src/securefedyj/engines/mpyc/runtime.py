@@ -4,8 +4,8 @@ MPyC is one global runtime, configured by `sys.argv` when it is imported, with a
 connections of its own. All of that stays inside the children. They talk over socket pairs made by
 the caller: no port is opened, so there is none to be taken, guessed or reached from outside.
 
-MPyC unpickles what peers send. Between processes that one caller started that does no harm; it
-would on a network.
+MPyC unpickles what these processes send each other, which does no harm where one caller has started
+them all. On a network it does not (`child.py` beside this file).
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from securefedyj.engines.mpyc import processes as subprocesses
 from securefedyj.engines.mpyc.engine import OPTIONS, Mpyc, drive, refuse_pairs
+from securefedyj.engines.mpyc.operations import Library
 from securefedyj.errors import PartyStopped
 
 R = TypeVar("R")
@@ -70,7 +71,7 @@ def run(
 async def _with_engine(
     mpc: Any, names: Sequence[str], program: Callable[..., Coroutine[Any, Any, R]], *own: Any
 ) -> R:
-    return await drive(program(Mpyc(mpc, names), *own))
+    return await drive(program(Mpyc(Library(mpc), names), *own))
 
 
 def run_bare(
@@ -85,10 +86,7 @@ def run_bare(
     `options` are those of MPyC's command line; the other parameters are those of `run`.
     """
     refuse_pairs(len(inputs))
-    if importlib.util.find_spec("mpyc") is None:
-        raise ImportError(
-            "Engine 'mpyc' needs the MPyC library: pip install 'securefedyj[mpyc]'", name="mpyc"
-        )
+    check_installed()
     names = list(inputs)
     lines: dict[str, dict[str, socket.socket]] = {name: {} for name in names}
     for one, other in combinations(names, 2):
@@ -109,6 +107,14 @@ def run_bare(
         hang_up()
 
 
+def check_installed() -> None:
+    """Raise unless MPyC is there."""
+    if importlib.util.find_spec("mpyc") is None:
+        raise ImportError(
+            "Engine 'mpyc' needs the MPyC library: pip install 'securefedyj[mpyc]'", name="mpyc"
+        )
+
+
 async def _run_party(
     name: str,
     names: Sequence[str],
@@ -118,7 +124,7 @@ async def _run_party(
     own: tuple[Any, ...],
 ) -> Finished[R]:
     """Connect, run the program and count, in the child."""
-    mpc = _runtime(names.index(name), len(names), options)
+    mpc = library(names.index(name), len(names), options)
     failure = _failure_of_a_task()
     await _or_fail(failure, _connected(mpc, names, lines, failure))
     begin = time.perf_counter()
@@ -128,7 +134,7 @@ async def _run_party(
     return Finished(result, seconds, sent)
 
 
-def _runtime(index: int, parties: int, options: Sequence[str]) -> Any:
+def library(index: int, parties: int, options: Sequence[str]) -> Any:
     """Import MPyC, which configures itself from the command line, with a command line for it."""
     if "mpyc.runtime" in sys.modules:
         raise ImportError(

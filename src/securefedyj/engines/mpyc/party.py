@@ -1,0 +1,170 @@
+"""A party with engine `mpyc` on the network: the program here, MPyC in a process of its own.
+
+After the greeting, each message is a piece of the stream that MPyC sends to one peer. The program,
+the silo's rows and what was revealed stay in this process. The other one (`child.py` beside this
+file) begins nothing that it was not asked for: so an opening is noted before it is sent, and what
+came of it before the next message.
+"""
+
+import contextlib
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import IO, Any, TypeVar
+
+from securefedyj.engines.mpyc import pipe
+from securefedyj.engines.mpyc.operations import Operation, Residues
+from securefedyj.errors import ProtocolError
+from securefedyj.party.machine import Party, described
+from securefedyj.party.messages import Kind, Message
+from securefedyj.party.rounds import Delegation
+
+R = TypeVar("R")
+
+LARGEST_PIECE = 1 << 22
+"""Bytes of a stream that a message has at most."""
+
+COMMAND = (sys.executable, "-P", "-m", "securefedyj.engines.mpyc.child")
+"""What starts the other process, with its arguments."""
+
+# By how many rounds a peer may be ahead: those of an exchange, and far more than there are.
+_MOST_AHEAD = 1 << 20
+_ANY = 1 << 62  # bytes
+
+
+def work(operation: Operation, limbs: int, *operands: Residues) -> pipe.Work:
+    """What the engine asks, for a `MpycParty` to pass on."""
+    return pipe.Work(operation, limbs, operands)
+
+
+class MpycParty(Party[R]):
+    """Drives a program of engine `mpyc`; parameters and attributes are those of `Party`.
+
+    A round is a link of the longest chain of messages, each sent after the one before had come.
+    """
+
+    def __init__(self, name: str, parties: Sequence[str], *arguments: Any, **options: Any) -> None:
+        super().__init__(name, parties, *arguments, **options)
+        self._order = list(parties)
+        self._most = options.get("most_waiting") or _ANY
+        self._child: _Child | None = None
+        self._unread: deque[Message] = deque()
+        self._waiting: Counter[str] = Counter()  # bytes of each peer in there
+        self._last: dict[str, int] = dict.fromkeys(self.peers, 0)  # the round of its last message
+        self._answers: Sequence[Any] | None = None
+        self._lacking: tuple[str, ...] = ()
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """The peers of whom something is waited for; some of it may suffice."""
+        return super().waiting_for if self._child is None else self._lacking
+
+    def stop(self, error: Exception) -> list[Message]:
+        """End with an error, and end the other process."""
+        self.release()
+        return super().stop(error)
+
+    def release(self) -> None:
+        """End the other process."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _accept(self, message: Message) -> None:
+        if message.kind == Kind.STREAM:
+            self._check_origin(message)
+            self._check_piece(message)
+            self._unread.append(message)
+        elif message.kind in (Kind.HELLO, Kind.STOP):
+            super()._accept(message)
+        else:
+            raise ProtocolError(f"{described(message)} is unexpected: expected a STREAM.")
+
+    def _check_piece(self, message: Message) -> None:
+        sender, size = message.sender, len(message.payload)
+        if not max(1, self._last[sender]) <= message.round <= self.rounds + _MOST_AHEAD:
+            raise ProtocolError(f"{described(message)} is out of turn, in round {self.rounds}.")
+        self._last[sender] = message.round
+        self._waiting[sender] += size
+        if size > LARGEST_PIECE or self._waiting[sender] > self._most:
+            raise ProtocolError(
+                f"{described(message)} is too much: {size} bytes, and {LARGEST_PIECE} are the most "
+                f"of a message, {self._most} of all that may wait."
+            )
+
+    def _take_request(self, request: Any, outgoing: list[Message]) -> None:
+        if not isinstance(request, Delegation):
+            super()._take_request(request, outgoing)
+            return
+        if self._child is None:
+            self._child = _Child(self._order.index(self.name), len(self._order), self._most)
+        asked = [pipe.pack_work(start()) for start in request.starts]
+        self._take_turn(self._child, [b"work", *asked], outgoing)
+
+    def _advance(self, outgoing: list[Message]) -> None:
+        super()._advance(outgoing)
+        while self._child is not None and not self.done:
+            if self._answers is not None:
+                answers, self._answers = self._answers, None
+                self._step(answers, outgoing)
+            elif self._unread:
+                message = self._unread.popleft()
+                self._waiting[message.sender] -= len(message.payload)
+                self.rounds = max(self.rounds, message.round + 1)
+                sender = self._order.index(message.sender).to_bytes(2)
+                self._take_turn(self._child, [b"data", sender, message.payload], outgoing)
+            else:
+                return
+        if self.done:
+            self.release()
+
+    def _take_turn(
+        self, child: "_Child", question: Sequence[bytes], outgoing: list[Message]
+    ) -> None:
+        turn = child.ask(question)
+        if turn.failure:
+            raise ProtocolError(
+                f"MPyC could not go on here ({turn.failure}): a party sent what the protocol does "
+                "not have, or has another version of MPyC or of this program."
+            )
+        for peer, sent in zip(self._order, turn.sent, strict=True):
+            for start in range(0, len(sent), LARGEST_PIECE):
+                piece = sent[start : start + LARGEST_PIECE]
+                outgoing.append(self._message(peer, Kind.STREAM, piece))
+        self._lacking = tuple(self._order[index] for index in turn.lacking)
+        self._answers = turn.answers
+
+
+class _Child:
+    """The process that computes with MPyC."""
+
+    def __init__(self, index: int, parties: int, most_waiting: int) -> None:
+        arguments = (*COMMAND, *map(str, (index, parties, most_waiting)))
+        self._process = subprocess.Popen(
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+
+    def ask(self, question: Sequence[bytes]) -> pipe.Turn:
+        """Wait for what comes of a question."""
+        try:
+            pipe.write(_open(self._process.stdin), question)
+            return pipe.unpack_turn(pipe.read(_open(self._process.stdout)))
+        except (EOFError, BrokenPipeError):
+            code = self._process.wait()
+            raise ConnectionError(
+                f"The process that computes with MPyC ended before its time (exit code {code})."
+            ) from None
+
+    def end(self) -> None:
+        """End the process; whoever asks it just now learns that it has ended."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):  # of what was not written yet
+                _open(stream).close()
+
+
+def _open(stream: IO[bytes] | None) -> Any:
+    assert stream is not None
+    return stream

@@ -1,0 +1,1 @@
+"""Where consortia already work: frameworks that connect the sites."""

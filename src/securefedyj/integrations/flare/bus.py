@@ -1,0 +1,63 @@
+"""FLARE's auxiliary messages as a bus: from client to client, fire and forget.
+
+They cross FLARE's server, and may be lost. The option `secure` of FLARE is of no use here: 2.9
+ignores it where nobody waits for a reply. What is within the packets is TLS of our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from nvflare.apis.shareable import Shareable
+
+TOPIC = "securefedyj.packet"
+_PACKET = "packet"
+_END = 2.0  # seconds for the last packets
+
+
+class AuxBus:
+    """Sends by a thread, as FLARE may block; `deliver` brings what has arrived."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._take: Callable[[str, bytes], None] = lambda peer, packet: None
+        self._outgoing: queue.SimpleQueue[tuple[str, bytes] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def post(self, peer: str, packet: bytes) -> None:
+        self._outgoing.put((peer, packet))
+
+    def listen(self, take: Callable[[str, bytes], None]) -> None:
+        self._take = take
+
+    def deliver(self, peer: str, request: Shareable) -> None:
+        """Take a message of FLARE, in any thread."""
+        packet = request.get(_PACKET)
+        if isinstance(packet, bytes):
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we are through
+                self._loop.call_soon_threadsafe(lambda: self._take(peer, packet))
+
+    def close(self) -> None:
+        """Send what is waiting, and no more."""
+        self._outgoing.put(None)
+        self._thread.join(_END)
+
+    def _send(self) -> None:
+        with self._engine.new_context() as context:
+            while (outgoing := self._outgoing.get()) is not None:
+                peer, packet = outgoing
+                self._engine.send_aux_request(
+                    targets=[peer],
+                    topic=TOPIC,
+                    request=Shareable({_PACKET: packet}),
+                    timeout=0.0,
+                    fl_ctx=context,
+                    optional=True,
+                )

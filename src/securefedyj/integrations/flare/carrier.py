@@ -1,0 +1,160 @@
+"""A carrier over a bus that may lose, repeat and reorder packets, such as FLARE's messages.
+
+Each party announces itself to each other one with the number of its connection, which is chosen at
+random; a peer with another number has another connection, and the earlier one is over. Nobody tells
+that a peer was killed: it is silent, which the participant notices, or comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from securefedyj.errors import ProtocolError
+from securefedyj.integrations.flare.packets import MAX_BODY, Kind, Packet, decode
+from securefedyj.integrations.flare.stream import Stream
+from securefedyj.network.carrier import Arrival, Data, Left, Present
+from securefedyj.network.link import MOST_WAITING
+
+HELLO_EVERY = 1.0  # seconds, to peers that are not there
+_TICK = 0.1  # seconds
+_MOST_OVER = 100  # connections of the past that are remembered
+
+
+class Bus(Protocol):
+    """What brings packets to other parties, or does not."""
+
+    def post(self, peer: str, packet: bytes) -> None:
+        """Send a packet without waiting; nothing is promised."""
+
+    def listen(self, take: Callable[[str, bytes], None]) -> None:
+        """From now on, call this in the event loop with each packet and who it is said to be of."""
+
+
+class PacketCarrier:
+    """One connection of ours to all peers."""
+
+    def __init__(self, bus: Bus, peers: Iterable[str]) -> None:
+        self.on_left: Callable[[Left], None] = lambda left: None
+        self._bus, self._peers = bus, tuple(peers)
+        self._own = secrets.randbits(63) + 1
+        self._streams: dict[str, Stream] = {}
+        self._over: deque[tuple[str, int]] = deque(maxlen=_MOST_OVER)
+        self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
+        self._waiting = 0  # bytes in the inbox
+        self._greeted = 0.0
+        bus.listen(self._take)
+        self._greet()
+        self._ticking = asyncio.create_task(self._tick())
+
+    @property
+    def heard(self) -> float:
+        """Now: there is nobody between us and the peers whom we could hear."""
+        return time.monotonic()
+
+    def send(self, peer: str, connection: int, data: bytes) -> None:
+        stream = self._streams.get(peer)
+        if stream is None or stream.peers != connection:
+            return  # it is over, and that has been said
+        view = memoryview(data)
+        for start in range(0, len(view), MAX_BODY):
+            piece = bytes(view[start : start + MAX_BODY])
+            self._post(peer, stream.piece(piece, time.monotonic()))
+
+    def sign_of_life(self) -> None:
+        for peer, stream in self._streams.items():
+            self._post(peer, stream.hello())
+
+    async def receive(self, timeout: float) -> Arrival | None:
+        try:
+            async with asyncio.timeout(timeout):
+                arrival = await self._inbox.get()
+        except TimeoutError:
+            return None
+        if isinstance(arrival, Data):
+            self._waiting -= len(arrival.data)
+        return arrival
+
+    async def close(self, timeout: float) -> None:
+        """Leave as soon as all has arrived."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not all(stream.arrived for stream in self._streams.values()):
+                    await asyncio.sleep(_TICK / 4)
+        self._bus.listen(lambda peer, data: None)
+        self._ticking.cancel()
+        for peer, stream in self._streams.items():
+            self._post(peer, stream.bye())
+
+    def _post(self, peer: str, packet: Packet) -> None:
+        self._bus.post(peer, packet.encode())
+
+    def _greet(self) -> None:
+        """Announce ourselves to those that are not there yet."""
+        self._greeted = time.monotonic()
+        for peer in self._peers:
+            if peer not in self._streams:
+                self._post(peer, Packet(Kind.HELLO, self._own, 0, 0, 0))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            now = time.monotonic()
+            for peer, stream in self._streams.items():
+                if (packet := stream.due(now)) is not None:
+                    self._post(peer, packet)
+            if now - self._greeted > HELLO_EVERY:
+                self._greet()
+
+    def _take(self, peer: str, data: bytes) -> None:
+        try:
+            packet = decode(data)
+        except ProtocolError:
+            return  # whoever sends such has nothing to say
+        if peer not in self._peers or (peer, packet.source) in self._over:
+            return
+        stream = self._streams.get(peer)
+        if stream is None or stream.peers != packet.source:
+            stream = self._arrive(peer, packet.source)
+        if packet.kind is Kind.BYE:
+            self._leave(peer)
+            return
+        if packet.target != self._own:  # it does not know us yet, or no more
+            if packet.kind is Kind.HELLO:
+                self._post(peer, stream.hello())
+            return
+        room = self._waiting < MOST_WAITING
+        for piece in stream.take(packet, time.monotonic(), room=room):
+            self._waiting += len(piece)
+            self._inbox.put_nowait(Data(peer, stream.peers, piece))
+
+    def _arrive(self, peer: str, connection: int) -> Stream:
+        if peer in self._streams:
+            self._leave(peer)
+        self._streams[peer] = stream = Stream(self._own, connection)
+        self._inbox.put_nowait(Present(peer, connection))
+        return stream
+
+    def _leave(self, peer: str) -> None:
+        left = Left(peer, self._streams.pop(peer).peers)
+        self._over.append((peer, left.connection))
+        self._inbox.put_nowait(left)
+        self.on_left(left)
+
+
+class PacketDialer:
+    """Begins connections over a bus; that cannot fail."""
+
+    def __init__(self, bus: Bus, peers: Iterable[str]) -> None:
+        self._bus, self._peers = bus, tuple(peers)
+
+    async def connect(self) -> PacketCarrier:
+        return PacketCarrier(self._bus, self._peers)
+
+    def progress(self) -> None:
+        """Nothing is to be done sooner for it."""

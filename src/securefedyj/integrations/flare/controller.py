@@ -1,0 +1,100 @@
+"""The part of a job that runs at FLARE's server, which learns the result and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable
+from nvflare.apis.signal import Signal
+
+from securefedyj.files import write_atomically
+from securefedyj.integrations.flare.executor import DIGEST, PARAMETERS, REASON, TASK
+from securefedyj.printable import printable
+
+FILE = "parameters.json"
+_LONGEST_REASON = 1000
+
+
+class SecureFedYJController(Controller):
+    """Asks all parties to take part, and keeps their result if it is the same everywhere.
+
+    Parameters
+    ----------
+    digest
+        Of the agreed file, as `taking_part.named` writes it.
+    parties
+        Their names, which are those of FLARE's clients.
+    timeout
+        Seconds for the whole job; 0 for as long as the sites wait for each other.
+    """
+
+    def __init__(self, digest: str, parties: list[str], timeout: int = 0) -> None:
+        super().__init__()
+        # FLARE writes arguments into the job by the attributes of the same names.
+        self.digest, self.parties, self.timeout = digest, parties, timeout
+        self._results: dict[str, bytes] = {}
+        self._reason = ""
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing is to be prepared."""
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing is left behind."""
+
+    def process_result_of_unknown_task(
+        self, client: Client, task_name: str, client_task_id: str, result: Shareable,
+        fl_ctx: FLContext,
+    ) -> None:  # fmt: skip
+        """It came too late."""
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        task = Task(
+            name=TASK,
+            data=Shareable({DIGEST: self.digest}),
+            timeout=self.timeout,
+            result_received_cb=self._take,
+        )
+        self.broadcast_and_wait(
+            task=task,
+            fl_ctx=fl_ctx,
+            targets=self.parties,
+            min_responses=len(self.parties),
+            abort_signal=abort_signal,
+        )
+        if abort_signal.triggered:
+            return
+        reason = self._reason or self._compared()
+        if reason:
+            self.system_panic(reason, fl_ctx)
+            return
+        folder = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_run_dir(fl_ctx.get_job_id())
+        write_atomically(Path(folder) / FILE, self._results[self.parties[0]])
+        self.log_info(fl_ctx, f"All parties have returned the same {FILE}.")
+
+    def _take(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
+        name, reply = client_task.client.name, client_task.result
+        code, parameters = reply.get_return_code(ReturnCode.OK), reply.get(PARAMETERS)
+        if code == ReturnCode.OK and isinstance(parameters, bytes):
+            self._results[name] = parameters
+            return
+        if not self._reason:  # the first is the cause of the others
+            said = reply.get(REASON, f"{name} has no result ({code}).")
+            self._reason = printable(str(said), _LONGEST_REASON)
+        self.cancel_task(client_task.task)
+
+    def _compared(self) -> str:
+        """Why there is no result; nothing if there is one."""
+        missing = [name for name in self.parties if name not in self._results]
+        if missing:
+            return f"{', '.join(missing)} did not return a result in time."
+        if len(set(self._results.values())) > 1:
+            return (
+                "The parties did not return the same parameters, which an honest site cannot do: "
+                f"each has its own {FILE}; compare them by another way."
+            )
+        return ""

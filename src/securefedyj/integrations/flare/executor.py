@@ -1,0 +1,93 @@
+"""The part of a job that runs at a site."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from securefedyj.integrations.flare.bus import TOPIC, AuxBus
+from securefedyj.integrations.flare.site import read_site
+from securefedyj.integrations.flare.taking_part import LOG, Notes, Refused, check_job, take_part
+from securefedyj.network.errors import JoinError
+from securefedyj.protocol.program import TooFewValues
+
+TASK = "securefedyj"
+DIGEST, PARAMETERS, REASON = "digest", "parameters", "reason"
+_LOOK_EVERY = 0.1  # seconds, at FLARE's signal to abort
+
+
+class SecureFedYJExecutor(Executor):
+    """Takes part in a run with what the site has settled in its folder `local`.
+
+    The job has nothing to say about it but the digest of the agreed file, and that must be the
+    site's own. What goes back is the result, or a sentence with nothing of the site's data.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bus: AuxBus | None = None
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.ABOUT_TO_START_RUN:
+            fl_ctx.get_engine().register_aux_message_handler(TOPIC, self._deliver)
+
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
+        if task_name != TASK:
+            return make_reply(ReturnCode.TASK_UNKNOWN)
+        reply = make_reply(ReturnCode.OK)
+        try:
+            reply[PARAMETERS] = asyncio.run(self._run(shareable, fl_ctx, abort_signal))
+        except asyncio.CancelledError:
+            return make_reply(ReturnCode.TASK_ABORTED)
+        except (Refused, JoinError, TooFewValues) as error:
+            reply[REASON] = str(error)
+        except Exception:
+            reply[REASON] = (
+                f"{fl_ctx.get_identity_name()} cannot take part; why is in {LOG} there, and "
+                "nowhere else."
+            )
+        if REASON in reply:
+            self.log_error(fl_ctx, reply[REASON])
+        return reply
+
+    async def _run(self, shareable: Shareable, context: FLContext, abort: Signal) -> bytes:
+        """Take part until there is a result, or FLARE says to stop."""
+        local = Path(context.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir())
+        client = context.get_identity_name()
+        notes = Notes(local)
+        self._bus = bus = AuxBus(context.get_engine())
+        try:
+            site = read_site(local, client)
+            notes = Notes(site.output)
+            consortium, party = check_job(site, client, str(shareable.get(DIGEST)))
+            task = asyncio.create_task(take_part(site, consortium, party, bus, notes))
+            while not task.done():
+                await asyncio.wait({task}, timeout=_LOOK_EVERY)
+                if abort.triggered:
+                    task.cancel()
+            return task.result()
+        except asyncio.CancelledError:
+            notes.say(
+                "FLARE has stopped the job; another one with the same file goes on from here."
+            )
+            raise
+        except Exception as error:
+            notes.say(str(error))
+            raise
+        finally:
+            bus.close()
+
+    def _deliver(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:
+        peer = fl_ctx.get_peer_context()
+        if self._bus is not None and peer is not None:
+            self._bus.deliver(peer.get_identity_name(), request)
+        return make_reply(ReturnCode.OK)

@@ -1,0 +1,46 @@
+"""The job, for FLARE's environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nvflare.job_config.api import FedJob
+from nvflare.recipe.spec import Recipe
+
+from securefedyj.integrations.flare.controller import SecureFedYJController
+from securefedyj.integrations.flare.executor import TASK, SecureFedYJExecutor
+from securefedyj.integrations.flare.taking_part import named
+from securefedyj.network.consortium import Consortium
+
+
+class SecureFedYJRecipe(Recipe):
+    """A run among the parties of an agreed file, for `execute(SimEnv | PocEnv | ProdEnv)`.
+
+    The job has no code and no data, and of the agreed file only the digest and the parties' names:
+    all else is at the sites (`site`), which must have securefedyj installed.
+
+    Parameters
+    ----------
+    name
+        Of the job.
+    consortium
+        The agreed file; its parties have the names of FLARE's clients.
+    timeout
+        Seconds for the whole job; 0 for as long as the sites wait for each other.
+
+    Examples
+    --------
+    >>> recipe = SecureFedYJRecipe(name="fit", consortium="consortium.toml")  # doctest: +SKIP
+    >>> recipe.execute(ProdEnv(startup_kit_location="admin@example.org"))  # doctest: +SKIP
+    """
+
+    def __init__(self, name: str, consortium: Path | str | Consortium, timeout: int = 0) -> None:
+        agreed = consortium if isinstance(consortium, Consortium) else Consortium.read(consortium)
+        parties = [party.name for party in agreed.parties]
+        # A site's process that has died is not started again by FLARE; another job goes on.
+        job = FedJob(name=name, min_clients=len(parties), mandatory_clients=parties, fail_fast=True)
+        job.set_app_packages(["securefedyj"])
+        job.to_server(SecureFedYJController(named(agreed), parties, timeout))
+        for party in parties:
+            job.to(SecureFedYJExecutor(), party, tasks=[TASK])
+        super().__init__(job)

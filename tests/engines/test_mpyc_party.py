@@ -1,0 +1,235 @@
+"""Engine `mpyc` as on the network: MPyC in a child of each party, its stream in our messages."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pickle
+import sys
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from securefedyj.engines.mpyc import child, pipe
+from securefedyj.engines.mpyc import party as mpyc
+from securefedyj.engines.mpyc.engine import Mpyc
+from securefedyj.engines.mpyc.operations import Answer, Operation
+from securefedyj.engines.registry import facts_of
+from securefedyj.errors import ProtocolError
+from securefedyj.numerics import wide
+from securefedyj.party import inprocess
+from securefedyj.party.messages import VERSION, Kind, Message
+from tests.simulation import FIVE, THREE, Consortium
+
+with_mpyc = [
+    pytest.mark.mpyc,
+    pytest.mark.skipif(
+        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
+    ),
+]
+MOST_WAITING = cast(Any, facts_of("mpyc").most_ahead)(1, 1, 3)
+
+
+async def some_of_everything(names: tuple[str, ...], own: int) -> list[int]:
+    """Whether own inputs add up to less than 20, the bits of their sum, and its square."""
+    engine = Mpyc(mpyc.work, names)
+    await engine.agree(bytes(32))
+    x = await engine.share(wide.from_ints([own], 1), size=1, limbs=1)
+    below = await engine.open_bits(await engine.negative(x - 20))
+    bits = await engine.open_bits(await engine.bits(x))
+    square = await engine.open(await engine.multiply(x, -x))
+    return [int(below[0]), *bits[:6, 0].tolist(), *wide.to_ints(square)]
+
+
+def new_party(names: tuple[str, ...], number: int) -> mpyc.MpycParty[list[int]]:
+    return mpyc.MpycParty(
+        names[number],
+        names,
+        some_of_everything(names, 5 + number),
+        session=bytes(16),
+        parameters=b"",
+        most_waiting=MOST_WAITING,
+    )
+
+
+def parties(consortium: Consortium = THREE) -> list[mpyc.MpycParty[list[int]]]:
+    return [new_party(consortium.parties, number) for number in range(len(consortium.parties))]
+
+
+# Fives, sixes and so on: 18 with three parties, 35 with five.
+EXPECTED = {3: [1, 0, 1, 0, 0, 1, 0, -324], 5: [0, 1, 1, 0, 0, 0, 1, -1225]}
+
+
+# What a peer sends never reaches a pickle.
+
+WATCH = """
+import pickle, runpy, sys
+from securefedyj.engines.mpyc import child, engine
+
+def refused(*arguments, **options):
+    with open({file!r}, "a") as file:
+        file.write("loaded ")
+    raise ValueError("a pickle was read")
+
+pickle.load = pickle.loads = pickle.Unpickler = pickle._loads = pickle._load = refused
+{more}
+child.main(*map(int, sys.argv[1:]))
+"""
+WITHOUT_OPTION = "child.WITHOUT_PICKLES = engine.OPTIONS"
+WITHOUT_GUARD = "child.without_pickle = lambda mpc: mpc"
+
+
+def watch(monkeypatch: Any, tmp_path: Any, *more: str) -> Any:
+    """Let children note when anything is unpickled in them."""
+    file = tmp_path / "loads"
+    script = WATCH.format(file=str(file), more="\n".join(more))
+    monkeypatch.setattr(mpyc, "COMMAND", (sys.executable, "-c", script))
+    return file
+
+
+@pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
+class TestOnTheNetwork:
+    pytestmark = with_mpyc
+
+    def test_no_pickle_is_read_and_the_results_are_right(self, monkeypatch, tmp_path, consortium):
+        file = watch(monkeypatch, tmp_path, WITHOUT_GUARD)
+        team = parties(consortium)
+        size = len(team)
+        assert inprocess.run(team) == [EXPECTED[size]] * size
+        assert not file.exists()
+        assert len({party.rounds for party in team}) == 1
+        sent = max(sum(party.bytes_sent.values()) for party in team) / (size - 1)
+        assert 10_000 < sent < MOST_WAITING
+
+
+class Bomb:
+    """What makes a directory where it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self._path,)
+
+
+class TestGuards:
+    pytestmark = with_mpyc
+
+    def test_the_watch_would_see_a_pickle(self, monkeypatch, tmp_path):
+        file = watch(monkeypatch, tmp_path, WITHOUT_OPTION, WITHOUT_GUARD)
+        with pytest.raises(ProtocolError, match=r"could not go on here \(ValueError\)"):
+            inprocess.run(parties())
+        assert "loaded" in file.read_text()
+
+    def test_without_its_option_mpyc_finds_no_pickle(self, monkeypatch, tmp_path):
+        file = watch(monkeypatch, tmp_path, WITHOUT_OPTION)
+        with pytest.raises(ProtocolError, match="about to use a pickle; nothing was read"):
+            inprocess.run(parties())
+        assert not file.exists()
+
+    def test_the_pickle_of_a_peer_is_not_opened(self, tmp_path):
+        bomb = pickle.dumps(Bomb(str(tmp_path / "went off")))
+        pickle.loads(pickle.dumps(Bomb(str(tmp_path / "would go off"))))
+        pieces = []
+
+        def forge(message: Message) -> list[Message]:
+            if message.kind == Kind.STREAM and message.sender == "bob":
+                pieces.append(message)
+            if len(pieces) != 7 or message is not pieces[-1]:
+                return [message]
+            label, size = child._LABEL.unpack_from(message.payload)
+            rest = message.payload[child._LABEL.size + size :]
+            return [replace(message, payload=labelled(label, bomb) + rest)]
+
+        with pytest.raises(ProtocolError, match="could not go on here"):
+            inprocess.run(parties(), forge)
+        assert [path.name for path in tmp_path.iterdir()] == ["would go off"]
+
+    def test_a_child_that_dies_ends_its_party_and_none_is_left(self):
+        team = parties()
+        pids = []
+
+        def kill(message: Message) -> list[Message]:
+            if message.kind == Kind.STREAM and not pids:
+                pids.extend(one._child._process.pid for one in team if one._child is not None)
+                os.kill(pids[0], 9)
+            return [message]
+
+        with pytest.raises(ConnectionError, match=r"ended before its time \(exit code -9\)"):
+            inprocess.run(team, kill)
+        assert all(party._child is None for party in team)
+
+
+# Sizes, labels and turns are bounded.
+
+
+def piece(payload: bytes = b"", number: int = 1, kind: Kind = Kind.STREAM) -> Message:
+    return Message(VERSION, bytes(16), "bob", "ana", number, kind, payload)
+
+
+@pytest.mark.parametrize(
+    ("messages", "sentence"),
+    [
+        ([piece(bytes(mpyc.LARGEST_PIECE + 1))], "too much: 4194305 bytes"),
+        ([piece(bytes(600_000))] * 4, "too much: 600000 bytes"),
+        ([piece(number=0)], "out of turn"),
+        ([piece(number=1 << 30)], "out of turn"),
+        ([piece(number=3), piece(number=2)], "out of turn"),
+        ([piece(kind=Kind.STREAM | Kind.INPUT)], "is unexpected"),
+    ],
+)
+def test_a_piece_that_cannot_be_ends_the_party(messages, sentence):
+    party = new_party(THREE.parties, 0)
+    party.start()
+    for message in messages:
+        party.receive(message)
+    with pytest.raises(ProtocolError, match=sentence):
+        _ = party.result
+
+
+def labelled(label: int, payload: bytes) -> bytes:
+    return child._LABEL.pack(label, len(payload)) + payload
+
+
+def test_a_line_takes_messages_in_any_order_and_in_any_pieces():
+    line = child._Line(most_waiting=100)
+    for byte in labelled(-7, b"seven") + labelled(9, b""):
+        line.data_received(bytes([byte]))
+    assert (line.receive(9), line.receive(-7), line.lacks) == (b"", b"seven", False)
+
+
+def test_a_line_keeps_no_more_than_may_wait():
+    line = child._Line(most_waiting=100)
+    line.data_received(labelled(1, bytes(88)))
+    line.receive(1)
+    line.data_received(labelled(2, bytes(80)))
+    with pytest.raises(ProtocolError, match="more than 100 bytes"):
+        line.data_received(labelled(3, b""))
+    with pytest.raises(ProtocolError, match="more than 100 bytes"):
+        child._Line(most_waiting=100).data_received(child._LABEL.pack(1, 2**32 - 1) + bytes(90))
+
+
+def test_two_messages_with_one_label_are_refused():
+    line = child._Line(most_waiting=100)
+    with pytest.raises(ProtocolError, match="two messages with one label"):
+        line.data_received(labelled(1, b"a") + labelled(1, b"b"))
+
+
+def test_what_goes_through_the_pipe_comes_out_as_it_was(tmp_path):
+    vector = pipe._unpack(bytes(range(50)), 2)
+    work = pipe.Work(Operation.MULTIPLY, 2, (vector, vector[::-1]))
+    turn = pipe.Turn([b"", b"to bob"], [1], [Answer(vector, (1 << 194) - 33)], "")
+    with open(tmp_path / "pipe", "w+b") as stream:
+        pipe.write(stream, [b"work", pipe.pack_work(work)])
+        pipe.write(stream, pipe.pack_turn(turn, [2]))
+        stream.seek(0)
+        _, packed = pipe.read(stream)
+        again, turned = pipe.unpack_work(packed), pipe.unpack_turn(pipe.read(stream))
+        with pytest.raises(EOFError):
+            pipe.read(stream)
+    assert again[:2] == work[:2]
+    assert [x.tolist() for x in again.operands] == [x.tolist() for x in work.operands]
+    assert turned.answers is not None
+    assert turned.answers[0].residues.tolist() == vector.tolist()
+    assert (turned.answers[0].prime, turned[:2], turned.failure) == ((1 << 194) - 33, turn[:2], "")

@@ -1,0 +1,79 @@
+"""Three sites with their own files, for FLARE's simulator and for its processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from securefedyj.network import local
+from securefedyj.network.consortium import Consortium, Feature
+from securefedyj.numerics.arrays import Array
+from securefedyj.parameters import Parameters
+from securefedyj.protocol.simulation import simulate
+from tests.network.test_secrets import words_of
+
+ALLOWED = "securefedyj.integrations.flare."
+
+
+def tables(features: int) -> dict[str, Array]:
+    rows = np.random.default_rng(5).lognormal(size=(600, features))
+    return {"north": rows[:200], "south": rows[200:350], "west": rows[350:]}
+
+
+def prepare(folder: Path, rows: Mapping[str, Array]) -> Consortium:
+    """Keys, tables and an agreed file without a hub."""
+    names = [f"feature {j}" for j in range(next(iter(rows.values())).shape[1])]
+    consortium = local.prepare(folder, rows, [Feature(name, 0.0, 1000.0) for name in names])
+    consortium = dataclasses.replace(consortium, hub=None)
+    (folder / "consortium.toml").unlink()
+    consortium.write(folder / "consortium.toml")
+    return consortium
+
+
+def write_site(folder: Path, name: str, to: Path, output: str = "") -> None:
+    """The site's own file."""
+    files = {
+        "consortium": "consortium.toml",
+        "key": f"{name}.key",
+        "certificate": f"{name}.pem",
+        "data": f"{name}.csv",
+        "output": output or name,
+        "ledger": f"{name}.ledger.jsonl",
+    }
+    to.mkdir(parents=True, exist_ok=True)
+    lines = [f"{key} = {json.dumps(str(folder / file))}\n" for key, file in files.items()]
+    (to / "securefedyj.toml").write_text("".join(lines), encoding="utf-8")
+
+
+def allow(local_folder: Path) -> None:
+    """Let FLARE build our components, as an administrator does once."""
+    path = local_folder / "resources.json"
+    default = local_folder / "resources.json.default"
+    resources: dict[str, Any] = {"format_version": 2, "class_allow_list": ["nvflare."]}
+    if path.exists() or default.exists():
+        found = path if path.exists() else default
+        resources = json.loads(found.read_text(encoding="utf-8"))
+    resources["class_allow_list"] = [*resources.get("class_allow_list", []), ALLOWED]
+    path.write_text(json.dumps(resources, indent=2), encoding="utf-8")
+
+
+def in_process(consortium: Consortium, rows: Mapping[str, Array]) -> bytes:
+    """The bytes of parameters.json, of a run in this process."""
+    transcript, _ = simulate(consortium.agreement(), list(rows.values()))
+    return Parameters.of(transcript).to_bytes()
+
+
+def assert_nothing_shared(watched: Path, parameters: bytes) -> None:
+    """The server has handled the result, and none of the integers that were shared."""
+    frames = b"".join(path.read_bytes() for path in watched.glob("*.frames"))
+    assert parameters in frames  # so the search could find
+    lines = [line for path in watched.glob("*.shares") for line in path.read_text().split()]
+    words = set().union(*(words_of(bytes.fromhex(line)) for line in lines))
+    assert len(words) > 1000
+    handled = {frames[at : at + 8] for at in range(len(frames) - 7)}
+    assert not words & handled

@@ -1,0 +1,86 @@
+"""A site's own file, and the jobs that it refuses; without FLARE."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from securefedyj.integrations.flare.site import SiteError, read_site
+from securefedyj.integrations.flare.taking_part import LOG, Notes, Refused, check_job, named
+from tests.integrations.flare import sites
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sites")
+    sites.prepare(folder, sites.tables(1))
+    for name in ("north", "south"):
+        sites.write_site(folder, name, folder / "local" / name)
+    sites.write_site(folder, "north", folder / "local")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def consortium(folder):
+    from securefedyj.network.consortium import Consortium
+
+    return Consortium.read(folder / "consortium.toml")
+
+
+def test_site_reads_its_own_file(folder):
+    site = read_site(folder / "local", "south")
+    assert site.key == folder / "south.key"
+    assert site.output == folder / "south"
+    assert site.missing == ()
+    assert (site.timeout, site.wait) == (60.0, 600.0)
+    assert read_site(folder / "local", "anybody").key == folder / "north.key"
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    words = 'consortium = "c.toml"\nkey = "k"\ncertificate = "c"\noutput = "o"\nmissing = ["?"]\n'
+    (tmp_path / "securefedyj.toml").write_text(words)
+    site = read_site(tmp_path, "north")
+    assert (site.consortium, site.data) == (tmp_path / "c.toml", None)
+    assert site.missing == ("?",)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (None, "says where this site has its agreed file, key and data"),
+        ("key =", "is not a TOML file"),
+        ('keys = "k"\n', "unknown key 'keys'"),
+        ('key = "k"\n', "has no 'consortium'"),
+        ("missing = [1]\n", "'missing' must be a list of texts"),
+        ("wait = 0\n", "timeout and wait must be positive"),
+        ("timeout = true\n", "'timeout' of the file must be a number"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, words, sentence):
+    whole = 'consortium = "c"\nkey = "k"\ncertificate = "c"\noutput = "o"\n'
+    if words is not None:
+        head = "" if words.startswith("key") else whole
+        (tmp_path / "securefedyj.toml").write_text(head + words)
+    with pytest.raises(SiteError, match=sentence):
+        read_site(tmp_path, "north")
+
+
+def test_job_must_be_about_the_agreed_file(folder, consortium):
+    site = read_site(folder / "local", "south")
+    assert check_job(site, "south", named(consortium))[1].name == "south"
+    altered = dataclasses.replace(consortium, result_bits=44)
+    with pytest.raises(Refused, match="south refuses this job: it is about an agreed file with"):
+        check_job(site, "south", named(altered))
+
+
+def test_site_must_have_the_name_of_its_party(folder, consortium):
+    site = read_site(folder / "local", "south")
+    with pytest.raises(Refused, match="south refuses this job: FLARE calls this site 'north'"):
+        check_job(site, "north", named(consortium))
+
+
+def test_notes_are_lines_that_control_nothing(tmp_path):
+    Notes(tmp_path).say("one\x1b[2J")
+    (line,) = (tmp_path / LOG).read_text().splitlines()
+    assert line.endswith(r"one\x1b[2J")

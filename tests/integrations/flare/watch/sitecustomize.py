@@ -1,0 +1,61 @@
+"""Loaded by every Python process of a watched run, before anything else.
+
+In the folder WATCH, the processes of FLARE's server leave all frames that they handle, and those of
+the sites what they share, until there is a file `enough`. Of a site's packets LOSE in a hundred are
+lost.
+"""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+SITES = ("simulator_worker", "client.worker_process")
+COMMAND = " ".join(sys.orig_argv)
+
+
+def append(end: str, data: bytes) -> None:
+    with open(Path(os.environ["WATCH"]) / f"{os.getpid()}.{end}", "ab") as file:
+        file.write(data)
+
+
+def enough() -> bool:
+    return (Path(os.environ["WATCH"]) / "enough").exists()
+
+
+def watch_site() -> None:
+    from securefedyj.integrations.flare import bus, stream
+    from tests.network.recording import record_shares
+
+    chance, post = random.Random(os.getpid()), bus.AuxBus.post
+    percent = int(os.environ.get("LOSE", "0"))
+
+    def lossy(self: bus.AuxBus, peer: str, packet: bytes) -> None:
+        if chance.randrange(100) < percent:
+            append("lost", b".")
+        else:
+            post(self, peer, packet)
+
+    bus.AuxBus.post = lossy  # type: ignore[method-assign]
+    stream.RESEND = 0.2
+    record_shares(lambda secret: append("shares", secret.hex().encode() + b"\n"))
+
+
+def watch_server() -> None:
+    from nvflare.fuel.f3.sfm.conn_manager import ConnManager
+
+    task = ConnManager.process_frame_task
+
+    def seen(self, connection, frame):
+        if not enough():
+            append("frames", bytes(frame))
+        return task(self, connection, frame)
+
+    ConnManager.process_frame_task = seen
+
+
+if os.environ.get("WATCH") and not enough():
+    if any(site in COMMAND for site in SITES):
+        watch_site()
+    elif "simulator" in COMMAND or "fed.app.server" in COMMAND:
+        watch_server()
