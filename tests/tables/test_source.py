@@ -249,13 +249,13 @@ def test_a_renamed_source_is_one_itself(tmp_path):
 )
 def test_a_column_of_pandas_that_cannot_be_read_is_named(values):
     frame = pd.DataFrame({"age": pd.Series(values, dtype=object)})
-    with pytest.raises(TableError, match="column 'age' holds .*make it a column of float64"):
+    with pytest.raises(TableError, match=r"column 'age' holds .*make it a column of float64"):
         as_array(as_source(frame))
 
 
 def test_so_is_a_sparse_one():
     sparse = pd.Series(pd.arrays.SparseArray([0.0, 1.5]))
-    with pytest.raises(TableError, match="column 'age' holds .*make it a column of float64"):
+    with pytest.raises(TableError, match=r"column 'age' holds .*make it a column of float64"):
         as_array(as_source(pd.DataFrame({"age": sparse})))
     dense = pd.DataFrame({"age": sparse.astype(float)})
     np.testing.assert_array_equal(as_array(as_source(dense)), [[0.0], [1.5]])
