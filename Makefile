@@ -37,7 +37,7 @@ test: .venv/ready
 NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameters.py \
 	$(patsubst %,--ignore=tests/protocol/test_%.py,cheating forks verified_run resuming)
 test-reduced: .venv/ready
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto $(NUMERICAL)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto -m "not processes and not mpyc" $(NUMERICAL)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

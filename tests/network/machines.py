@@ -20,6 +20,7 @@ from securefedyj.network.run import Terms
 from securefedyj.network.sessions import Sessions
 from securefedyj.network.states import State
 from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.party.rounds import play_round
@@ -216,6 +217,8 @@ class Solo(Machine):
             return now
         if self.ending == "fail":
             raise RuntimeError("cannot add 31337")
+        if self.ending == "other rows":
+            raise ChangedData("The table is another now.")
         if self.ending == "end for good":
             raise EndOfRun("It is over.")
         return await super().program(now)

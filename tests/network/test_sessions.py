@@ -385,6 +385,12 @@ def test_an_error_of_the_program_is_told_without_its_values():
     assert str(solo.error) == "The computation failed here (RuntimeError)."
 
 
+def test_that_the_table_has_changed_is_said_in_its_own_words():
+    solo = Solo(ending="other rows").bring(State.COMPUTING)
+    solo.compute()
+    assert str(solo.error) == "The table is another now."
+
+
 def test_who_leaves_during_a_computation_is_named_at_once_and_once():
     solo = Solo().bring(State.COMPUTING)
     solo.happen(events.PeerDeparting("bob"))

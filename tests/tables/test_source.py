@@ -231,3 +231,31 @@ def test_a_renamed_source_is_one_itself(tmp_path):
     source = as_source(tmp_path / "t.csv", dialect=Dialect(rename={NAMES[0]: "other"}))
     assert as_source(source) is source
     assert source.names[0] == "other"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, "x"],
+        [2**70, 1],
+        [2**63, -1],
+        [1 + 2j, 3],
+        [decimal.Decimal("Infinity"), decimal.Decimal(1)],
+        ["\ud800", "b"],
+        [object(), 1],
+        [{"a": 1}, {1: 2}],
+    ],
+    ids=["text", "beyond 64 bits", "both ends", "complex", "infinite", "no text", "any", "tables"],
+)
+def test_a_column_of_pandas_that_cannot_be_read_is_named(values):
+    frame = pd.DataFrame({"age": pd.Series(values, dtype=object)})
+    with pytest.raises(TableError, match=r"column 'age' holds .*make it a column of float64"):
+        as_array(as_source(frame))
+
+
+def test_so_is_a_sparse_one():
+    sparse = pd.Series(pd.arrays.SparseArray([0.0, 1.5]))
+    with pytest.raises(TableError, match=r"column 'age' holds .*make it a column of float64"):
+        as_array(as_source(pd.DataFrame({"age": sparse})))
+    dense = pd.DataFrame({"age": sparse.astype(float)})
+    np.testing.assert_array_equal(as_array(as_source(dense)), [[0.0], [1.5]])

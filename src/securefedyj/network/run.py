@@ -27,6 +27,7 @@ from securefedyj.network.records import (
 from securefedyj.network.session import Session
 from securefedyj.network.speaker import Speaker
 from securefedyj.network.states import TRANSITIONS, Signal, State, successor
+from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.program import TooFewValues
@@ -322,7 +323,7 @@ def _check_end(error: Exception | None) -> None:
         raise error
     if isinstance(error, Unverified):
         raise NotVerified from error
-    if isinstance(error, ProtocolError | JoinError | OSError):
+    if isinstance(error, ProtocolError | JoinError | OSError | ChangedData):
         raise JoinError(str(error)) from error
     # What an error of another library says may hold values: its name must do.
     raise JoinError(f"The computation failed here ({type(error).__name__}).") from error

@@ -12,7 +12,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import Table
 from securefedyj.numerics.fast import Loops, in_threads, threads
 
-LOOPS = Loops("securefedyj.numerics.pooled_loops")
+LOOPS = Loops("securefedyj.numerics.compiled.pooled")
 
 # What NumPy takes for one value.
 _SECONDS = 10e-9

@@ -6,11 +6,11 @@ The charts hold numbers only, and their titles are escaped.
 
 from __future__ import annotations
 
-from math import ceil, floor, isfinite, log10, sqrt
+from math import ceil, floor, isfinite, log10, pi, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.report.markup import number, text
@@ -18,6 +18,7 @@ from securefedyj.report.markup import number, text
 WIDTH, HEIGHT = 270, 168
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 32
 _CURVE_POINTS, _QUANTILES, _MOST_BINS = 100, 60, 30
+_NORMAL = NormalDist()  # that of SciPy takes a second to load
 
 
 def histogram(values: Array, title: str, label: str, curve: tuple[float, float] | None) -> str:
@@ -35,7 +36,7 @@ def histogram(values: Array, title: str, label: str, curve: tuple[float, float] 
         mean, deviation = curve
         low, high = min(low, mean - 3 * deviation), max(high, mean + 3 * deviation)
         grid = np.linspace(low, high, _CURVE_POINTS)
-        heights = norm.pdf(grid, mean, deviation)
+        heights = np.exp(-(((grid - mean) / deviation) ** 2) / 2) / (deviation * sqrt(2 * pi))
         top = max(top, float(heights.max()))
     frame = _Frame((low, high), (0.0, top * 1.05))
     steps = [f"M{frame.x(edges[0])} {frame.y(0)}"]
@@ -50,7 +51,7 @@ def quantiles(before: Array, after: Array, title: str) -> str:
     """Quantiles against those of the normal distribution: on the diagonal the two agree."""
     n = len(after)
     chosen = np.unique(np.linspace(0, n - 1, min(n, _QUANTILES)).round().astype(int))
-    normal = norm.ppf((chosen + 0.5) / n)
+    normal = np.array([_NORMAL.inv_cdf(share) for share in (chosen + 0.5) / n])
     ours = [np.sort(values)[chosen] for values in (before, after)]
     drawn = np.concatenate([normal, *ours])
     low, high = float(drawn.min()), float(drawn.max())

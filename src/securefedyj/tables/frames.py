@@ -43,8 +43,11 @@ class PandasSource(Pieces):
         name = str(self._frame.columns[position])
         try:
             converted = pa.array(column, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            raise TableError(f"{_WHERE}: column {name!r} holds other things than numbers") from None
+        except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
+            raise TableError(
+                f"{_WHERE}: column {name!r} holds other things than numbers, or numbers in a form "
+                "that is not read; make it a column of float64"
+            ) from None
         if not holds_numbers(converted.type):
             raise TableError(f"{_WHERE}: column {name!r} holds {converted.type}, not numbers")
         return floats(converted)

@@ -4,8 +4,6 @@ Operation by operation they do what NumPy does there, so that they give the same
 contracted or reordered. Importing this module imports Numba.
 """
 
-# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False
-
 from __future__ import annotations
 
 from typing import Any
@@ -18,21 +16,19 @@ from securefedyj.numerics import elementary
 from securefedyj.numerics import row_sums as by_sums
 from securefedyj.numerics import survey as by_survey
 from securefedyj.numerics.blocks import LANES
+from securefedyj.numerics.compiled.residuals import inner, log1p
 from securefedyj.numerics.fast import OPTIONS
 from securefedyj.numerics.sides import TINY, logarithm
 from securefedyj.numerics.yeojohnson import _PHI3_COEFFICIENTS
 
 _LN2_HIGH, _LN2_LOW, _LOG2_E = elementary.LN2_HIGH, elementary.LN2_LOW, elementary.LOG2_E
-_ATANH, _R, _PHI3 = elementary.ATANH, elementary.R, _PHI3_COEFFICIENTS
+_R, _PHI3 = elementary.R, _PHI3_COEFFICIENTS
 _ROUND = 1.5 * 2.0**52
-_ROUND_BITS = np.int64(np.float64(_ROUND).view(np.int64))
-_MANTISSA, _HALF = np.int64(0x000F_FFFF_FFFF_FFFF), np.int64(0x3FE0_0000_0000_0000)
 _LEAST_EXPONENT = -700.0
 # Values at once: what a loop leaves for the next one stays in the innermost cache.
 _SOME = 1024
 
 _compiled = njit(**OPTIONS)
-_inner = njit(**{**OPTIONS, "cache": False})  # is part of what is kept of others
 # A call inside of a loop would keep it from being vectorized.
 _inlined = njit(**{**OPTIONS, "cache": False, "forceinline": True})
 
@@ -69,27 +65,7 @@ def _survey(x, j, count, low, high):
 
 @_inlined
 def _logarithm(x):
-    return x if abs(x) < TINY else _log1p(x)
-
-
-@_inlined
-def _log1p(x):
-    t = 1.0 + x
-    bits = np.float64(t).view(np.int64)
-    m = np.int64((bits & _MANTISSA) | _HALF).view(np.float64)
-    # A small integer, added to the bits of this, is added to its value.
-    e = np.int64(((bits >> 52) - 1022) + _ROUND_BITS).view(np.float64) - _ROUND
-    small = m < 0.7071067811865476
-    m = 2.0 * m if small else m
-    e = e - 1.0 if small else e
-    lost = (x - (t - 1.0) if x < 1.0 else 1.0 - (t - x)) / t
-    near = e == 0.0
-    s = (x if near else m - 1.0) / (2.0 + x if near else m + 1.0)
-    q = s * s
-    p = q * _ATANH[0] + _ATANH[1]
-    for c in _ATANH[2:]:
-        p = p * q + c
-    return e * _LN2_HIGH + (e * _LN2_LOW + (0.0 if near else lost) + 2.0 * s * p)
+    return x if abs(x) < TINY else log1p(x)
 
 
 @_compiled
@@ -129,7 +105,7 @@ def distances(
             _measure(out[:padded], log_c, s)
 
 
-@_inner
+@inner
 def _magnitudes(values, least, most, out):
     """Write |x| of the values that belong, and return how many these are."""
     n = 0
@@ -141,13 +117,13 @@ def _magnitudes(values, least, most, out):
     return n
 
 
-@_inner
+@inner
 def _measure(x, log_c, s):
     for i in range(len(x)):
         x[i] = (_logarithm(x[i]) - log_c) / s
 
 
-@_inner
+@inner
 def _measure_close(x, c, log_c, s):
     far = False
     for i in range(len(x)):
@@ -180,7 +156,7 @@ def sums(D, length, where, kappa, shift, one, small, out, first, last):
             out[piece, sum, k] = _folded(lanes[sum])
 
 
-@_inner
+@inner
 def _folded(lanes):
     half = LANES // 2
     while half:
@@ -190,7 +166,7 @@ def _folded(lanes):
     return lanes[0]
 
 
-@_inner
+@inner
 def _add_series(D, kappa, lanes):
     for begin in range(0, len(D), LANES):
         for j in range(LANES):
@@ -214,7 +190,7 @@ def _add_series(D, kappa, lanes):
             lanes[7, j] += d
 
 
-@_inner
+@inner
 def _exponentials(D, kappa, shift, scratch):
     """e^{uD}, divided by e^shift, in the first row."""
     e, power = scratch[0], scratch[1]
@@ -234,7 +210,7 @@ def _exponentials(D, kappa, shift, scratch):
         e[i] *= power[i]
 
 
-@_inner
+@inner
 def _add_exponentials(D, e, one, lanes):
     for begin in range(0, len(D), LANES):
         for j in range(LANES):
