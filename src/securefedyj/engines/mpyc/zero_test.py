@@ -15,11 +15,11 @@ def install(mpc: Any) -> None:
     """Let comparisons of this runtime use the test below."""
     from mpyc.asyncoro import mpc_coro
 
-    @mpc_coro  # type: ignore[misc]  # untyped library
+    @mpc_coro  # type: ignore[untyped-decorator]
     async def is_zero(a: Any) -> Future:  # type: ignore[type-arg]  # MPyC goes by this
         # 0 with a probability of less than 2^-128.
         r = await mpc._np_randoms(type(a).sectype.field, a.size)
         product = await mpc._reshare(await mpc.gather(a) * r)
-        return await mpc.output(product) == 0
+        return await mpc.output(product) == 0  # type: ignore[no-any-return]
 
     mpc.np_is_zero_public = is_zero
