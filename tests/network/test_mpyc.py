@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -104,11 +105,20 @@ def test_new_writes_it(tmp_path, capsys):
     assert "committee" not in capsys.readouterr().out
 
 
-def test_without_the_library_a_party_is_told_what_to_install(tmp_path, monkeypatch, capsys):
-    prepare(tmp_path)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    options = [f"--{key}={tmp_path / value}" for key, value in {
+def join(folder: Path) -> int:
+    options = [f"--{key}={folder / value}" for key, value in {
         "key": "ana.key", "certificate": "ana.pem", "data": "ana.csv", "output": "ana",
         "ledger": "ledger.jsonl"}.items()]  # fmt: skip
-    assert main(["join", str(tmp_path / "consortium.toml"), *options]) == 1
-    assert "pip install 'securefedyj[mpyc]'" in capsys.readouterr().err
+    return main(["join", str(folder / "consortium.toml"), *options])
+
+
+def test_without_the_library_a_party_is_told_what_to_install(tmp_path, monkeypatch, capsys):
+    prepare(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.12")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "there")
+    assert join(tmp_path) == 1
+    said = capsys.readouterr().err
+    assert "needs MPyC 0.11, and 0.12 is here: pip install 'securefedyj[mpyc]'" in said
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert join(tmp_path) == 1
+    assert "needs the MPyC library: pip install 'securefedyj[mpyc]'" in capsys.readouterr().err
