@@ -47,6 +47,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
+	$(BIN)/python -m benchmarks.shamir --output out/engines.json
 
 bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.loopback
@@ -69,6 +70,7 @@ fuzz: .venv/ready
 integrations: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare]"
 	$(BIN)/python -m tests.integrations.flare.poc
+	$(BIN)/python -m benchmarks.shamir --features 1 --times 1
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis
