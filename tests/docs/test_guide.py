@@ -196,7 +196,7 @@ def stable(step: Typed) -> list[str]:
         line = re.sub(r"(interruptions, by \w+), as \w+ says", r"\1", line)
         line = re.sub(r"[0-9a-f]{64}", "HEX", line).replace("^C", "")  # may be written over
         if re.search(
-            r"exchange \d|Recommended|Rings of |result adds |^\d{4}-|seconds_"
+            r"exchange \d|levels_per_exchange|Recommended|Rings of |result adds |^\d{4}-|seconds_"
             r"|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
             line,
         ):

@@ -21,6 +21,7 @@ from securefedyj.cli.common import (
     missing_values,
     reader_of,
     tell,
+    tell_differences,
     wrapped,
 )
 from securefedyj.cli.overview import finding_lines, table_lines
@@ -50,6 +51,12 @@ def add(commands: Commands) -> None:
         help="a .csv, .csv.gz or .parquet file of this silo, or a folder of such files; what is "
         "found is shown here and nowhere else",
     )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="FILE",
+        help="an earlier file of the consortium: say what differs, and nothing else",
+    )
     add_reading(parser)
     add_dask(parser)
     add_ledger(parser)
@@ -69,6 +76,9 @@ def run(options: argparse.Namespace) -> int:
         return OK
     tell(f"{options.file} is in order. All parties must see the same digest:")
     tell(f"  {consortium.digest()}")
+    if options.before is not None:
+        tell_differences(Consortium.read(options.before), consortium, options.before)
+        return OK
     hub = consortium.hub
     where = "without a hub" if hub is None else f"hub at {printable(hub.address)}"
     tell(f"Consortium {consortium.name!r}, {where}")

@@ -16,6 +16,7 @@ from securefedyj.network.identity import Identity, check_private, fingerprint
 from securefedyj.printable import printable_lines, shown
 
 if TYPE_CHECKING:
+    from securefedyj.network.consortium import Consortium
     from securefedyj.protocol.transcript import Transcript
     from securefedyj.tables.dialect import Dialect
     from securefedyj.tables.files import Reader
@@ -51,6 +52,21 @@ def complain(sentence: str) -> None:
     """Say on standard error what went wrong; a terminal would break it within words."""
     words = f"securefedyj: {sentence}"
     tell(wrapped(words) if sys.stderr.isatty() else words, error=True)
+
+
+def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
+    """Say what an agreed file has otherwise than the one before it, which is at a path."""
+    from securefedyj.network.succession import differences, note_on_two_results
+
+    lines = differences(before, after)
+    if not lines:
+        tell(wrapped(f"It agrees with {path} in everything; that file would do as well."))
+        return
+    tell(f"Compared with {path}:")
+    for line in lines:
+        tell(f"  {line}")
+    if note := note_on_two_results(before, after):
+        tell(wrapped(note))
 
 
 def command(
@@ -204,7 +220,8 @@ def read_certificate(path: Path) -> str:
         fingerprint(pem)
     except ValueError as error:
         reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ValueError(f"{path}: {reason}.") from None
+        end = "?" if reason.endswith("swapped") else "."
+        raise ValueError(f"{path}: {reason}{end}") from None
     return pem
 
 

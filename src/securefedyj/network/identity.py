@@ -26,6 +26,7 @@ LONGEST_NAME = 64  # characters, the limit of a certificate's common name
 _VALID = datetime.timedelta(days=3653)
 # Clocks of other parties may be behind ours.
 _EARLIER = datetime.timedelta(days=1)
+_LOOKED_AT = 1 << 12  # bytes of a file that should be a key
 
 
 class Identity(NamedTuple):
@@ -72,6 +73,10 @@ def check_private(key: Path) -> None:
     """Refuse a key that others on this machine can read, as ssh does."""
     with open(key, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if b"BEGIN CERTIFICATE" in file.read(_LOOKED_AT):
+            raise ValueError(
+                f"{key} is a certificate, not a private key. Are --key and --certificate swapped?"
+            )
     if mode & 0o077 and os.name == "posix":
         raise PermissionError(
             f"{key} is a private key, and others on this machine can read it (mode {mode:04o}). "
@@ -101,6 +106,11 @@ def to_der(pem: str) -> bytes:
         der = ssl.PEM_cert_to_DER_cert(pem.strip())
         x509.load_der_x509_certificate(der)
     except ValueError:
+        if "PRIVATE KEY-----" in pem:
+            raise ValueError(
+                "this is a private key, which only its owner may have, and not a certificate: are "
+                "--key and --certificate swapped"
+            ) from None
         raise ValueError("this is not a certificate in PEM form (BEGIN CERTIFICATE ...)") from None
     return der
 
