@@ -21,7 +21,7 @@ import pytest
 import securefedyj
 from securefedyj import Cancelled, join, join_async
 from securefedyj.cli.main import main
-from securefedyj.joining import call
+from securefedyj.joining import call, run
 from securefedyj.joining.part import Part
 from securefedyj.network import participant
 from securefedyj.network.errors import JoinError
@@ -43,11 +43,11 @@ def expected(stage):
 
 
 def gathered(stage, **others):
-    async def run():
+    async def all_of_them():
         calls = [join_async(**stage.arguments(name, **others)) for name in stage.tables]
         return await asyncio.gather(*calls)
 
-    return asyncio.run(run())
+    return asyncio.run(all_of_them())
 
 
 @pytest.fixture
@@ -118,10 +118,17 @@ def part_of(stage, **others):
     return Part(stage.consortium, party, identity, stage.folder / "ana", **others)
 
 
+@pytest.fixture
+def without_reports(monkeypatch):
+    """Reports take as long as runs, and are looked at elsewhere."""
+    monkeypatch.setattr(run, "write_report", lambda *report: None)
+
+
 # Ways to call it.
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("without_reports")
 def test_threads_a_running_loop_and_a_helper_without_data(tmp_path):
     stage = Stage(tmp_path, {"ana": THREE["ana"], "bob": harness.ROWS[20:], "cem": None})
     told = []
@@ -152,20 +159,30 @@ def test_both_ways_have_the_same_parameters():
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("without_reports")
 def test_cancelled_party_tells_the_others_and_goes_on_with_the_same_call(stage):
     """First by `cancelled`, then by cancelling the task; the result has the bits of one run."""
-    seen = []
+    seen, reached, asked = [], threading.Event(), threading.Event()
 
-    async def run():
+    def stay(now):
+        """Let nobody go on until it was seen that we are to leave."""
+        if now.exchange > 1:
+            reached.set()
+            asked.wait(20)
+
+    def leave():
+        if reached.is_set():
+            asked.set()
+        return asked.is_set()
+
+    async def course():
         others = [
             asyncio.create_task(join_async(**stage.arguments(name))) for name in ("ana", "bob")
         ]
-        asked = {"progress": seen.append, "cancelled": lambda: any(p.exchange > 1 for p in seen)}
         with pytest.raises(Cancelled) as left:
-            await join_async(**stage.arguments("cem", **asked))
+            await join_async(**stage.arguments("cem", progress=stay, cancelled=leave))
         assert str(left.value) == LEFT
         assert not (stage.folder / "cem" / "parameters.json").exists()
-        seen.clear()
         again = asyncio.create_task(join_async(**stage.arguments("cem", progress=seen.append)))
         while not any(p.exchange > 3 for p in seen):
             await asyncio.sleep(0.002)
@@ -177,7 +194,7 @@ def test_cancelled_party_tells_the_others_and_goes_on_with_the_same_call(stage):
         await asyncio.gather(*others)
 
     with stage.hub():
-        asyncio.run(run())
+        asyncio.run(course())
     for name in THREE:
         assert stage.file(name) == expected(stage)
     assert any(
@@ -186,6 +203,7 @@ def test_cancelled_party_tells_the_others_and_goes_on_with_the_same_call(stage):
 
 
 @pytest.mark.processes
+@pytest.mark.usefixtures("without_reports")
 @pytest.mark.parametrize("in_a_loop", [False, True])
 def test_keyboard_interrupt_takes_leave_of_the_others(stage, in_a_loop):
     async def cell(**arguments):
