@@ -52,8 +52,9 @@ async def join_async(
 ) -> SecureFedYJ:
     """Take part in a run, as the command `securefedyj join` does.
 
-    `join` returns when all is done; `join_async` is the same as a coroutine. The files of the run are written to a folder. Who is interrupted, in whatever way, goes on with
-    the same call. Functions that are given here may be called from other threads.
+    `join` returns when all is done; `join_async` is the same as a coroutine. The files of the run
+    are written to a folder. Who is interrupted, in whatever way, goes on with the same call.
+    Functions that are given here may be called from other threads.
 
     Parameters
     ----------
