@@ -70,7 +70,7 @@ def test_the_script_of_a_hospital_names_what_is_there():
         for node in ast.walk(ast.parse(script))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "securefedyj.join"
     )
-    inspect.signature(join).bind(*call.args, **{word.arg: word.value for word in call.keywords})
+    inspect.signature(join).bind(*call.args, **{str(word.arg): word for word in call.keywords})
 
 
 def test_the_file_of_a_site_is_as_the_page_shows_it(tmp_path):
