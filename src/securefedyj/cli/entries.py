@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from securefedyj.cli.common import read_certificate
 from securefedyj.network.entries import Feature, PartyEntry
-from securefedyj.network.identity import fingerprint
+from securefedyj.network.identity import fingerprint, read_certificate
 
 
 def party_of(entry: str, role: str = "silo") -> PartyEntry:

@@ -7,15 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from securefedyj.cli.common import (
-    OK,
-    Commands,
-    command,
-    read_certificate,
-    tell,
-    tell_differences,
-    wrapped,
-)
+from securefedyj.cli.common import OK, Commands, command, tell, tell_differences, wrapped
 from securefedyj.cli.entries import feature_of, features_of, party_of
 from securefedyj.cli.plan import add_line, check_line
 from securefedyj.network.consortium import (
@@ -28,6 +20,7 @@ from securefedyj.network.consortium import (
     Feature,
     Hub,
 )
+from securefedyj.network.identity import read_certificate
 from securefedyj.network.subtraction import note_on_silos
 from securefedyj.network.succession import (
     Changes,
