@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from tests.network.test_secrets import words_of
-
-ALLOWED = "securefedyj.integrations.flare."
 
 
 def tables(features: int) -> dict[str, Array]:
@@ -48,18 +45,6 @@ def write_site(folder: Path, name: str, to: Path, output: str = "") -> None:
     to.mkdir(parents=True, exist_ok=True)
     lines = [f"{key} = {json.dumps(str(folder / file))}\n" for key, file in files.items()]
     (to / "securefedyj.toml").write_text("".join(lines), encoding="utf-8")
-
-
-def allow(local_folder: Path) -> None:
-    """Let FLARE build our components, as an administrator does once."""
-    path = local_folder / "resources.json"
-    default = local_folder / "resources.json.default"
-    resources: dict[str, Any] = {"format_version": 2, "class_allow_list": ["nvflare."]}
-    if path.exists() or default.exists():
-        found = path if path.exists() else default
-        resources = json.loads(found.read_text(encoding="utf-8"))
-    resources["class_allow_list"] = [*resources.get("class_allow_list", []), ALLOWED]
-    path.write_text(json.dumps(resources, indent=2), encoding="utf-8")
 
 
 def in_process(consortium: Consortium, rows: Mapping[str, Array]) -> bytes:

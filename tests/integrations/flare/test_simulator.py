@@ -24,9 +24,8 @@ def simulate(folder: Path, name: str, consortium: Path, **environment: str) -> s
     local = folder / "workspace" / name / "local"
     for site in sites.tables(1):
         sites.write_site(folder, site, local / site)
-    sites.allow(local)
     (folder / "watched").mkdir(exist_ok=True)
-    own = [str(WATCH), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    own = [str(WATCH), os.environ.get("PYTHONPATH", ""), str(ROOT / "src"), str(ROOT)]
     path = os.pathsep.join(filter(None, own))
     program = ["-m", "tests.integrations.flare.simulate", str(folder), name, str(consortium)]
     run = subprocess.run(
