@@ -80,9 +80,7 @@ def test_job_must_be_about_the_agreed_file(folder, consortium):
 
 def test_site_must_have_the_name_of_its_party(folder, consortium):
     site = read_site(folder / "local", "south")
-    with pytest.raises(
-        Refused, match="south refuses this job: FLARE calls this site 'north'"
-    ):
+    with pytest.raises(Refused, match="south refuses this job: FLARE calls this site 'north'"):
         check_job(site, "north", named(consortium))
 
 

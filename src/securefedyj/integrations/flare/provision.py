@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
-from nvflare.lighter.constants import ProvFileName
 from nvflare.lighter.ctx import ProvisionContext
 from nvflare.lighter.entity import Project
 from nvflare.lighter.spec import Builder
@@ -19,6 +18,10 @@ ALLOWED = "securefedyj.integrations.flare."
 """What FLARE may build of what is installed: an entry of its `class_allow_list`."""
 
 
+_RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate")
+_CLOSED = ("byoc", "shell_commands", "server-predeployed-flwr")
+
+
 class SecureFedYJBuilder(Builder):
     """Allows our components at the server and at all clients; comes after StaticFileBuilder.
 
@@ -27,29 +30,54 @@ class SecureFedYJBuilder(Builder):
     sites
         A folder with NAME/securefedyj.toml of all clients, on one machine (POC): their kits get
         links to those. Without it, each site writes its own file into its kit.
+    closed
+        At the clients, nobody may bring code with a job (FLARE's right `byoc`), nor read files by
+        FLARE's console (`shell_commands`).
     """
 
-    def __init__(self, sites: str = "") -> None:
-        self._sites = Path(sites).absolute() if sites else None
+    def __init__(self, sites: str = "", closed: bool = False) -> None:
+        self._sites, self._closed = Path(sites).absolute() if sites else None, closed
 
     def build(self, project: Project, ctx: ProvisionContext) -> None:
         for participant in (project.get_server(), *project.get_clients()):
             allow(Path(ctx.get_local_dir(participant)))
-        if self._sites is not None:
-            for client in project.get_clients():
-                (Path(ctx.get_local_dir(client)) / FILE).symlink_to(
-                    self._sites / client.name / FILE
-                )
+        for client in project.get_clients():
+            local = Path(ctx.get_local_dir(client))
+            if self._closed:
+                close(local)
+            if self._sites is not None:
+                (local / FILE).symlink_to(self._sites / client.name / FILE)
 
 
 def allow(local: Path) -> None:
     """Allow our components in a folder `local`, beside what is allowed already."""
-    own, default = local / "resources.json", local / ProvFileName.RESOURCES_JSON_DEFAULT
-    path = own if own.exists() else default
-    resources: dict[str, Any] = {"format_version": 2}
-    if path.exists():
-        resources = json.loads(path.read_text(encoding="utf-8"))
+    path = _in_force(local / "resources.json")
+    resources = _read(path) if path.exists() else {"format_version": 2}
     allowed = resources.setdefault("class_allow_list", list(DEFAULT_CLASS_ALLOW_LIST))
     if ALLOWED not in allowed:
         allowed.append(ALLOWED)
-        write_atomically(path, (json.dumps(resources, indent=2) + "\n").encode())
+        _write(path, resources)
+
+
+def close(local: Path) -> None:
+    """Take the rights to bring code and to read files from every role."""
+    path = _in_force(local / "authorization.json")
+    policy = _read(path)
+    for role, rights in policy["permissions"].items():
+        each = dict.fromkeys(_RIGHTS, rights) if isinstance(rights, str) else rights
+        policy["permissions"][role] = each | dict.fromkeys(_CLOSED, "none")
+    _write(path, policy)
+
+
+def _in_force(path: Path) -> Path:
+    """The file itself, or FLARE's default in its place."""
+    return path if path.exists() else path.with_name(path.name + ".default")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())

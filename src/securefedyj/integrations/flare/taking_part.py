@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from securefedyj.integrations.flare.carrier import Bus, PacketDialer
+from securefedyj.integrations.flare.site import Site
 from securefedyj.integrations.job import Notes, Refused, check_digest
 from securefedyj.joining import join_async
-from securefedyj.integrations.flare.site import Site
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate
 from securefedyj.report.results import PARAMETERS
