@@ -2,7 +2,7 @@
 
     python -m tests.integrations.flare.poc
 
-Needs nvflare, and its ports 8002 and 8003 of this machine; takes about three minutes. Types what
+Needs nvflare, and its ports 8002 and 8003 of this machine; takes some minutes. Types what
 docs/flare.md says about POC, then submits jobs to the same server: one whose site is killed, one
 that is aborted, one whose time is over, one that brings code, and one that goes on to the end.
 Fails unless the results are, byte for byte, those of one process, each job goes on from the last
@@ -13,6 +13,7 @@ shared. At the end, the same fit over our hub, for comparison.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -140,12 +141,14 @@ def submit(folder: Path, timeout: int = 0, *, code: bool = False) -> Any:
     if code:
         recipe._job.set_app_packages([])
     kit = kits(folder) / "admin@nvidia.com"
-    return recipe.execute(ProdEnv(startup_kit_location=str(kit), login_timeout=60.0))
+    with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints much
+        return recipe.execute(ProdEnv(startup_kit_location=str(kit), login_timeout=60.0))
 
 
 def end_of(run: Any) -> str:
     """Wait for the end of a job; return the folder with what the server has of it."""
-    result = run.exec_env.get_job_result(run.job_id, timeout=PATIENCE)
+    with contextlib.redirect_stdout(io.StringIO()):
+        result = run.exec_env.get_job_result(run.job_id, timeout=PATIENCE)
     assert result, "The job did not end."
     return str(result)
 

@@ -1,10 +1,11 @@
-"""What we do with FLARE's own classes, and what docs/flare.md says of them; no process is started."""
+"""What we do with FLARE's own classes, and what docs/flare.md says of them, in one process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import re
 import threading
 import types
 
@@ -16,8 +17,10 @@ pytest.importorskip("nvflare")
 
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.fl_exception import UnsafeComponentError
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
+from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 from nvflare.private.admin_defs import Message
 from nvflare.private.aux_runner import AuxMsgTarget, AuxRunner
 from nvflare.private.fed.client.shell_cmd import ShellCommandProcessor
@@ -99,7 +102,8 @@ def test_bus_holds_packets_up_to_a_bound(monkeypatch):
         for _ in range(100):
             bus.post("south", b"")
             bus.deliver("south", Shareable({"packet": b""}))
-        bus.deliver("south", Shareable({"packet": "no bytes"}))
+        for peer, packet in [("south", "no bytes"), (["no name"], b""), (None, b"")]:
+            bus.deliver(peer, Shareable({"packet": packet}))
         await asyncio.sleep(0)
         assert len(taken) == 5
         bus.deliver("south", Shareable({"packet": b"there is room again"}))
@@ -119,8 +123,8 @@ def execute(folder, client: str, digest: object, signal: Signal | None = None) -
     context = FLContext()
     workspace = types.SimpleNamespace(get_site_config_dir=lambda: str(folder))
     context.set_prop(FLContextKey.WORKSPACE_OBJECT, workspace)
-    context.get_engine = Engine  # type: ignore[method-assign]
-    context.get_identity_name = lambda **_: client  # type: ignore[method-assign]
+    context.get_engine = Engine
+    context.get_identity_name = lambda **_: client
     shareable = Shareable({DIGEST: digest})
     return SecureFedYJExecutor().execute(TASK, shareable, context, signal or Signal())
 
@@ -169,7 +173,7 @@ def test_recipe_allows_our_components_in_the_simulator_alone(folder, tmp_path):
     recipe.process_env(SimEnv(clients=["north"], workspace_root=str(tmp_path)))
     (found,) = tmp_path.rglob("resources.json*")
     allowed = json.loads(found.read_text())["class_allow_list"]
-    assert ALLOWED in allowed
+    assert set(ALLOWED) < set(allowed)
     assert len(allowed) > 10  # and what FLARE allows by default
 
 
@@ -182,8 +186,29 @@ def test_own_files_of_a_site_go_before_those_of_flare(tmp_path):
     for _ in range(2):
         allow(tmp_path)
     own = json.loads((tmp_path / "resources.json").read_text())
-    assert own == {"class_allow_list": ["own.", ALLOWED], "more": 1}
-    assert ALLOWED not in (tmp_path / "resources.json.default").read_text()
+    assert own == {"class_allow_list": ["own.", *ALLOWED], "more": 1}
+    assert "securefedyj" not in (tmp_path / "resources.json.default").read_text()
+
+
+def test_kits_allow_what_a_job_needs_and_nothing_else_of_ours(folder, tmp_path):
+    allow(tmp_path)
+    authorizer = ComponentPathAuthorizer()
+    workspace = types.SimpleNamespace(
+        get_resources_file_path=lambda: str(tmp_path / "resources.json.default")
+    )
+    SecureFedYJRecipe(name="fit", consortium=folder / "consortium.toml").export(str(tmp_path))
+    used = set(re.findall(r'"path": "(securefedyj[^"]*)"', _text_of(tmp_path)))
+    assert used == set(ALLOWED)
+    for path in used:
+        authorizer.authorize_component_config({"path": path}, workspace=workspace)
+    for name in ("provision.allow", "provision.write_atomically", "site.read_site", "bus.AuxBus"):
+        other = {"path": f"securefedyj.integrations.flare.{name}"}
+        with pytest.raises(UnsafeComponentError, match="is not in allow_list"):
+            authorizer.authorize_component_config(other, workspace=workspace)
+
+
+def _text_of(folder) -> str:
+    return "".join(path.read_text() for path in folder.rglob("config_*.json"))
 
 
 def test_closed_sites_give_nobody_the_rights_to_bring_code_and_to_read_files(tmp_path):

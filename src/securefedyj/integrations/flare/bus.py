@@ -42,10 +42,12 @@ class AuxBus:
     def listen(self, take: Callable[[str, bytes], None]) -> None:
         self._take = take
 
-    def deliver(self, peer: str, request: Shareable) -> None:
-        """Take a message of FLARE, in any thread."""
+    def deliver(self, peer: object, request: Shareable) -> None:
+        """Take a message of FLARE, in any thread; it says itself whom it is of."""
         packet = request.get(_PACKET)
-        if isinstance(packet, bytes) and self._room.acquire(blocking=False):
+        if not (isinstance(peer, str) and isinstance(packet, bytes)):
+            return
+        if self._room.acquire(blocking=False):
             with contextlib.suppress(RuntimeError):  # the loop is closed: we are through
                 self._loop.call_soon_threadsafe(self._taken, peer, packet)
 

@@ -14,8 +14,14 @@ from nvflare.lighter.spec import Builder
 from securefedyj.files import write_atomically
 from securefedyj.integrations.flare.site import FILE
 
-ALLOWED = "securefedyj.integrations.flare."
-"""What FLARE may build of what is installed: an entry of its `class_allow_list`."""
+ALLOWED = (
+    "securefedyj.integrations.flare.controller.SecureFedYJController",
+    "securefedyj.integrations.flare.executor.SecureFedYJExecutor",
+)
+"""What FLARE may build of what is installed: entries of its `class_allow_list`.
+
+Not the whole package: FLARE calls whatever name of an allowed module a job gives, functions too.
+"""
 
 
 _RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate")
@@ -52,11 +58,10 @@ class SecureFedYJBuilder(Builder):
 def allow(local: Path) -> None:
     """Allow our components in a folder `local`, beside what is allowed already."""
     path = _in_force(local / "resources.json")
-    resources = _read(path) if path.exists() else {"format_version": 2}
-    allowed = resources.setdefault("class_allow_list", list(DEFAULT_CLASS_ALLOW_LIST))
-    if ALLOWED not in allowed:
-        allowed.append(ALLOWED)
-        _write(path, resources)
+    resources: dict[str, Any] = _read(path) if path.exists() else {"format_version": 2}
+    allowed = resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)
+    more = [one for one in ALLOWED if one not in allowed]
+    _write(path, resources | {"class_allow_list": [*allowed, *more]})
 
 
 def close(local: Path) -> None:
