@@ -153,6 +153,7 @@ def test_threads_a_running_loop_and_a_helper_without_data(tmp_path):
 def test_both_ways_have_the_same_parameters():
     assert inspect.signature(join) == inspect.signature(join_async)
     assert not inspect.iscoroutinefunction(join)
+    assert (join.__name__, join_async.__name__) == ("join", "join_async")
 
 
 # Leaving, and going on.

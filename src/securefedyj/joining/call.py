@@ -50,10 +50,11 @@ async def join_async(
     cancelled: Callable[[], bool] | None = None,
     dialer: Dialer | None = None,
 ) -> SecureFedYJ:
-    """Take part in a run, as `securefedyj join` does; in a coroutine.
+    """Take part in a run, as the command `securefedyj join` does.
 
-    The files of the run are written to a folder. Who is interrupted, in whatever way, goes on with
-    the same call. Functions that are given here may be called from other threads.
+    `join` returns when all is done; `join_async` is the same as a coroutine. The files of the run
+    are written to a folder. Who is interrupted, in whatever way, goes on with the same call.
+    Functions that are given here may be called from other threads.
 
     Parameters
     ----------
@@ -178,6 +179,7 @@ def _blocking(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
             return asyncio.run(call(*args, **kwargs))
         return _in_thread(call(*args, **kwargs))
 
+    run.__name__ = run.__qualname__ = call.__name__.removesuffix("_async")
     return run
 
 
