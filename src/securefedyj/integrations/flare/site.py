@@ -11,6 +11,9 @@ __all__ = ["FILE", "Site", "SiteError", "read_site"]
 
 
 def read_site(folder: Path, name: str) -> Site:
-    """The file of a site. Those of FLARE's simulator share `local`; theirs are in `local/NAME`."""
+    """The file of a site. Those of FLARE's simulator share `local`; theirs are in `local/NAME`.
+
+    Paths are relative to the folder of the file, or of the one that it is a link to.
+    """
     path = folder / name / FILE
-    return site.read_site(path if path.exists() else folder / FILE)
+    return site.read_site((path if path.exists() else folder / FILE).resolve())
