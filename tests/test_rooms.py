@@ -33,7 +33,10 @@ FLOORS = (
 )
 HEIGHT = {room: height for height, floor in enumerate(FLOORS) for room in floor}
 # What `import securefedyj` offers, and where it lives.
-OFFERED = {"ExpYJ": "estimators", "SecureFedYJ": "estimators", "load": "parameters"}
+OFFERED = {
+    **dict.fromkeys(["ExpYJ", "FrozenYJ", "PowerTransformDisplay", "SecureFedYJ"], "estimators"),
+    "load": "parameters",
+}
 OUTSIDE = {"benchmarks", "experiments", "tests"}
 
 LONGEST_MODULE, LONGEST_CLASS = 400, 250  # lines

@@ -4,13 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import ExpYJ, SecureFedYJ
+    from securefedyj.estimators import ExpYJ, FrozenYJ, PowerTransformDisplay, SecureFedYJ
     from securefedyj.parameters import load
 
-__all__ = ["ExpYJ", "SecureFedYJ", "load"]
+__all__ = ["ExpYJ", "FrozenYJ", "PowerTransformDisplay", "SecureFedYJ", "load"]
 __version__ = "0.1.0"
 
-_HOMES = {"ExpYJ": "estimators", "SecureFedYJ": "estimators", "load": "parameters"}
+_HOMES = {
+    "ExpYJ": "estimators",
+    "FrozenYJ": "estimators",
+    "PowerTransformDisplay": "estimators",
+    "SecureFedYJ": "estimators",
+    "load": "parameters",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,9 @@ class ExpYJ(YeoJohnsonTransformer):
         paper's exponential search (algorithm 1).
     max_steps : int, default=40
         Number of steps of the exponential search; "newton" takes what it needs.
+    copy : bool, default=True
+        Whether `transform` and `inverse_transform` leave X as it is. False saves memory: an array
+        of float64 or float32 that can be written to is then overwritten and returned.
 
     Attributes
     ----------
@@ -77,11 +80,16 @@ class ExpYJ(YeoJohnsonTransformer):
     """
 
     def __init__(
-        self, standardize: bool = True, solver: str = "newton", max_steps: int = 40
+        self,
+        standardize: bool = True,
+        solver: str = "newton",
+        max_steps: int = 40,
+        copy: bool = True,
     ) -> None:
         self.standardize = standardize
         self.solver = solver
         self.max_steps = max_steps
+        self.copy = copy
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Find the lambda, mean and variance of every feature.
