@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PowerTransformer
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from securefedyj.estimators.columns import KEPT_TYPES, ColumnReader
 from securefedyj.estimators.handover import OnError, power_transformer
 from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain
-from securefedyj.numerics.passes import Source
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.result import Result
-from securefedyj.tables.source import as_array, as_source, is_table
 
 if TYPE_CHECKING:
     from securefedyj.estimators.display import PowerTransformDisplay
@@ -29,19 +28,15 @@ if TYPE_CHECKING:
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
 _BLOCK = 1 << 14
 
-# What is transformed keeps these types; all else becomes the first.
-_KEPT_TYPES = (np.float64, np.float32)
-
 OUTSIDE = "lie outside the agreed bounds"
 """In the warning of `transform`, for who counts them otherwise."""
 
 
-class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
     """What a fitted Yeo-Johnson transformation can do, however it was fitted."""
 
     standardize: bool
     copy: bool
-    n_features_in_: int
     lambdas_: Array
     mean_: Array
     var_: Array
@@ -91,7 +86,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
             transformation is bounded on one side.
         """
         check_is_fitted(self)
-        data: Array = check_array(X, dtype=_KEPT_TYPES, ensure_all_finite="allow-nan")
+        data: Array = check_array(X, dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
         if data.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {data.shape[1]} features, but {type(self).__name__} "
@@ -249,47 +244,10 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
                 stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
             )
 
-    def _validated(self, X: ArrayLike) -> Array:
-        """The rows of X, of one of the types that are kept."""
-        data = self._validated_table(X, dtype=_KEPT_TYPES)
-        return data if isinstance(data, np.ndarray) else as_array(data)
-
-    def _validated_table(
-        self, X: ArrayLike, reset: bool = False, dtype: Any = np.float64, **checks: Any
-    ) -> Array | Source:
-        """An array, or a source where X is a table that is read in passes."""
-        if is_table(X):
-            return self._validated_source(X, reset)
-        data: Array = validate_data(
-            self, X, dtype=dtype, ensure_all_finite="allow-nan", reset=reset, **checks
-        )
-        return data
-
-    def _validated_source(self, X: Any, reset: bool) -> Source:
-        """The columns of X: all of them, or those of the fit, by their names if it has any."""
-        known = None if reset else getattr(self, "feature_names_in_", None)
-        source = as_source(X, known)
-        if reset:
-            self.n_features_in_ = len(source.names)
-            self.feature_names_in_ = np.array(source.names, dtype=object)
-        elif len(source.names) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return source
-
-    def _names(self, chosen: Any, noun: str = "feature") -> str:
-        """The chosen features for a message, the first few by name."""
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[chosen]
-        listed = ", ".join(str(name) for name in names[:5])
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"{noun}{'s' if len(names) > 1 else ''} {listed}{more}"
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = [np.dtype(kept).name for kept in _KEPT_TYPES]
+        tags.transformer_tags.preserves_dtype = [np.dtype(kept).name for kept in KEPT_TYPES]
         return tags
 
 

@@ -229,7 +229,7 @@ class PowerTransformDisplay:
         ax.plot(self.lambdas, self.log_likelihoods, color=_BLUE)
         ax.axvline(self.lmbda, color=_VERMILION, linewidth=1, label=f"λ = {self.lmbda:.4g}")
         ax.axhline(_LEVEL, color=_GREY, linewidth=1, linestyle=":", label="95 % interval above")
-        ax.legend(frameon=False)
+        ax.legend(loc="lower center")
 
 
 def _place(estimator: YeoJohnsonTransformer, feature: int | str) -> int:

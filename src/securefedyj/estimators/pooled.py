@@ -63,6 +63,19 @@ class ExpYJ(YeoJohnsonTransformer):
 
     Notes
     -----
+    The transformation is ::
+
+        Psi(lambda, x) =  ((1 + x)^lambda - 1) / lambda               for x >= 0
+        Psi(lambda, x) = -((1 - x)^(2 - lambda) - 1) / (2 - lambda)   for x < 0
+
+    with log(1 + x) at lambda = 0 and -log(1 - x) at lambda = 2. lambda = 1 changes nothing; less
+    pulls a long right tail in, more a long left tail. lambda is where the log-likelihood of a
+    normal distribution is highest ::
+
+        -n/2 log(2 pi Var(Psi)) + (lambda - 1) sum sgn(x) log(1 + |x|)
+
+    It has one maximum. docs/transformation.md has a picture, and says what a large lambda means.
+
     NaN counts as missing: ignored in `fit`, kept in `transform`.
 
     Examples
