@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -55,14 +56,22 @@ def test_every_issue_is_on_the_page(written):
     assert named == {f"{library} #{n}" for library, numbers in ISSUES.items() for n in numbers}
 
 
+def check_alike(now: str, then: str, rtol: float) -> None:
+    """The same words, and numbers that are close: the last digits depend on the processor."""
+    number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+    assert re.sub(number, "#", now) == re.sub(number, "#", then)
+    values = [list(map(float, re.findall(number, text))) for text in (now, then)]
+    np.testing.assert_allclose(values[0], values[1], rtol=rtol)
+
+
 def test_exact_answers_and_ours_are_on_the_page(computed, written):
     for now, then in zip(computed, written, strict=True):
-        assert (now.issue, now.input, now.exact, now.ours) == (
-            then.issue, then.input, then.exact, then.ours
-        )  # fmt: skip
+        assert (now.issue, now.input, now.exact) == (then.issue, then.input, then.exact)
+        check_alike(now.ours, then.ours, rtol=2e-11)
 
 
 def test_their_answers_are_on_the_page(computed, written):
     if upstream.VERSIONS not in upstream.on_page():
         pytest.skip(f"the page is about other versions than {upstream.VERSIONS}")
-    assert [row.theirs for row in computed] == [row.theirs for row in written]
+    for now, then in zip(computed, written, strict=True):
+        check_alike(now.theirs, then.theirs, rtol=2e-5)

@@ -48,7 +48,8 @@ class JustFrozen(FrozenYJ):
     def fit(self, X: Any, y: object = None) -> JustFrozen:
         run = OneSilo("clear", max_steps=12).fit(X)
         loaded = Parameters.of(run.transcript_).estimator()
-        self.__dict__ = vars(loaded) | self.get_params()
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(vars(loaded) | self.get_params())
         super().fit(X)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import sys
 import warnings
 from typing import Any
@@ -10,13 +11,13 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-
-matplotlib.use("Agg")
-
 from matplotlib import pyplot as plt
 
 from securefedyj import ExpYJ, PowerTransformDisplay
+from securefedyj.estimators import display
 from tests import oracle
+
+matplotlib.use("Agg")
 
 
 @pytest.fixture(autouse=True)
@@ -33,49 +34,54 @@ def frame() -> pd.DataFrame:
     return X
 
 
+def test_the_example_in_the_documentation_runs():
+    results = doctest.testmod(display)
+    assert (results.failed, results.attempted) == (0, 4)
+
+
 def test_it_shows_the_values_and_what_becomes_of_them(frame):
     fitted = ExpYJ(copy=False).fit(frame)
     before = frame.copy()
-    display = fitted.plot(frame, feature="lactate")
+    drawn = fitted.plot(frame, feature="lactate")
     pd.testing.assert_frame_equal(frame, before)
     known = frame["lactate"].dropna().to_numpy()
-    np.testing.assert_array_equal(display.before, known)
+    np.testing.assert_array_equal(drawn.before, known)
     Z = ExpYJ().fit(frame).transform(frame)[:, 0]
-    np.testing.assert_array_equal(display.after, Z[~np.isnan(Z)])
-    assert display.name == "lactate"
-    titles = [ax.get_title() for ax in display.axes_]
+    np.testing.assert_array_equal(drawn.after, Z[~np.isnan(Z)])
+    assert drawn.name == "lactate"
+    titles = [ax.get_title() for ax in drawn.axes_]
     assert titles[0] == "lactate, before"
     assert f"λ = {fitted.lambdas_[0]:.4g}" in titles[1]
     by_place = PowerTransformDisplay.from_estimator(fitted, frame, feature=0)
-    np.testing.assert_array_equal(by_place.after, display.after)
+    np.testing.assert_array_equal(by_place.after, drawn.after)
 
 
 def test_the_likelihood_is_that_of_the_oracle_and_highest_at_lambda(frame):
     fitted = ExpYJ().fit(frame)
-    display = fitted.plot(frame, feature=1)
-    exact = [float(oracle.log_likelihood(frame["excess"], at)) for at in display.lambdas]
-    np.testing.assert_allclose(display.log_likelihoods, exact - np.max(exact), atol=1e-9)
-    middle = len(display.lambdas) // 2
-    assert display.lambdas[middle] == pytest.approx(fitted.lambdas_[1], rel=1e-9)
-    assert display.log_likelihoods.argmax() == middle
-    assert -12 < display.log_likelihoods[0] < -4  # some four standard errors away: -8
+    drawn = fitted.plot(frame, feature=1)
+    exact = [float(oracle.log_likelihood(frame["excess"], at)) for at in drawn.lambdas]
+    np.testing.assert_allclose(drawn.log_likelihoods, exact - np.max(exact), atol=1e-9)
+    middle = len(drawn.lambdas) // 2
+    assert drawn.lambdas[middle] == pytest.approx(fitted.lambdas_[1], rel=1e-9)
+    assert drawn.log_likelihoods.argmax() == middle
+    assert -12 < drawn.log_likelihoods[0] < -4  # some four standard errors away: -8
 
 
 def test_a_lambda_of_others_is_in_the_picture(frame):
     """As that of a consortium, whose rows are not these."""
     values = frame["excess"].to_numpy()
-    display = PowerTransformDisplay.from_values(values, values, lmbda=3.0)
-    assert display.lambdas[0] < ExpYJ().fit(values[:, None]).lambdas_[0]
-    assert display.lambdas[-1] > 3.0
+    drawn = PowerTransformDisplay.from_values(values, values, lmbda=3.0)
+    assert drawn.lambdas[0] < ExpYJ().fit(values[:, None]).lambdas_[0]
+    assert drawn.lambdas[-1] > 3.0
 
 
 def test_axes_of_ones_own(frame):
     figure, axes = plt.subplots(1, 4)
-    display = PowerTransformDisplay.from_estimator(ExpYJ().fit(frame), frame, axes=axes)
-    assert display.figure_ is figure
+    drawn = PowerTransformDisplay.from_estimator(ExpYJ().fit(frame), frame, axes=axes)
+    assert drawn.figure_ is figure
     assert all(ax.lines or ax.patches for ax in axes)
     with pytest.raises(ValueError, match="four matplotlib Axes, got 2"):
-        display.plot(axes=axes[:2])
+        drawn.plot(axes=axes[:2])
 
 
 def test_features_that_are_hard_to_draw():
@@ -91,9 +97,9 @@ def test_features_that_are_hard_to_draw():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for j in range(3):
-            display = fitted.plot(X, feature=j)
-            display.figure_.canvas.draw()
-            assert len(display.lambdas) == (0 if j == 0 else 41)
+            drawn = fitted.plot(X, feature=j)
+            drawn.figure_.canvas.draw()
+            assert len(drawn.lambdas) == (0 if j == 0 else 41)
     with pytest.raises(ValueError, match="x3 has no values to draw"):
         fitted.plot(X, feature=3)
     with pytest.raises(ValueError, match=r"x1 are beyond float64 .* standardize=True"):

@@ -69,4 +69,4 @@ def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> Non
             "there are others."
         )
     done = "left out" if on_error == "drop" else "passed on unchanged"
-    warnings.warn(f"{found} Its values are {done}.", UserWarning, stacklevel=4)
+    warnings.warn(f"{found} Their values are {done}.", UserWarning, stacklevel=4)
