@@ -35,12 +35,9 @@ FLOORS = (
 HEIGHT = {room: height for height, floor in enumerate(FLOORS) for room in floor}
 # What `import securefedyj` offers, and where it lives.
 OFFERED = {
-    "ExpYJ": "estimators",
-    "SecureFedYJ": "estimators",
+    **dict.fromkeys(["ExpYJ", "FrozenYJ", "PowerTransformDisplay", "SecureFedYJ"], "estimators"),
+    **dict.fromkeys(["Cancelled", "join", "join_async"], "joining"),
     "load": "parameters",
-    "Cancelled": "joining",
-    "join": "joining",
-    "join_async": "joining",
 }
 OUTSIDE = {"benchmarks", "experiments", "tests"}
 

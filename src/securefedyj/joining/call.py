@@ -22,7 +22,7 @@ from securefedyj.parameters import Parameters
 from securefedyj.tables.dialect import Dialect
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import SecureFedYJ  # scikit-learn takes a while to import
+    from securefedyj.estimators import FrozenYJ  # scikit-learn takes a while to import
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ async def join_async(
     rows: Rows | None = None,
     cancelled: Callable[[], bool] | None = None,
     dialer: Dialer | None = None,
-) -> SecureFedYJ:
+) -> FrozenYJ:
     """Take part in a run, as the command `securefedyj join` does.
 
     `join` returns when all is done; `join_async` is the same as a coroutine. The files of the run
@@ -95,7 +95,7 @@ async def join_async(
 
     Returns
     -------
-    fitted : SecureFedYJ
+    fitted : FrozenYJ
         The parameters, as a transformer: what ``load(output / "parameters.json")`` returns.
 
     Raises
