@@ -1,0 +1,47 @@
+"""What a site does when a run of Flower asks it to: it joins the hub, as `securefedyj join` does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from securefedyj.integrations.job import Notes, Refused, check_digest, told_to_all
+from securefedyj.joining import join_async
+from securefedyj.joining.site import read_site
+from securefedyj.network.consortium import Consortium
+from securefedyj.printable import shown
+from securefedyj.report.results import PARAMETERS as FILE
+
+RECORD = "securefedyj"
+DIGEST, PARTY, PARAMETERS, REASON = "digest", "party", "parameters", "reason"
+
+
+def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
+    """Take part with what the site's own file says; return what goes back to Flower's server.
+
+    That is the name of the party and the result, or a sentence with nothing of the site's data.
+    """
+    name, notes = "A site", Notes(file.parent)
+    try:
+        site = read_site(file)
+        notes = Notes(site.output)
+        consortium = Consortium.read(site.consortium)
+        name = consortium.party_with(site.certificate.read_text(encoding="ascii")).name
+        _check(asked, consortium, name)
+        asyncio.run(join_async(**site.arguments(), say=notes.say))
+        parameters = (site.output / FILE).read_bytes()
+    except Exception as error:
+        notes.say(str(error))
+        return {PARTY: name, REASON: told_to_all(error, name)}
+    return {PARTY: name, PARAMETERS: parameters}
+
+
+def _check(asked: Mapping[str, object], consortium: Consortium, name: str) -> None:
+    """Refuse all but the digest of the agreed file: the site knows who it is, and what to do."""
+    check_digest(consortium, name, asked.get(DIGEST))
+    if asked.get(PARTY, name) != name:
+        raise Refused(
+            f"{name} refuses this run: the server takes this site for {shown(asked[PARTY])}. A "
+            "site is who its own certificate says; nothing was computed."
+        )
