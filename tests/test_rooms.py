@@ -27,13 +27,21 @@ FLOORS = (
     ("estimators", "parameters"),
     ("network",),
     ("report",),
+    ("joining",),
     ("integrations",),
     ("demo",),
     ("cli",),
 )
 HEIGHT = {room: height for height, floor in enumerate(FLOORS) for room in floor}
 # What `import securefedyj` offers, and where it lives.
-OFFERED = {"ExpYJ": "estimators", "SecureFedYJ": "estimators", "load": "parameters"}
+OFFERED = {
+    "ExpYJ": "estimators",
+    "SecureFedYJ": "estimators",
+    "load": "parameters",
+    "Cancelled": "joining",
+    "join": "joining",
+    "join_async": "joining",
+}
 OUTSIDE = {"benchmarks", "experiments", "tests"}
 
 LONGEST_MODULE, LONGEST_CLASS = 400, 250  # lines

@@ -5,12 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from securefedyj.estimators import ExpYJ, SecureFedYJ
+    from securefedyj.joining import Cancelled, join, join_async
     from securefedyj.parameters import load
 
-__all__ = ["ExpYJ", "SecureFedYJ", "load"]
+__all__ = ["Cancelled", "ExpYJ", "SecureFedYJ", "join", "join_async", "load"]
 __version__ = "0.1.0"
 
-_HOMES = {"ExpYJ": "estimators", "SecureFedYJ": "estimators", "load": "parameters"}
+_HOMES = {
+    "ExpYJ": "estimators",
+    "SecureFedYJ": "estimators",
+    "load": "parameters",
+    "Cancelled": "joining",
+    "join": "joining",
+    "join_async": "joining",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from securefedyj.files import read_within
-from securefedyj.network.identity import Identity, check_private, fingerprint
 from securefedyj.printable import printable_lines, shown
 
 if TYPE_CHECKING:
@@ -195,25 +194,6 @@ def reader_of(options: argparse.Namespace) -> Iterator[Reader]:
         ) from None
     with cluster(options.dask) as reader:
         yield reader
-
-
-def read_certificate(path: Path) -> str:
-    """A certificate in PEM form; an error names the file."""
-    try:
-        pem = path.read_text(encoding="ascii")
-        fingerprint(pem)
-    except ValueError as error:
-        reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ValueError(f"{path}: {reason}.") from None
-    return pem
-
-
-def read_identity(options: argparse.Namespace) -> Identity:
-    """The key and the certificate of --key and --certificate, both there and the key private."""
-    identity = Identity(options.key, options.certificate)
-    open(identity.certificate, "rb").close()  # an error that names the file, where TLS would not
-    check_private(identity.key)
-    return identity
 
 
 def read_transcript(path: Path) -> Transcript:

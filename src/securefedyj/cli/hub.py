@@ -6,8 +6,9 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command, read_identity
+from securefedyj.cli.common import OK, Commands, command
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.identity import read_identity
 
 
 def add(commands: Commands) -> None:
@@ -46,6 +47,6 @@ def run(options: argparse.Namespace) -> int:
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"--listen must be HOST:PORT, not {listen!r}.")
-    identity = read_identity(options)
+    identity = read_identity(options.key, options.certificate)
     asyncio.run(serve(consortia, identity, host.strip("[]"), int(port)))
     return OK

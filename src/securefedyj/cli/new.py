@@ -6,7 +6,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command, read_certificate, tell, wrapped
+from securefedyj.cli.common import OK, Commands, command, tell, wrapped
 from securefedyj.network.consortium import (
     ENGINE,
     LEVELS_PER_EXCHANGE,
@@ -19,7 +19,7 @@ from securefedyj.network.consortium import (
     Hub,
     PartyEntry,
 )
-from securefedyj.network.identity import fingerprint
+from securefedyj.network.identity import fingerprint, read_certificate
 from securefedyj.network.subtraction import note_on_silos
 
 

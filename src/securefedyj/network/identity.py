@@ -80,6 +80,24 @@ def check_private(key: Path) -> None:
         )
 
 
+def read_certificate(path: Path) -> str:
+    """A certificate in PEM form; an error names the file."""
+    try:
+        pem = path.read_text(encoding="ascii")
+        fingerprint(pem)
+    except ValueError as error:
+        reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ValueError(f"{path}: {reason}.") from None
+    return pem
+
+
+def read_identity(key: Path, certificate: Path) -> Identity:
+    """The files of a key and its certificate, both there and the key private."""
+    open(certificate, "rb").close()  # an error that names the file, where TLS would not
+    check_private(key)
+    return Identity(key, certificate)
+
+
 def fingerprint(pem: str) -> str:
     """SHA-256 of the certificate itself, as it stands in the agreed file."""
     return fingerprint_of_der(to_der(pem))
