@@ -25,6 +25,7 @@ from securefedyj.cli.common import (
 )
 from securefedyj.cli.overview import finding_lines, table_lines
 from securefedyj.cli.record import add_ledger
+from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium
@@ -42,7 +43,7 @@ def add(commands: Commands) -> None:
         "check an agreed file, or a silo's table against it",
         "securefedyj check consortium.toml --data patients.csv",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a consortium.toml")
     parser.add_argument(
         "--data",
         type=Path,
@@ -53,11 +54,16 @@ def add(commands: Commands) -> None:
     add_reading(parser)
     add_dask(parser)
     add_ledger(parser)
+    add_site(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, wrong_usage=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.file is None or options.data is not None or options.site is not None:
+        if read := fill_from_site(options):
+            tell(wrapped(read), error=True)
+        refuse_unless_given(options, "file")
     consortium = Consortium.read(options.file)
     if options.data is not None:
         with reader_of(options) as reader:

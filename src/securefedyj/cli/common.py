@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from securefedyj.files import read_within
-from securefedyj.printable import printable_lines, shown
+from securefedyj.printable import printable_lines
 
 if TYPE_CHECKING:
     from securefedyj.protocol.transcript import Transcript
@@ -30,7 +28,6 @@ NOT_VERIFIED = "NOT verified: one member of the committee that cheats can falsif
 
 COLUMNS = 79
 """Of a terminal, but for the last, which some of them leave free."""
-_MOST_COLUMNS = 1 << 24  # bytes of a file with names
 
 
 def tell(words: str, *, error: bool = False) -> None:
@@ -78,11 +75,10 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         'null; for example --missing "?" or --missing=-999',
     )
     reading.add_argument(
-        "--decimal", default=".", metavar="SIGN", help="in CSV: a comma, as in 1,5 (default: point)"
+        "--decimal", metavar="SIGN", help="in CSV: a comma, as in 1,5 (default: point)"
     )
     reading.add_argument(
         "--thousands",
-        default="",
         metavar="SIGN",
         help="in CSV: what groups digits, such as the comma in 10,286 (default: nothing)",
     )
@@ -108,7 +104,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--columns",
         type=Path,
         metavar="FILE.toml",
-        help='the same as a file: a table [columns] with lines such as "Alter" = "age"',
+        help='the same as a file: a table [columns] with lines such as "Alter" = "age"; your '
+        "securefedyj.toml is one",
     )
 
 
@@ -123,31 +120,30 @@ def dialect_of(options: argparse.Namespace) -> Dialect:
     """How the table is written."""
     from securefedyj.tables.dialect import Dialect
 
-    rename = {} if options.columns is None else _columns_of(options.columns)
+    rename = dict(getattr(options, "own_columns", {}))  # of the site's own file
+    if options.columns is not None:
+        rename |= _columns_of(options.columns)
     for entry in options.rename:
         here, equals, agreed = entry.partition("=")
         if not (here and equals and agreed):
             raise ValueError(f"{entry!r} must be HERE=AGREED, such as Alter=age.")
         rename[here] = agreed
-    return Dialect(options.delimiter, options.decimal, options.thousands, options.encoding, rename)
+    signs = {name: getattr(options, name) for name in ("decimal", "thousands")}
+    given = {name: sign for name, sign in signs.items() if sign is not None}
+    return Dialect(options.delimiter, encoding=options.encoding, rename=rename, **given)
 
 
 def _columns_of(path: Path) -> dict[str, str]:
-    try:
-        content = tomllib.loads(read_within(path, _MOST_COLUMNS).decode())
-    except ValueError as error:
-        raise ValueError(f"{path}: this is not TOML: {error}.") from None
-    columns = content.get("columns")
-    if list(content) != ["columns"] or not isinstance(columns, dict):
-        raise ValueError(f"{path} must have one table, [columns], and nothing else.")
-    for here, agreed in columns.items():
-        if not isinstance(agreed, str):
-            raise ValueError(f'{path}: {shown(here)} needs a name in quotes, such as "age".')
+    from securefedyj.joining.site import read_entries
+
+    columns: dict[str, str] | None = read_entries(path).get("columns")
+    if columns is None:
+        raise ValueError(f"{path} has no table [columns]; add it.")
     return columns
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    """Add the option --cache-mb, which `cache_bytes` reads."""
+    """Add the option --cache-mb."""
     parser.add_argument(
         "--cache-mb",
         type=int,
@@ -155,17 +151,6 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
         help="memory, in MB, that may keep rows from one pass over the table to the next; without "
         "enough of it a run takes longer (default: a quarter of the machine's)",
     )
-
-
-def cache_bytes(options: argparse.Namespace) -> int:
-    """How much memory may keep rows."""
-    from securefedyj.numerics.budget import default_cache_bytes
-
-    if options.cache_mb is None:
-        return default_cache_bytes()
-    if options.cache_mb < 0:
-        raise ValueError("--cache-mb must not be negative.")
-    return int(options.cache_mb) * 10**6
 
 
 def add_dask(parser: argparse.ArgumentParser) -> None:

@@ -25,11 +25,13 @@ from securefedyj.cli.common import (
 )
 from securefedyj.cli.display import Display
 from securefedyj.cli.record import add_ledger
+from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.network.patience import TIMEOUT, WAIT
 
 if TYPE_CHECKING:
+    from securefedyj.joining.part import Part
     from securefedyj.joining.run import Run
     from securefedyj.tables.files import Reader
 
@@ -42,13 +44,9 @@ def add(commands: Commands) -> None:
         "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
         "    --data rows.csv --output result",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
-    parser.add_argument(
-        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
-    )
-    parser.add_argument(
-        "--certificate", type=Path, required=True, metavar="CERT.pem", help="ours, as in FILE"
-    )
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a consortium.toml")
+    parser.add_argument("--key", type=Path, metavar="KEY", help="of the certificate; mode 600")
+    parser.add_argument("--certificate", type=Path, metavar="CERT.pem", help="ours, as in FILE")
     parser.add_argument(
         "--data",
         type=Path,
@@ -61,16 +59,13 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--own-minimum",
         type=int,
-        default=0,
         metavar="N",
-        help="a feature of which this silo has fewer values counts as missing here (default: "
-        "%(default)s)",
+        help="a feature of which this silo has fewer values counts as missing here (default: 0)",
     )
     add_ledger(parser)
     parser.add_argument(
         "--output",
         type=Path,
-        required=True,
         metavar="FOLDER",
         help="for parameters.json, transcript.jsonl, report.html and cost.json; to go on after an "
         "interruption, give the same folder again",
@@ -78,33 +73,70 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--timeout",
         type=float,
-        default=TIMEOUT,
         metavar="SECONDS",
-        help="of silence, after which a party counts as lost (default: %(default)g)",
+        help=f"of silence, after which a party counts as lost (default: {TIMEOUT:g})",
     )
     parser.add_argument(
         "--wait",
         type=float,
-        default=WAIT,
         metavar="SECONDS",
-        help="to wait for parties to come, to come back, or to compute (default: %(default)g)",
+        help=f"to wait for parties to come, to come back, or to compute (default: {WAIT:g})",
+    )
+    add_site(parser)
+    parser.add_argument(
+        "--log", type=Path, metavar="FILE", help="to keep what the terminal shows, with times"
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, wrong_usage=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    with reader_of(options) as reader:
-        return _join(options, reader)
+    from securefedyj.joining.log import Log, without_rows
+
+    read = fill_from_site(options)
+    refuse_unless_given(options, "file", "key", "certificate", "output")
+    display = Display(log=None if options.log is None else Log(options.log))
+    if read:
+        display.say(read)
+    try:
+        with reader_of(options) as reader:
+            return _join(options, reader, display)
+    except Exception as error:
+        display.note(without_rows(error))
+        raise
 
 
-def _join(options: argparse.Namespace, reader: Reader) -> int:
-    from securefedyj.joining.part import Part
+def _join(options: argparse.Namespace, reader: Reader, display: Display) -> int:
     from securefedyj.joining.run import Run
 
-    display = Display()
+    part = _part(options, reader, display)
+    run = Run(part)
+    try:
+        asyncio.run(_until_signal(run))
+    except KeyboardInterrupt:
+        display.say(run.on_leaving("command"))
+        raise
+    finally:
+        display.end()
+    names = ", ".join(path.name for path in run.written.values())
+    done = f"Done. In {options.output}: {names}"
+    if options.json:
+        paths = {name: str(path) for name, path in run.written.items()}
+        tell(json.dumps({"party": part.party.name, **paths}))
+    else:
+        tell(done)
+    display.note(done)
+    if run.no_report:
+        complain(run.no_report)
+        display.note(run.no_report)
+    return FAILED if run.no_report else OK
+
+
+def _part(options: argparse.Namespace, reader: Reader, display: Display) -> Part:
+    from securefedyj.joining.part import Part
+
     consortium = Consortium.read(options.file)
-    part = Part(
+    return Part(
         consortium,
         consortium.party_with(read_certificate(options.certificate)),
         read_identity(options.key, options.certificate),
@@ -114,32 +146,15 @@ def _join(options: argparse.Namespace, reader: Reader) -> int:
         dialect=dialect_of(options),
         reader=reader,
         cache_mb=options.cache_mb,
-        own_minimum=options.own_minimum,
+        own_minimum=options.own_minimum or 0,
         ledger=options.ledger,
-        timeout=options.timeout,
-        wait=options.wait,
+        timeout=TIMEOUT if options.timeout is None else options.timeout,
+        wait=WAIT if options.wait is None else options.wait,
         say=display.say,
         warn=lambda sentence: display.say(wrapped(sentence)),
         progress=display.progress,
         rows=display.rows,
     )
-    run = Run(part)
-    try:
-        asyncio.run(_until_signal(run))
-    except KeyboardInterrupt:
-        display.say(run.on_leaving("command"))
-        raise
-    finally:
-        display.end()
-    if options.json:
-        paths = {name: str(path) for name, path in run.written.items()}
-        tell(json.dumps({"party": part.party.name, **paths}))
-    else:
-        names = ", ".join(path.name for path in run.written.values())
-        tell(f"Done. In {options.output}: {names}")
-    if run.no_report:
-        complain(run.no_report)
-    return FAILED if run.no_report else OK
 
 
 async def _until_signal(run: Run) -> None:

@@ -183,23 +183,25 @@ def _blocking(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run in an event loop of its own; a notebook has one already, which waits meanwhile."""
-    loop = asyncio.new_event_loop()
+    loop, ended = asyncio.new_event_loop(), threading.Event()
     task = loop.create_task(work)
-    thread = threading.Thread(target=_run_until_done, args=(loop, task), daemon=True)
-    thread.start()
+
+    def run_until_done() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(asyncio.wait({task}))
+        finally:
+            ended.set()
+
+    threading.Thread(target=run_until_done, daemon=True).start()
     try:
-        thread.join()
+        ended.wait()  # a thread that was interrupted once in `join` cannot be joined again
     except BaseException:  # a KeyboardInterrupt: the others are told
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has just ended
             loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        ended.wait()
         raise
     return task.result()
-
-
-def _run_until_done(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(asyncio.wait({task}))
 
 
 join = _blocking(join_async)

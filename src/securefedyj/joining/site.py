@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from securefedyj.files import TooLarge
+from securefedyj.files import TooLarge, read_within
 from securefedyj.network import toml
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.printable import shown
@@ -38,9 +38,10 @@ from securefedyj.strict import Malformed
 from securefedyj.tables.dialect import Dialect
 
 FILE = "securefedyj.toml"
+_MOST_BYTES = 1 << 24
 
-REQUIRED = ("consortium", "key", "certificate", "output")
-_PATHS = (*REQUIRED, "data", "ledger")
+_REQUIRED = ("consortium", "key", "certificate", "output")
+_PATHS = (*_REQUIRED, "data", "ledger")
 _DIALECT = ("decimal", "thousands", "delimiter", "encoding")
 _KINDS: dict[str, Any] = {
     **dict.fromkeys((*_PATHS, *_DIALECT), str),
@@ -82,7 +83,7 @@ class Site:
 def read_site(path: Path) -> Site:
     """The file of a site; SiteError says what to do about one that cannot be used."""
     entries = read_entries(path)
-    for key in REQUIRED:
+    for key in _REQUIRED:
         if key not in entries:
             raise SiteError(f"{path}: the file has no {key!r}; add it.")
     entries["dialect"] = Dialect(**_dialect_of(entries))
@@ -92,7 +93,7 @@ def read_site(path: Path) -> Site:
 def read_entries(path: Path) -> dict[str, Any]:
     """What a file says, and no more: paths are whole, and everything has been checked."""
     try:
-        return _checked(toml.read(path), path.parent)
+        return _checked(tomllib.loads(read_within(path, _MOST_BYTES).decode()), path.parent)
     except FileNotFoundError:
         raise SiteError(
             f"There is no {path}, which says where this site has its agreed file, key and data; "
@@ -100,6 +101,8 @@ def read_entries(path: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SiteError(f"{path} is not a TOML file: {error}.") from None
+    except RecursionError:
+        raise SiteError(f"{path}: it is nested too deeply.") from None
     except (TooLarge, ValueError) as error:
         raise SiteError(f"{path}: {error}") from None
 
