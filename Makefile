@@ -15,7 +15,7 @@ help:
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make soak-cheating  one party cheats, in thousands of ways; nobody may believe it; minutes"
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
-	@echo "make integrations  a FLARE server and three sites as processes; needs .[flare]; minutes"
+	@echo "make integrations  runs over FLARE, and by Flower, with all their processes; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -67,8 +67,10 @@ fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
 
 integrations: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare,flower]" "flwr[simulation]"
 	$(BIN)/python -m tests.integrations.flare.poc
+	$(BIN)/python -m tests.integrations.flower.deployment
+	$(BIN)/python -m tests.integrations.flower.walk
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

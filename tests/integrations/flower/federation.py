@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +22,8 @@ from cryptography.x509.oid import NameOID
 from securefedyj.network.local import Processes, free_port
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 180.0  # seconds
+PATIENCE = 300.0  # seconds
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 BIN = Path(sys.executable).parent
 SUPERNODE = "securefedyj.integrations.flower.supernode"
 
@@ -56,9 +60,7 @@ def write_tls(folder: Path) -> None:
             .add_extension(x509.SubjectAlternativeName([address]), critical=False)
             .sign(keys["ca"], hashes.SHA256())
         )
-        (folder / f"{name}.pem").write_bytes(
-            certificate.public_bytes(serialization.Encoding.PEM)
-        )
+        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (folder / "server.key").write_bytes(
         keys["server"].private_bytes(
             serialization.Encoding.PEM,
@@ -74,7 +76,6 @@ class Federation(Processes):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._address = f"127.0.0.1:{free_port()}"
-        self._started = 0
         write_tls(folder)
         (folder / "flwr").mkdir(exist_ok=True)
         (folder / "flwr" / "config.toml").write_text(
@@ -88,19 +89,91 @@ class Federation(Processes):
         kinds = {"ca-certfile": "ca.pem", "certfile": "server.pem", "keyfile": "server.key"}
         files = [f"--ssl-{kind}={self.folder / file}" for kind, file in kinds.items()]
         self.start("superlink", str(BIN / "flower-superlink"), "--host", host, "--port", port,
+                   "--enable-supernode-auth",
                    "--disable-runtime-dependency-installation", *files)  # fmt: skip
+        self._wait_for("superlink", "Uvicorn running on")
+
+    def register(self, name: str) -> None:
+        """Make the key by which Flower knows a site, and tell the SuperLink of it."""
+        key = ec.generate_private_key(ec.SECP384R1())
+        form = serialization.PrivateFormat.OpenSSH
+        private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+        public = key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+        (self.folder / f"{name}.flower").write_bytes(private)
+        (self.folder / f"{name}.flower.pub").write_bytes(public)
+        flwr("supernode", "register", str(self.folder / f"{name}.flower.pub"), "--name", name)
 
     def start_supernode(self, name: str, *program: str) -> None:
-        """Start ours, or that of another program, with the site's own file."""
+        """Start ours, or that of another program, with the site's own file.
+
+        Where one was killed, Flower takes the next a minute later.
+        """
+        before = self.log(f"node-{name}").count("SuperNode ID")
         file = self.folder / "sites" / name / "securefedyj.toml"
         self.start(f"node-{name}", *(program or ("-P", "-m", SUPERNODE)),
                    "--superlink", self._address,
                    "--root-certificates", str(self.folder / "ca.pem"),
+                   "--auth-supernode-private-key", str(self.folder / f"{name}.flower"),
                    "--port", str(free_port()),
                    "--node-config", f"securefedyj={json.dumps(str(file))}")  # fmt: skip
+        self._wait_for(f"node-{name}", "SuperNode ID", before + 1)
 
-    def submit(self, app: Path, *options: str) -> tuple[subprocess.Popen[str], float]:
-        """Run a folder, and follow its log; with the moment at which it began."""
-        command = [sys.executable, str(BIN / "flwr"), "run", str(app), "--stream", *options]
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        return run, time.monotonic()
+    def _wait_for(self, name: str, words: str, times: int = 1) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.log(name).count(words) < times:
+            if time.monotonic() > deadline or self.running[name].poll() is not None:
+                raise TimeoutError(f"{name} does not start: {self.log(name)}")
+            time.sleep(0.1)
+
+    def submit(self, app: Path, *options: str) -> subprocess.Popen[str]:
+        """Submit a run, and follow its log."""
+        command = [str(BIN / "flwr"), "run", str(app), "--stream", *options]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(self, app: Path, *options: str) -> str:
+        """Submit a run, and wait for its end; return its log."""
+        printed, _ = self.submit(app, *options).communicate(timeout=PATIENCE)
+        return ANSI.sub("", printed)
+
+    def stop(self, run: subprocess.Popen[str]) -> None:
+        """End a run as an administrator does."""
+        assert run.stdout is not None
+        number = next(word for line in run.stdout for word in line.split() if word.isdecimal())
+        flwr("stop", number)
+        run.communicate(timeout=PATIENCE)
+
+    def kill_site(self, name: str) -> None:
+        """End a SuperNode and all that it has started, without a chance to say anything."""
+        node = self.running[f"node-{name}"].pid
+        for process in (*descendants(node), node):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.kill(f"node-{name}")
+
+    def __exit__(self, *_: object) -> None:
+        children = [each for one in self.running.values() for each in descendants(one.pid)]
+        super().__exit__()
+        for process in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def flwr(*arguments: str) -> None:
+    """Flower's command; what it prints is shown only if it fails."""
+    done = subprocess.run([str(BIN / "flwr"), *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"flwr {' '.join(arguments)}: {done.stdout}{done.stderr}")
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that one has started, and those that they have started."""
+    found = []
+    for task in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            for child in map(int, task.read_text().split()):
+                found += [child, *descendants(child)]
+    return found

@@ -30,7 +30,7 @@ def refuse_code(fab: bytes, **_: Any) -> None:
     if more:
         raise Refused(
             f"This site refuses the app: it brings files of its own ({shown(more[0])}), and the "
-            "site runs only what it has installed itself. Submit the folder as securefedyj wrote it."
+            "site runs only what it has installed itself. Submit the folder as the template is."
         )
 
 
@@ -39,16 +39,23 @@ def own_app(**_: Any) -> Callable[..., ClientApp]:
     return lambda *_: app
 
 
+def no_dependencies(*_: Any, **__: Any) -> None:
+    """In place of installing what the run wants, which is code as well."""
+    raise Refused("This site installs nothing for a run.")
+
+
+REPLACED = {
+    "install_from_fab": refuse_code,
+    "get_load_client_app_fn": own_app,
+    "install_app_dependencies": no_dependencies,
+}
+
+
 def main() -> None:
     """Take the options of `flwr-clientapp`."""
-    replaced = {
-        "install_from_fab": refuse_code,
-        "get_load_client_app_fn": own_app,
-        "install_app_dependencies": None,
-    }
-    for name, ours in replaced.items():
+    for name, ours in REPLACED.items():
         if not hasattr(run_clientapp, name):
-            sys.exit(f"This flwr runs apps in another way (no {name}); use flwr 1.41.")
+            sys.exit(f"This flwr runs apps in another way (no {name}); install flwr 1.41.")
         setattr(run_clientapp, name, ours)
     flwr_clientapp()
 

@@ -23,11 +23,12 @@ def main(grid: Grid, context: Context) -> None:
     """Run what `template` has written into the run's config."""
     config = context.run_config
     parties = str(config["parties"]).split(", ")
-    deadline = time.monotonic() + float(config["timeout"])
+    timeout = float(config["timeout"])
+    deadline = time.monotonic() + timeout
     nodes = _nodes(grid, len(parties), deadline)
     content = RecordDict({RECORD: ConfigRecord({DIGEST: str(config["digest"])})})
     messages = [
-        Message(content, dst_node_id=node, message_type=MessageType.QUERY, ttl=config["timeout"])
+        Message(content, dst_node_id=node, message_type=MessageType.QUERY, ttl=timeout)
         for node in nodes
     ]
     result = _collect(grid, messages, Answers(parties), deadline)
@@ -42,29 +43,31 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
-    """The nodes of the federation, as soon as there is one for each party."""
-    said = -1
-    while True:
-        nodes = list(grid.get_node_ids())
-        if len(nodes) == number:
-            return nodes
+    """The nodes of the federation, as soon as there is one for each party.
+
+    One that was restarted may be there twice, until Flower misses its heartbeats.
+    """
+    said = ""
+    while len(nodes := list(grid.get_node_ids())) != number:
         state = f"{number} parties, and {len(nodes)} SuperNodes that are connected"
-        if len(nodes) > number or time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             raise NoResult(f"There are {state}: connect one for each party, and no other.")
-        if len(nodes) != said:
+        if state != said:
             print(f"Waiting: {state}.")
-            said = len(nodes)
+            said = state
         time.sleep(_LOOK_EVERY)
+    return nodes
 
 
 def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: float) -> bytes:
     """What all parties return; the first that has nothing to return ends it."""
-    waiting = set(grid.push_messages(messages))
+    asked = [message.metadata.dst_node_id for message in messages]
+    waiting = dict(zip(grid.push_messages(messages), asked, strict=True))
     while waiting and time.monotonic() < deadline:
         for reply in grid.pull_messages(waiting):
-            waiting.discard(reply.metadata.reply_to_message_id)
+            node = waiting.pop(reply.metadata.reply_to_message_id)
             if reply.has_error():
-                raise NoResult(f"Flower says of node {reply.metadata.src_node_id}: {reply.error}")
+                raise NoResult(f"Flower says of SuperNode {node}: {reply.error.reason}")
             answers.take(reply.content.get(RECORD, {}))
         time.sleep(_LOOK_EVERY)
     return answers.result()

@@ -30,7 +30,7 @@ exit 1
 
 
 def write_commands(folder: Path) -> None:
-    """Write what a SuperNode starts by name: our process for the ClientApp, a refusal for others."""
+    """Write what a SuperNode starts by name: `process` for a ClientApp, a refusal for others."""
     for command in TASK_TYPE_TO_COMMAND.values():
         text = _OURS if command == CLIENT_APP else _REFUSED
         path = folder / command

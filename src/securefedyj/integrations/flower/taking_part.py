@@ -1,4 +1,4 @@
-"""What a site does when a run of Flower asks it to: it joins the hub, as `securefedyj join` does."""
+"""What a site does when a run of Flower asks it to: what `securefedyj join` does."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from securefedyj.integrations.job import Notes, Refused, check_digest, told_to_a
 from securefedyj.joining import join_async
 from securefedyj.joining.site import read_site
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.identity import read_certificate
 from securefedyj.printable import shown
 from securefedyj.report.results import PARAMETERS as FILE
 
@@ -27,9 +28,10 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
         site = read_site(file)
         notes = Notes(site.output)
         consortium = Consortium.read(site.consortium)
-        name = consortium.party_with(site.certificate.read_text(encoding="ascii")).name
+        name = consortium.party_with(read_certificate(site.certificate)).name
         _check(asked, consortium, name)
-        asyncio.run(join_async(**site.arguments(), say=notes.say))
+        arguments = site.arguments() | {"consortium": consortium}  # what was checked
+        asyncio.run(join_async(**arguments, say=notes.say))
         parameters = (site.output / FILE).read_bytes()
     except Exception as error:
         notes.say(str(error))

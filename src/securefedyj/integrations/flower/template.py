@@ -1,6 +1,6 @@
 """The folder that `flwr run` wants: it has no code, and of the agreed file only the digest.
 
-    python -m securefedyj.integrations.flower.template consortium.toml fit
+python -m securefedyj.integrations.flower.template consortium.toml fit
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ output = ""  # a folder of the SuperLink's machine for parameters.json; without 
 def write(consortium: Consortium, folder: Path) -> Path:
     """Write the file of a folder that `flwr run` starts; return its path."""
     if (folder / FILE).exists():
-        raise FileExistsError(f"{folder / FILE} exists; nothing is replaced: choose another folder.")
+        raise FileExistsError(
+            f"{folder / FILE} exists; nothing is replaced: choose another folder."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     parties = ", ".join(party.name for party in consortium.parties)
     text = _TEXT.format(name="securefedyj-fit", digest=named(consortium), parties=parties)
