@@ -79,7 +79,8 @@ def check_kill(federation: Federation, expected: bytes) -> None:
     deadline = time.monotonic() + PATIENCE
     while len(reveals(state)) < REVEALS:
         if run.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("The run did not begin.")
+            run.kill()
+            raise RuntimeError(f"The run did not begin: {run.communicate()[0]}")
         time.sleep(0.01)
     federation.kill_site("south")
     before = reveals(state)

@@ -83,6 +83,9 @@ class Federation(Processes):
             f'address = "{self._address}"\nroot-certificates = "{folder / "ca.pem"}"\n'
         )
 
+    def __enter__(self) -> Federation:
+        return self
+
     def start_superlink(self) -> None:
         """Start it with TLS, and without the right to install what a run wants."""
         host, port = self._address.split(":")

@@ -10,15 +10,7 @@ from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.numerics.arrays import Array
 from tests.integrations.flare.sites import assert_nothing_shared, in_process, tables, write_site
 
-__all__ = [
-    "agreed",
-    "assert_nothing_shared",
-    "file_of",
-    "in_process",
-    "prepare",
-    "tables",
-    "write_all",
-]
+__all__ = ["assert_nothing_shared", "in_process", "tables"]
 
 
 def prepare(folder: Path, rows: Mapping[str, Array]) -> Consortium:

@@ -35,9 +35,7 @@ def test_run_about_another_agreed_file_is_refused(folder, consortium):
     altered = dataclasses.replace(consortium, result_bits=44)
     back = answer({"digest": named(altered)}, sites.file_of(folder, "south"))
     assert set(back) == {"party", "reason"}
-    assert (
-        "south refuses this job: it is about an agreed file with another digest" in back["reason"]
-    )
+    assert "south refuses this job: it is about an agreed file with another" in str(back["reason"])
     assert not (folder / "south" / "state.jsonl").exists()
 
 
@@ -50,9 +48,8 @@ def test_run_without_a_digest_is_refused(folder, asked):
 def test_server_that_swaps_two_sites_is_refused(folder, consortium):
     asked = {"digest": named(consortium), "party": "north"}
     back = answer(asked, sites.file_of(folder, "south"))
-    assert back["reason"].startswith(
-        "south refuses this run: the server takes this site for 'north'."
-    )
+    sentence = "south refuses this run: the server takes this site for 'north'."
+    assert str(back["reason"]).startswith(sentence)
 
 
 def test_what_a_site_stumbles_over_stays_there(folder, consortium):
@@ -91,7 +88,7 @@ def test_parties_with_different_results_have_none():
 def test_party_that_does_not_answer_is_named():
     answers = Answers(PARTIES)
     answers.take({"party": "north", "parameters": b"{}"})
-    with pytest.raises(NoResult, match="^south did not return a result in time"):
+    with pytest.raises(NoResult, match=r"^south did not return a result in time"):
         answers.result()
 
 

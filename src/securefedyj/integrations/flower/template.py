@@ -13,13 +13,12 @@ from pathlib import Path
 from securefedyj.files import write_atomically
 from securefedyj.integrations.job import named
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.entries import ConsortiumError
 
 FILE = "pyproject.toml"
 _TEXT = """\
 # One run of securefedyj: all that goes to the sites is in this file.
 [project]
-name = "{name}"
+name = "securefedyj-fit"
 version = "1.0.0"
 description = "Secure federated feature Gaussianization"
 license = "Apache-2.0"
@@ -48,7 +47,7 @@ def write(consortium: Consortium, folder: Path) -> Path:
         )
     folder.mkdir(parents=True, exist_ok=True)
     parties = ", ".join(party.name for party in consortium.parties)
-    text = _TEXT.format(name="securefedyj-fit", digest=named(consortium), parties=parties)
+    text = _TEXT.format(digest=named(consortium), parties=parties)
     write_atomically(folder / FILE, text.encode())
     return folder / FILE
 
@@ -60,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         path = write(Consortium.read(options.consortium), options.folder)
-    except (OSError, ConsortiumError) as error:
+    except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"Wrote {path}. Start the run: flwr run {options.folder}")
