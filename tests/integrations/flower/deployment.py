@@ -25,6 +25,7 @@ from tests.integrations.flower.federation import BIN, PATIENCE, Federation, set_
 
 WATCH = Path(__file__).parent / "watch"
 ATTACK = Path(__file__).parent / "attack"
+NAMES = ("north", "south", "west")
 REVEALS = 6  # of the site that is killed
 
 
@@ -53,7 +54,11 @@ def main() -> int:
         (folder / "watched" / "enough").touch()
         sites.write_all(folder, rows, "again")
         seconds = check_run(federation, expected)
+        print("launched by Flower:", end=" ")
         print_speed(folder / "north-again" / "cost.json", seconds)
+        seconds = check_join(federation, expected)
+        print("`securefedyj join`:", end=" ")
+        print_speed(folder / "north-join" / "cost.json", seconds)
         check_altered_file(federation)
         check_altered_code(federation)
     shutil.rmtree(folder, ignore_errors=True)
@@ -69,6 +74,17 @@ def check_run(federation: Federation, expected: bytes) -> float:
     assert (result / "parameters.json").read_bytes() == expected
     shutil.rmtree(result)
     return seconds
+
+
+def check_join(federation: Federation, expected: bytes) -> float:
+    """The same by our own command at each site; return the seconds that it took."""
+    folder, began = federation.folder, time.monotonic()
+    for name in NAMES:
+        federation.start_party(name, "--output", str(folder / f"{name}-join"))
+    for name in NAMES:
+        assert federation.running.pop(name).wait(PATIENCE) == 0, federation.last_line(name)
+        assert (folder / f"{name}-join" / "parameters.json").read_bytes() == expected
+    return time.monotonic() - began
 
 
 def check_kill(federation: Federation, expected: bytes) -> None:
@@ -91,7 +107,7 @@ def check_kill(federation: Federation, expected: bytes) -> None:
     after = reveals(state)
     assert after[: len(before)] == before
     assert len(set(after)) == len(after), "Something was revealed twice."
-    for name in ("north", "south", "west"):
+    for name in NAMES:
         assert (folder / name / "parameters.json").read_bytes() == expected
     print(f"south was killed after {len(before)} reveals of {len(after)}; the next run went on")
 

@@ -94,7 +94,7 @@ class Federation(Processes):
         self.start("superlink", str(BIN / "flower-superlink"), "--host", host, "--port", port,
                    "--enable-supernode-auth",
                    "--disable-runtime-dependency-installation", *files)  # fmt: skip
-        self._wait_for("superlink", "Uvicorn running on")
+        assert self._shows("superlink", "Uvicorn running on"), self.log("superlink")
 
     def register(self, name: str) -> None:
         """Make the key by which Flower knows a site, and tell the SuperLink of it."""
@@ -111,24 +111,32 @@ class Federation(Processes):
     def start_supernode(self, name: str, *program: str) -> None:
         """Start ours, or that of another program, with the site's own file.
 
-        Where one was killed, Flower takes the next a minute later.
+        Where one was killed, Flower refuses the next for a minute: it is started again and again.
         """
-        before = self.log(f"node-{name}").count("SuperNode ID")
         file = self.folder / "sites" / name / "securefedyj.toml"
-        self.start(f"node-{name}", *(program or ("-P", "-m", SUPERNODE)),
-                   "--superlink", self._address,
-                   "--root-certificates", str(self.folder / "ca.pem"),
-                   "--auth-supernode-private-key", str(self.folder / f"{name}.flower"),
-                   "--port", str(free_port()),
-                   "--node-config", f"securefedyj={json.dumps(str(file))}")  # fmt: skip
-        self._wait_for(f"node-{name}", "SuperNode ID", before + 1)
+        options = {
+            "superlink": self._address,
+            "root-certificates": self.folder / "ca.pem",
+            "auth-supernode-private-key": self.folder / f"{name}.flower",
+            "port": free_port(),
+            "node-config": f"securefedyj={json.dumps(str(file))}",
+        }
+        given = [f"--{option}={value}" for option, value in options.items()]
+        process, deadline = f"node-{name}", time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            self.start(process, *(program or ("-P", "-m", SUPERNODE)), *given)
+            if self._shows(process, "SuperNode ID"):
+                return
+        raise TimeoutError(f"{name} is not let in: {self.log(process)}")
 
-    def _wait_for(self, name: str, words: str, times: int = 1) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while self.log(name).count(words) < times:
-            if time.monotonic() > deadline or self.running[name].poll() is not None:
-                raise TimeoutError(f"{name} does not start: {self.log(name)}")
+    def _shows(self, name: str, words: str) -> bool:
+        """Whether a process that was just started comes to print something before it ends."""
+        before = self.log(name).count(words)
+        while (count := self.log(name).count(words)) == before:
+            if self.running[name].poll() is not None:
+                return False
             time.sleep(0.1)
+        return count > before
 
     def submit(self, app: Path, *options: str) -> subprocess.Popen[str]:
         """Submit a run, and follow its log."""

@@ -70,6 +70,12 @@ def test_site_without_a_file_says_so_at_home(tmp_path):
     assert "There is no " in (tmp_path / LOG).read_text()
 
 
+def test_site_that_can_write_nowhere_says_no_more(tmp_path):
+    (tmp_path / "file").touch()
+    back = answer({"digest": "sha256:"}, tmp_path / "file" / "securefedyj.toml")
+    assert "A site cannot take part" in str(back["reason"])
+
+
 def test_result_is_what_all_parties_return():
     answers = Answers(PARTIES)
     for name in PARTIES:

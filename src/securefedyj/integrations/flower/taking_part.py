@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,20 +24,20 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
 
     That is the name of the party and the result, or a sentence with nothing of the site's data.
     """
-    name, notes = "A site", Notes(file.parent)
+    name, folder = "A site", file.parent
     try:
         site = read_site(file)
-        notes = Notes(site.output)
+        folder = site.output
         consortium = Consortium.read(site.consortium)
         name = consortium.party_with(read_certificate(site.certificate)).name
         _check(asked, consortium, name)
         arguments = site.arguments() | {"consortium": consortium}  # what was checked
-        asyncio.run(join_async(**arguments, say=notes.say))
-        parameters = (site.output / FILE).read_bytes()
+        asyncio.run(join_async(**arguments, say=Notes(folder).say))
+        return {PARTY: name, PARAMETERS: (folder / FILE).read_bytes()}
     except Exception as error:
-        notes.say(str(error))
+        with contextlib.suppress(OSError):  # nowhere to write it to
+            Notes(folder).say(str(error))
         return {PARTY: name, REASON: told_to_all(error, name)}
-    return {PARTY: name, PARAMETERS: parameters}
 
 
 def _check(asked: Mapping[str, object], consortium: Consortium, name: str) -> None:
