@@ -55,6 +55,7 @@ class Desk(guide.Desk):
         if not ready:
             self._finish(step.terminal)
             really.shown = [ANSI.sub("", line) for line in really.shown]
+            print(*really.shown, sep="\n", flush=True)
         return really
 
     def _interrupt(self, name: str) -> None:

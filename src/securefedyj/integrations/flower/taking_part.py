@@ -32,6 +32,8 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
         name = consortium.party_with(read_certificate(site.certificate)).name
         _check(asked, consortium, name)
         arguments = site.arguments() | {"consortium": consortium}  # what was checked
+        if (folder / FILE).exists():  # others may have it, too, and not come any more
+            arguments["wait"] = min(site.wait, site.timeout)
         asyncio.run(join_async(**arguments, say=Notes(folder).say))
         return {PARTY: name, PARAMETERS: (folder / FILE).read_bytes()}
     except Exception as error:
