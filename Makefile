@@ -15,7 +15,7 @@ help:
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make soak-cheating  one party cheats, in thousands of ways; nobody may believe it; minutes"
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
-	@echo "make integrations  install FLARE; its simulator, and a server and three sites as processes; minutes"
+	@echo "make integrations  install FLARE and Flower; runs with all their processes; minutes"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -68,9 +68,11 @@ fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
 
 integrations: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare,flower]" "flwr[simulation]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/integrations
 	$(BIN)/python -m tests.integrations.flare.poc
+	$(BIN)/python -m tests.integrations.flower.deployment
+	$(BIN)/python -m tests.integrations.flower.walk
 	$(BIN)/python -m benchmarks.shamir --features 1 --times 1
 
 clean:
