@@ -215,7 +215,8 @@ def test_closed_sites_give_nobody_the_rights_to_bring_code_and_to_read_files(tmp
     from nvflare.fuel.sec.authz import AuthzContext, Person
     from nvflare.security.security import FLAuthorizer
 
-    policy = {"project_admin": "any", "lead": {"byoc": "any", "view": "any"}, "member": {}}
+    lead = {"byoc": "any", "view": "any", "cat": "any"}
+    policy = {"project_admin": "any", "lead": lead, "member": ["o:site"]}
     path = tmp_path / "authorization.json.default"
     path.write_text(json.dumps({"format_version": "1.0", "permissions": policy}))
 
@@ -233,7 +234,7 @@ def test_closed_sites_give_nobody_the_rights_to_bring_code_and_to_read_files(tmp
     close(tmp_path)
     assert rights("project_admin") == {"abort_job", "submit_job", "check_status"}
     assert rights("lead") == {"check_status"}
-    assert rights("member") == set()
+    assert rights("member") == {"abort_job", "submit_job", "check_status"}
 
 
 # What the page says about FLARE 2.9, and a later version may do better.

@@ -25,7 +25,8 @@ Not the whole package: FLARE calls whatever name of an allowed module a job give
 
 
 _RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate")
-_CLOSED = ("byoc", "shell_commands", "server-predeployed-flwr")
+_SHELL = ("cat", "grep", "head", "ls", "pwd", "tail")  # a policy may name them one by one
+_CLOSED = ("byoc", "server-predeployed-flwr", "shell_commands", *_SHELL)
 
 
 class SecureFedYJBuilder(Builder):
@@ -69,7 +70,7 @@ def close(local: Path) -> None:
     path = _in_force(local / "authorization.json")
     policy = _read(path)
     for role, rights in policy["permissions"].items():
-        each = dict.fromkeys(_RIGHTS, rights) if isinstance(rights, str) else rights
+        each = rights if isinstance(rights, dict) else dict.fromkeys(_RIGHTS, rights)
         policy["permissions"][role] = each | dict.fromkeys(_CLOSED, "none")
     _write(path, policy)
 
