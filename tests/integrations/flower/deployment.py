@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from securefedyj.integrations.flower import template
-from tests.integrations.flare.poc import print_speed, reveals
+from tests.integrations.flare.poc import pace, reveals
 from tests.integrations.flower import sites
 from tests.integrations.flower.federation import BIN, PATIENCE, Federation, set_environment
 
@@ -54,11 +54,9 @@ def main() -> int:
         (folder / "watched" / "enough").touch()
         sites.write_all(folder, rows, "again")
         seconds = check_run(federation, expected)
-        print("launched by Flower:", end=" ")
-        print_speed(folder / "north-again" / "cost.json", seconds)
+        print(f"launched by Flower: {pace(folder / 'north-again')}, {seconds:.1f} s in all")
         seconds = check_join(federation, expected)
-        print("`securefedyj join`:", end=" ")
-        print_speed(folder / "north-join" / "cost.json", seconds)
+        print(f"`securefedyj join`: {pace(folder / 'north-join')}, {seconds:.1f} s in all")
         check_altered_file(federation)
         check_altered_code(federation)
     shutil.rmtree(folder, ignore_errors=True)

@@ -370,10 +370,8 @@ def write_sums(
         Digits of the encoding that each side leaves out.
     digits : int
         At least as many digits as any y or d of these encodings has.
-    part, parts : int
-        Which of how many parts.
-    first, last : int
-        Which pairs.
+    part, parts, first, last : int
+        Which of how many parts, and which pairs.
     result : array of shape (4, limbs, pairs)
     """
     work = np.empty((3, BLOCK))
