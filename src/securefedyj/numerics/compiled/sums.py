@@ -368,18 +368,15 @@ def write_sums(
         Of each pair, and of its encoding.
     skip : array of shape (2, pairs)
         Digits of the encoding that each side leaves out.
-    digits : int
-        At least as many digits as any y or d of these encodings has.
-    part, parts, first, last : int
-        Which of how many parts, and which pairs.
+    digits, part, parts, first, last : int
+        As many digits as any y or d of these encodings has; which of how many parts; which pairs.
     result : array of shape (4, limbs, pairs)
     """
     work = np.empty((3, BLOCK))
     sums = np.empty((4, 2 * digits), np.int64)
     total = np.empty((4, 2 * result.shape[1] + 2), np.int64)
     for pair in range(first, last):
-        j = feature[pair]
-        begin = 0
+        j, begin = feature[pair], 0
         total[:] = 0
         for side in range(2):
             end = begin + sizes[j, side]
