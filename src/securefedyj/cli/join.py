@@ -101,6 +101,13 @@ def add(commands: Commands) -> None:
         metavar="SECONDS",
         help="to wait for parties to come, to come back, or to compute (default: %(default)g)",
     )
+    parser.add_argument(
+        "--proxy",
+        metavar="URL",
+        help="of an HTTP proxy on the way to the hub, such as http://proxy.example.org:3128 "
+        "(default: https_proxy of the environment, but for no_proxy); its user name and password "
+        "in the environment only: SECUREFEDYJ_PROXY_AUTH=USER:PASSWORD",
+    )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=run)
 
@@ -149,6 +156,7 @@ def _join(options: argparse.Namespace, reader: Reader) -> int:
         options.output,
         timeout=options.timeout,
         wait=options.wait,
+        proxy=options.proxy,
         rows=_digest_of(own, consortium),
         earlier=0 if record is None else record.unfinished,
         started=(lambda: None) if record is None else record.began,
