@@ -269,9 +269,7 @@ def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys)
     with socket.create_server(("0.0.0.0", consortium.agreed_hub().port)):
         assert main(["hub", str(tmp_path / "moved.toml"), *identity]) == 1
     error = capsys.readouterr().err
-    assert (
-        f"cannot listen on *:{consortium.agreed_hub().port} (Address already in use)" in error
-    )
+    assert f"cannot listen on *:{consortium.agreed_hub().port} (Address already in use)" in error
     files = [str(tmp_path / f"{name}.toml") for name in ("moved", "other")]
     assert main(["hub", *files, *identity]) == 1
     assert "several ports of the hub (1, " in capsys.readouterr().err

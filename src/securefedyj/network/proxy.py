@@ -91,7 +91,8 @@ def _parsed(url: str, where: str) -> Proxy:
     """What a URL says; it is never quoted, since it may hold a password."""
     try:
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
-        port = parts.port or _PORTS[parts.scheme]
+        usual = _PORTS[parts.scheme]
+        port = parts.port or usual
         host = parts.hostname or ""
         if not re.fullmatch(r"[\w.:%-]+", host) or parts.path.strip("/") or parts.query:
             raise ValueError

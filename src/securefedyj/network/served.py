@@ -115,7 +115,7 @@ class Served:
         """The parties that a certificate belongs to, in any of the files."""
         actual = fingerprint_of_der(der)
         return ", ".join(
-            f"{party.name} of {room.consortium.name}"
+            f"{party.name} of {room.consortium.name!r}"
             for room in self.rooms.values()
             for party in room.consortium.parties
             if party.fingerprint == actual
