@@ -28,14 +28,16 @@ _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif;
   --soft: #555; --line: #ddd; --away: #8a3b00; }
 @media (prefers-color-scheme: dark) { :root { --soft: #aaa; --line: #444; --away: #f0a060; } }
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; }
+body { margin: 0 auto; max-width: 68rem; padding: 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
 h2, td { overflow-wrap: anywhere; }
 p { margin: .5rem 0; color: var(--soft); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; table-layout: fixed; width: 100%;
+  font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .35rem .75rem .35rem 0; vertical-align: top;
   border-bottom: 1px solid var(--line); }
-.number { text-align: right; white-space: nowrap; }
+th { box-sizing: border-box; } th:nth-child(2), th:nth-child(5) { width: 27.5%; }
+.number { text-align: right; width: 14%; padding-right: 2rem; }
 .away { color: var(--away); }
 @media (max-width: 40rem) {
   thead { display: none; }
@@ -43,7 +45,7 @@ th, td { text-align: left; padding: .35rem .75rem .35rem 0; vertical-align: top;
   td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .1rem 0; }
   td::before { content: attr(data-label); color: var(--soft); white-space: nowrap; }
   td:first-child { font-weight: 600; } td:first-child::before { content: none; }
-  .number { text-align: left; }
+  td + td { text-align: right; } .number { width: auto; padding: .1rem 0; }
 }
 """
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -123,7 +125,7 @@ def page(parties: list[PartyStatus], now: float) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="refresh" content="{_REFRESH}"><link rel="icon" href="data:,">'
         f"<title>securefedyj hub</title><style>{_STYLE}</style></head><body>"
-        f"<h1>securefedyj hub</h1><p>{_moment(now)}, anew every {_REFRESH} seconds</p>"
+        f"<h1>securefedyj hub</h1><p>{_moment(now)} UTC, anew every {_REFRESH} seconds</p>"
         + "".join(_tables(parties, now))
         + "</body></html>\n"
     )
@@ -166,15 +168,14 @@ def _number(label: str) -> str:
 
 
 def _moment(moment: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(moment))
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
 
 
 def _ago(moment: float, now: float) -> str:
     seconds = max(0, round(now - moment))
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{_moment(moment)} ({seconds // size} {unit} ago)"
-    return f"{_moment(moment)} ({seconds} s ago)"
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    unit, size = next(one for one in units if seconds >= 2 * one[1] or one[1] == 1)
+    return f"{_moment(moment)} ({seconds // size}&nbsp;{unit}&nbsp;ago)"
 
 
 class Status:
