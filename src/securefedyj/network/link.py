@@ -128,8 +128,8 @@ class Link:
                 await self._inbox.put(
                     Unwelcome(
                         f"The hub refuses our certificate ({reason}). It has another "
-                        "consortium.toml, or has not been restarted with the present one: compare "
-                        "both files by `securefedyj check`, the hub's log says more."
+                        "consortium.toml, or has not read the present one: compare both files by "
+                        "`securefedyj check`, the hub's log says more."
                     )
                 )
         await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))
