@@ -405,8 +405,8 @@ def test_who_leaves_during_a_computation_is_named_at_once_and_once():
 def test_signs_of_life_and_the_last_word_go_to_whoever_is_connected():
     solo = Solo().bring(State.GATHERING)
     solo.happen(events.SignOfLifeDue())
-    solo.happen(events.Stopping())
-    assert solo.sent[-2:] == [("bob", records.Alive()), ("bob", records.Leave())]
+    solo.happen(events.Stopping(failed=True))
+    assert solo.sent[-2:] == [("bob", records.Alive()), ("bob", records.Leave(failed=True))]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,13 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--log", type=Path, metavar="FILE", help="to keep what the terminal shows, with times"
     )
+    parser.add_argument(
+        "--proxy",
+        metavar="URL",
+        help="of an HTTP proxy on the way to the hub, such as http://proxy.example.org:3128 "
+        "(default: https_proxy of the environment, but for no_proxy); its user name and password "
+        "in the environment only: SECUREFEDYJ_PROXY_AUTH=USER:PASSWORD",
+    )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=run, wrong_usage=parser.error)
 
@@ -150,6 +157,7 @@ def _part(options: argparse.Namespace, reader: Reader, display: Display) -> Part
         ledger=options.ledger,
         timeout=TIMEOUT if options.timeout is None else options.timeout,
         wait=WAIT if options.wait is None else options.wait,
+        proxy=options.proxy,
         say=display.say,
         warn=lambda sentence: display.say(wrapped(sentence)),
         progress=display.progress,

@@ -44,6 +44,7 @@ async def join_async(
     ledger: Path | str | None = None,
     timeout: float = TIMEOUT,
     wait: float = WAIT,
+    proxy: str | None = None,
     say: Say | None = None,
     progress: Callable[[Progress], None] | None = None,
     rows: Rows | None = None,
@@ -81,6 +82,8 @@ async def join_async(
     timeout, wait : float
         Seconds of silence after which a party counts as lost, and seconds to wait for parties to
         come, to come back, or to compute.
+    proxy : str, optional
+        The URL of an HTTP proxy on the way to the hub; by default as the environment says.
     say : callable, optional
         Gets one sentence for the user at a time. Without it, what a silo should know of the risks
         of a run is a `UserWarning`, and all else is not said.
@@ -121,6 +124,7 @@ async def join_async(
         ledger=None if ledger is None else Path(ledger),
         timeout=timeout,
         wait=wait,
+        proxy=proxy,
         dialer=dialer,
         say=say or _ignore,
         warn=say or warnings.warn,

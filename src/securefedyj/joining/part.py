@@ -52,6 +52,7 @@ class Part:
     ledger: Path | None = None
     timeout: float = TIMEOUT
     wait: float = WAIT
+    proxy: str | None = None
     dialer: Dialer | None = None
     say: Say = lambda sentence: None
     warn: Say = lambda sentence: None

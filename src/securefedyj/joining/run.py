@@ -122,6 +122,7 @@ class Run:
             progress=part.progress,
             done=self._done,
             dialer=part.dialer,
+            proxy=part.proxy,
         )
 
     def _rows(self, done: str, count: int, total: int | None) -> None:

@@ -15,6 +15,7 @@ cache_mb = 2000
 ledger = "/srv/securefedyj/ledger.jsonl"
 timeout = 60                            # seconds
 wait = 600
+proxy = "http://proxy.example.org:3128" # on the way to the hub
 
 [columns]                               # those that have other names here
 "Alter" = "age"
@@ -44,7 +45,7 @@ _REQUIRED = ("consortium", "key", "certificate", "output")
 _PATHS = (*_REQUIRED, "data", "ledger")
 _DIALECT = ("decimal", "thousands", "delimiter", "encoding")
 _KINDS: dict[str, Any] = {
-    **dict.fromkeys((*_PATHS, *_DIALECT), str),
+    **dict.fromkeys((*_PATHS, *_DIALECT, "proxy"), str),
     "missing": list,
     "own_minimum": int,
     "cache_mb": int,
@@ -74,6 +75,7 @@ class Site:
     own_minimum: int = 0
     timeout: float = TIMEOUT
     wait: float = WAIT
+    proxy: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """For `join` and `join_async`: ``await join_async(**site.arguments())``."""
