@@ -102,6 +102,7 @@ def test_the_command_line_has_no_credentials(tmp_path, capsys):
     assert main([*join, "--proxy", url]) == 1
     told = capsys.readouterr()
     assert "--proxy must have no user name and password" in told.err
+    assert "Read " not in told.err + told.out  # it is said before a large table is read
     assert SECRET not in told.err + told.out
 
 

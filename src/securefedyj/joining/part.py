@@ -15,6 +15,7 @@ from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.identity import Identity
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.progress import Progress
+from securefedyj.network.proxy import proxy_to
 from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source, is_source
 from securefedyj.numerics.silo import TimedSilo
@@ -52,7 +53,7 @@ class Part:
     ledger: Path | None = None
     timeout: float = TIMEOUT
     wait: float = WAIT
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     dialer: Dialer | None = None
     say: Say = lambda sentence: None
     warn: Say = lambda sentence: None
@@ -67,7 +68,7 @@ class Part:
         if self.cache_mb is not None and self.cache_mb < 0:
             raise ValueError("--cache-mb must not be negative.")
         if self.dialer is None:
-            self.consortium.agreed_hub()
+            proxy_to(self.consortium.agreed_hub(), self.proxy)  # before the table is read
         if (self.party.role == "silo") != (self.data is not None):
             raise ValueError(
                 f"{self.party.name!r} is a {self.party.role}: it must join "

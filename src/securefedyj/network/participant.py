@@ -81,7 +81,7 @@ class Settings:
     clock: Callable[[], float] = time.time
     dialer: carrier.Dialer | None = None
     """What connects us to the others in place of the hub."""
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     """The URL of an HTTP proxy on the way to the hub; if None, as the environment says."""
 
 

@@ -59,17 +59,17 @@ async def watch(files: AgreedFiles, hub: Hub, again: asyncio.Event, log: Log) ->
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_EVERY):
                 await again.wait()
-        now = files.state()
-        if again.is_set() or now == last != known:
-            again.clear()
-            known = now
-            try:
+        try:
+            now = files.state()
+            if again.is_set() or now == last != known:
+                again.clear()
+                known = now
                 consortia, troubles = await asyncio.to_thread(files.read)
                 log_troubles(troubles, log)
                 await hub.update(consortia)
-            except Exception as error:  # the hub goes on with what it has
-                log("trouble", reason=f"the files could not be read: {type(error).__name__}")
-        last = now
+            last = now
+        except Exception as error:  # the hub goes on with what it has
+            log("trouble", reason=f"the files could not be read: {type(error).__name__}")
 
 
 def log_troubles(troubles: Sequence[Trouble], log: Log) -> None:

@@ -238,10 +238,12 @@ class Sessions:
     def _take_leave(self, peer: Peer, *, failed: bool) -> None:
         if peer.kept:
             return
-        if not peer.announced:
-            how = "has failed there" if failed else "was stopped there"
-            ask = " Ask there: its user was told why." if failed else ""
-            self._run.say(f"Party {peer.name} {how}{self._run.where}.{ask}")
+        if failed and not peer.failed:
+            peer.failed = True
+            why = "Ask there: its user was told why."
+            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {why}")
+        elif not peer.announced:
+            self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
         self._run.interrupt(Signal.PEER_LOST, peer.name)
 

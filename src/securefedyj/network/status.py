@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import html
 import ipaddress
@@ -217,14 +216,13 @@ class Status:
                     except asyncio.LimitOverrunError:
                         head = b""
                     writer.write(self._answer(head))
-                    await writer.drain()
+                    writer.close()
+                    await writer.wait_closed()
         except (OSError, EOFError, TimeoutError):
             pass
         finally:
             self._answering -= 1
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            writer.transport.abort()  # who does not take the answer in time
 
     def _answer(self, head: bytes) -> bytes:
         request = re.match(rb"([A-Z]+) (/\S*) HTTP/1\.[01]\r\n", head)
