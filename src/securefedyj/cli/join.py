@@ -136,7 +136,7 @@ def _join(options: argparse.Namespace, reader: Reader) -> int:
         reported.append(_try_report(consortium, transcript, own, options.output, display))
 
     def done(transcript: Transcript, cost: Cost | None) -> None:
-        written.update(write_results(transcript, cost, party.name, options.output))
+        written.update(write_results(transcript, cost, party.name, options.output, options.data))
         if record is not None:
             record.finished(display.say)
         if cost is None:  # it was there from the start, and others may not come for long
