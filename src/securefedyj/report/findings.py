@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 def findings(transcript: Transcript, result: Result, own: OwnRows | None) -> list[Finding]:
     """All that is to be told of the features; nothing that is true of none."""
-    every = [*_of_all(transcript, result), *(() if own is None else _of_own(own, result))]
+    every = [*(() if own is None else _of_own(own, result)), *_of_all(transcript, result)]
     return [finding for finding in every if finding.chosen.any()]
 
 
@@ -88,9 +88,9 @@ def _of_all(transcript: Transcript, result: Result) -> Iterator[Finding]:
         f"with λ beyond {STEEP:g}",
         ~(np.abs(result.lmbda) <= STEEP) & ~result.constant,
         "The values differ by little beside 1 + |x|, so only an extreme λ bends them: such as "
-        "values from 0 to 0.01, or from 990 to 1010. The fit is right, but a value a little "
-        "outside of those seen is transformed to an enormous number, and other software may fail. "
-        "In another unit, or with a constant subtracted, λ would be ordinary.",
+        "values from 0 to 0.01, or from 990 to 1010. That may be as it should, but a value a "
+        "little outside of those seen is transformed to an enormous number, and other software may "
+        "fail. In another unit, or with a constant subtracted, λ would be ordinary.",
         result.lmbda,
     )
     yield Finding(

@@ -149,7 +149,7 @@ def _where_from(transcript: Transcript, provenance: Provenance | None) -> str:
         by = f" ({text(provenance.user)})" if provenance.user else ""
         facts += [
             ("Result written by", f"<bdi>{text(provenance.party)}</bdi>{by}"),
-            ("on", text(provenance.finished)),
+            ("on", text(provenance.finished.replace("T", " ").replace("+00:00", " UTC"))),
             ("with", f"securefedyj {text(provenance.release)}"),
         ]
         if provenance.table:
