@@ -23,7 +23,7 @@ from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
 from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
-from securefedyj.protocol.transcript import Transcript
+from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import MOST_BYTES, NUMBER, Types, check_fields, parse
 
 if TYPE_CHECKING:
@@ -74,13 +74,20 @@ class Parameters:
     result: Result
     standardize: bool
     transcript_sha256: str
+    origin: Origin | None = None
 
     @classmethod
     def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
         """The parameters that a finished run found."""
         if transcript.result is None:
             raise ValueError("the transcript has no result: the run did not come to its end")
-        return cls(transcript.agreement, transcript.result, standardize, digest_of(transcript))
+        return cls(
+            transcript.agreement,
+            transcript.result,
+            standardize,
+            digest_of(transcript),
+            transcript.origin,
+        )
 
     def estimator(self) -> FrozenYJ:
         """The fitted estimator: it transforms as that of the run, to the last two digits."""
@@ -103,6 +110,7 @@ class Parameters:
         return {
             "format": FORMAT,
             "version": VERSION,
+            **({} if self.origin is None else {"consortium": self.origin._asdict()}),
             "agreement": self.agreement.to_json(),
             "standardize": self.standardize,
             "transcript_sha256": self.transcript_sha256,
@@ -138,6 +146,10 @@ class Parameters:
                 "the transcript"
             )
         try:
+            origin = None
+            if "consortium" in data:
+                origin = Origin.from_json(data["consortium"])
+                data = {key: value for key, value in data.items() if key != "consortium"}
             check_fields(data, _FIELDS, "the file")
             if data["version"] == 1:
                 data = _from_version_1(data)
@@ -147,7 +159,7 @@ class Parameters:
             result = _result(data["features"], agreement)
         except ValueError as error:
             raise ParametersError(str(error)) from None
-        return cls(agreement, result, data["standardize"], data["transcript_sha256"])
+        return cls(agreement, result, data["standardize"], data["transcript_sha256"], origin)
 
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:

@@ -957,6 +957,12 @@ def test_who_is_handed_the_result_has_a_cost_that_the_report_can_read():
     assert Tally().cost("cem", 0.01).seconds_secure == 0.0
 
 
+def test_preparing_the_rows_counts_once_and_nothing_is_negative():
+    """It was before any session: what a session computed is not less for it."""
+    cost = Tally(seconds_computing=2.0, seconds_waiting=1.0).cost("cem", sums=1.5, prepared=10.0)
+    assert (cost.seconds_local, cost.seconds_secure, cost.seconds_waiting) == (11.5, 0.5, 1.0)
+
+
 def test_who_is_late_is_handed_the_result():
     trio = Trio({"ana": memory(OPENINGS), "bob": memory(OPENINGS), "cem": memory(5)})
     trio.join("ana", "bob")

@@ -132,7 +132,8 @@ class Run:
 
     def _done(self, transcript: Transcript, cost: Cost | None) -> None:
         part = self._part
-        self.written.update(write_results(transcript, cost, part.party.name, part.output))
+        table = Path(part.data) if isinstance(part.data, str | Path) else None
+        self.written.update(write_results(transcript, cost, part.party.name, part.output, table))
         if self._record is not None:
             self._record.finished(part.say)
         if cost is None:  # it was there from the start, and others may not come for long

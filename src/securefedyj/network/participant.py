@@ -145,7 +145,12 @@ class _Participant:
         except ImportError as error:
             raise JoinError(f"{error}.") from None
         self._journal = Journal(
-            settings.output, self._agreement, consortium.digest(), name, settings.rows
+            settings.output,
+            self._agreement,
+            consortium.digest(),
+            name,
+            settings.rows,
+            consortium.name,
         )
         self._channels = Channels(consortium, name, settings.identity)
         self._dialer = settings.dialer or _dialer(settings)
@@ -298,8 +303,9 @@ class _Participant:
             case events.Say(words):
                 self._settings.say(words)
             case events.Keep(transcript, tally):
-                local = 0.0 if self._silo is None else self._silo.seconds
-                self._settings.done(transcript, tally.cost(self._settings.name, local))
+                silo = self._silo
+                spent = (0.0, 0.0) if silo is None else (silo.seconds, silo.prepared)
+                self._settings.done(transcript, tally.cost(self._settings.name, *spent))
             case events.Reconnect():
                 raise _Reconnect
             case events.Finished(outcome):
