@@ -29,6 +29,7 @@ from securefedyj.network.identity import Identity
 from securefedyj.numerics.passes import rows_at_once
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
+from securefedyj.protocol.transcript import Origin
 from securefedyj.tables.files import Dialect, TableError
 from tests.joining.stage import Stage
 from tests.network import harness
@@ -39,6 +40,7 @@ LEFT = "Stopped; the others are told, and wait. The same call goes on from here.
 
 def expected(stage):
     transcript, _ = simulate(stage.consortium.agreement(), list(harness.THREE.values()))
+    transcript.origin = Origin(stage.consortium.name, stage.consortium.digest())
     return Parameters.of(transcript).to_bytes()
 
 

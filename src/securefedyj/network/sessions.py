@@ -45,6 +45,7 @@ from securefedyj.network.records import (
 from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
+_ASK = "Ask there: its user was told why."
 
 
 class _OutOfPatience(JoinError):
@@ -240,8 +241,7 @@ class Sessions:
             return
         if failed and not peer.failed:
             peer.failed = True
-            why = "Ask there: its user was told why."
-            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {why}")
+            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {_ASK}")
         elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
@@ -268,8 +268,7 @@ class Sessions:
             self._give_up()
         elif self._connected:
             opened, confirmed = run.conclusion.outcome is not None, bool(run.memory.confirmed)
-            news = patience.news(now, opened=opened, confirmed=confirmed)
-            if news is not None:
+            if news := patience.news(now, opened=opened, confirmed=confirmed):
                 run.say(news)
 
     def _abandon(self) -> None:

@@ -15,6 +15,7 @@ from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
+from securefedyj.protocol.transcript import Origin
 from tests.network.test_secrets import words_of
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +55,7 @@ def write_site(folder: Path, name: str, to: Path, output: str = "") -> None:
 def in_process(consortium: Consortium, rows: Mapping[str, Array]) -> bytes:
     """The bytes of parameters.json, of a run in this process."""
     transcript, _ = simulate(consortium.agreement(), list(rows.values()))
+    transcript.origin = Origin(consortium.name, consortium.digest())
     return Parameters.of(transcript).to_bytes()
 
 
