@@ -45,6 +45,7 @@ from securefedyj.network.records import (
 from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
+
 _ASK = "Ask there: its user was told why."
 
 
