@@ -239,12 +239,10 @@ class Sessions:
         if peer.kept:
             return
         if failed and not peer.failed:
-            peer.failed = True
-            why = "Ask there: its user was told why."
-            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {why}")
+            self._run.say(f"Party {peer.name} has failed there{self._run.where}; ask there why.")
         elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
-        peer.announced = True
+        peer.announced, peer.failed = True, peer.failed or failed
         self._run.interrupt(Signal.PEER_LOST, peer.name)
 
     # Time.
