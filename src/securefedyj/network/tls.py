@@ -67,7 +67,7 @@ class _AlertingSession(ssl.SSLObject):
             error.shown = self.shown  # type: ignore[attr-defined]
             raise
         if isinstance(self.context, AlertingContext):
-            self.context = self.context.silent  # else it would look at each record, which takes long
+            self.context = self.context.silent  # else it looks at each record, for long
 
 
 class AlertingContext(ssl.SSLContext):
