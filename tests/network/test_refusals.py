@@ -168,6 +168,24 @@ def test_messages_of_tls_that_are_cut_hold_no_certificate(tmp_path):
         assert session.shown in (b"", b"d", b"de")
 
 
+def test_only_the_handshake_is_looked_at(tmp_path, monkeypatch):
+    """Python is called for each record, where it is asked to look: a hub has many."""
+    looks: list[int] = []
+    monkeypatch.setattr(tls, "_note_certificate", lambda *message: looks.append(message[4]))
+
+    async def scenario(net: Loopback) -> None:
+        ana = await joined(net, "ana")
+        assert (await ana.receive()).type == Type.WELCOME
+        before = len(looks)
+        assert before > 0
+        for _ in range(10):
+            ana.send(Frame(Type.PING))
+            assert (await ana.receive()).type == Type.PONG
+        assert len(looks) == before
+
+    with_hub(tmp_path, scenario)
+
+
 # At the parties.
 
 

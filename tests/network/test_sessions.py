@@ -412,7 +412,7 @@ def test_who_says_that_it_has_failed_is_named_once_also_after_the_hub_said_that_
     solo.happen(events.PeerLeft("bob"))
     assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
         "Party bob left in exchange 1.",
-        "Party bob has failed there in exchange 1. Ask there: its user was told why.",
+        "Party bob has failed there in exchange 1; ask there why.",
     ]
     assert solo.sessions.state is State.GATHERING  # it may come back
 

@@ -46,8 +46,6 @@ from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
 
-_ASK = "Ask there: its user was told why."
-
 
 class _OutOfPatience(JoinError):
     """We have waited long enough."""
@@ -241,11 +239,10 @@ class Sessions:
         if peer.kept:
             return
         if failed and not peer.failed:
-            peer.failed = True
-            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {_ASK}")
+            self._run.say(f"Party {peer.name} has failed there{self._run.where}; ask there why.")
         elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
-        peer.announced = True
+        peer.announced, peer.failed = True, peer.failed or failed
         self._run.interrupt(Signal.PEER_LOST, peer.name)
 
     # Time.

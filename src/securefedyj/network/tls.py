@@ -66,6 +66,8 @@ class _AlertingSession(ssl.SSLObject):
             error.alert = self.outgoing.read()  # type: ignore[attr-defined]
             error.shown = self.shown  # type: ignore[attr-defined]
             raise
+        if isinstance(self.context, AlertingContext):
+            self.context = self.context.silent  # else it looks at each record, for long
 
 
 class AlertingContext(ssl.SSLContext):
@@ -78,6 +80,7 @@ class AlertingContext(ssl.SSLContext):
 
     def __init__(self, protocol: int) -> None:
         super().__init__()
+        self.silent = ssl.SSLContext(protocol)
         if hasattr(ssl.SSLContext, "_msg_callback"):  # Python does not promise it
             self._msg_callback = _note_certificate
 
