@@ -23,7 +23,8 @@ def add(commands: Commands) -> None:
         "report",
         "write a page about a run: its result, what it revealed, and plots of your own data",
         "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
-        "    --cost result/cost.json --provenance result/provenance.json --output report.html",
+        "    --cost result/cost.json --provenance result/provenance.json \\\n"
+        "    --output report.html",
         "With --data the page shows your own rows and should stay in your organization; nothing is "
         "sent.",
     )
