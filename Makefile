@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced lint bench bench-network paper soak soak-cheating fuzz integrations clean
+.PHONY: help demo check test test-reduced lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make check   run the tests that are quick, in about a minute"
@@ -15,7 +15,9 @@ help:
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make soak-cheating  one party cheats, in thousands of ways; nobody may believe it; minutes"
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
-	@echo "make integrations  a FLARE server and three sites as processes; needs .[flare]; minutes"
+	@echo "make integrations  install FLARE and Flower; runs with all their processes; minutes"
+	@echo "make docs    build the site with Sphinx, from docs/ and the docstrings, into out/site"
+	@echo "make dist    build wheel and sdist into out/dist, and check both; installs without a network"
 	@echo "make clean   remove .venv, caches and out/"
 
 .venv/ready: pyproject.toml
@@ -47,6 +49,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
+	$(BIN)/python -m benchmarks.shamir --output out/engines.json
 
 bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.loopback
@@ -67,8 +70,22 @@ fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
 
 integrations: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare,flower]" "flwr[simulation]"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/integrations
 	$(BIN)/python -m tests.integrations.flare.poc
+	$(BIN)/python -m tests.integrations.flower.deployment
+	$(BIN)/python -m tests.integrations.flower.walk
+	$(BIN)/python -m benchmarks.shamir --features 1 --times 1
+
+docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	rm -rf out/site
+	$(BIN)/python docs/site/stage.py out/pages
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs/site -d out/doctrees out/pages out/site
+	@echo "out/site/index.html"
+
+dist:
+	PYTHON=$(PYTHON) .ci/dist out/dist
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis

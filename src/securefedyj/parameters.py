@@ -27,7 +27,7 @@ from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import MOST_BYTES, NUMBER, Types, check_fields, parse
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import SecureFedYJ
+    from securefedyj.estimators import FrozenYJ
 
 FORMAT = "securefedyj parameters"
 VERSION = 3
@@ -89,25 +89,16 @@ class Parameters:
             transcript.origin,
         )
 
-    def estimator(self) -> SecureFedYJ:
-        """The estimator of the run: it transforms as that one does, to the last two digits."""
-        from securefedyj.estimators import SecureFedYJ  # scikit-learn takes a while to import
+    def estimator(self) -> FrozenYJ:
+        """The fitted estimator: it transforms as that of the run, to the last two digits."""
+        from securefedyj.estimators import FrozenYJ  # scikit-learn takes a while to import
 
-        agreement = self.agreement
-        bounds = np.stack([agreement.domain.lower, agreement.domain.upper], axis=1)
-        fitted = SecureFedYJ(
-            engine=agreement.engine,
-            max_steps=agreement.max_steps,
-            levels_per_exchange=agreement.levels_per_exchange,
-            bounds=bounds.tolist(),
-            standardize=self.standardize,
-            result_bits=agreement.result_bits,
-            verified=agreement.verified,
-        )
-        fitted.n_features_in_ = len(agreement.features)
+        fitted = FrozenYJ(standardize=self.standardize)
+        fitted.agreement_ = self.agreement
+        fitted.n_features_in_ = len(self.agreement.features)
         if not self.unnamed:
-            fitted.feature_names_in_ = np.array(agreement.features, dtype=object)
-        fitted._set_result(self.result)
+            fitted.feature_names_in_ = np.array(self.agreement.features, dtype=object)
+        fitted._set_result(self.result, self.agreement.domain)
         return fitted
 
     @property
@@ -184,7 +175,7 @@ def read(path: Path | str) -> Parameters:
         raise ParametersError(f"{path}: {error}") from None
 
 
-def load(path: Path | str) -> SecureFedYJ:
+def load(path: Path | str) -> FrozenYJ:
     """The fitted transformer of a parameters.json.
 
     Parameters
@@ -194,10 +185,11 @@ def load(path: Path | str) -> SecureFedYJ:
 
     Returns
     -------
-    fitted : SecureFedYJ
+    fitted : FrozenYJ
         Transforms, and inverts, as the estimator of the run: bit for bit on the same machine, to
-        the last two digits on another. It has no `transcript_` and no `cost_`: these belong to the
-        run.
+        the last two digits on another. It is fitted and stays so, also in a Pipeline, in a
+        cross-validation and when it is cloned. It has no `transcript_` and no `cost_`: these
+        belong to the run.
     """
     return read(path).estimator()
 

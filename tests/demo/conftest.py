@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import sysconfig
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +27,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.chdir(folder)
+        scripts = sysconfig.get_path("scripts")
+        patch.setattr("sys.argv", [f"{scripts}/securefedyj", "demo"])
+        patch.setenv("PATH", scripts, prepend=os.pathsep)
         patch.setattr(comparison, "REPEATS", 1)
         assert main(["demo"]) == 0
     return Shown(output.getvalue(), folder / "out")

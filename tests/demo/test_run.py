@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 
 from securefedyj.cli.main import main
 from securefedyj.demo import comparison
+from securefedyj.demo.layout import command
 from tests.cli.messages import one_sentence
 
 pytestmark = pytest.mark.processes
@@ -49,6 +53,33 @@ def test_demo_gives_the_time_as_a_ratio(shown):
 def test_demo_is_readable_in_80_columns_of_ascii(shown):
     assert max(map(len, shown.text.splitlines())) <= 80
     assert shown.text.isascii()
+
+
+def test_commands_that_the_demo_prints_work_as_printed(shown, monkeypatch):
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"), prepend=os.pathsep)
+    (line,) = re.findall(r"^    (\S.*)$", shown.text, flags=re.M)
+    assert line == f"securefedyj audit {Path('out', 'transcript.jsonl')}"
+    done = subprocess.run(
+        line, shell=True, cwd=shown.folder.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Audit: passed." in done.stdout
+
+
+def test_a_command_is_printed_as_the_program_was_called(tmp_path, monkeypatch):
+    """By its name only where that finds this very program."""
+    ours, other = tmp_path / "my venv" / "securefedyj", tmp_path / "other" / "securefedyj"
+    for script in (ours, other):
+        script.parent.mkdir()
+        script.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["my venv/securefedyj", "demo"])
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert command("audit", "a b") == "'my venv/securefedyj' audit 'a b'"
+    monkeypatch.setenv("PATH", str(ours.parent))
+    assert command("audit", "ab") == "securefedyj audit ab"
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "cli" / "__main__.py"), "demo"])
+    assert shlex.split(command("audit")) == [sys.executable, "-m", "securefedyj.cli", "audit"]
 
 
 def test_demo_without_matplotlib_says_how_to_install_it(tmp_path):

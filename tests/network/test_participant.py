@@ -17,8 +17,7 @@ import pytest
 
 import securefedyj
 from securefedyj import parameters
-from securefedyj.network import dialer, link, local, records, tls
-from securefedyj.network import hub as hub_module
+from securefedyj.network import dialer, link, local, records, served, tls
 from securefedyj.network import participant as network
 from securefedyj.network.journal import FILE, Journal, JournalError
 from securefedyj.network.participant import JoinError
@@ -86,7 +85,7 @@ def test_clocks_that_are_apart_get_a_sentence(tmp_path):
 
 def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkeypatch):
     """Whatever the hub says about it."""
-    monkeypatch.setattr(hub_module, "check_same", lambda consortium, said: None)
+    monkeypatch.setattr(served, "check_same", lambda consortium, said: None)
 
     for error in run(outcomes_of_two(tmp_path, max_steps=13)).values():
         assert isinstance(error, JoinError)

@@ -16,7 +16,7 @@ import numpy as np
 import securefedyj
 from securefedyj import SecureFedYJ
 from securefedyj.demo.comparison import Comparison
-from securefedyj.demo.layout import cannot_write, show_status, underlined, wrapped
+from securefedyj.demo.layout import cannot_write, command, show_status, underlined, wrapped
 from securefedyj.network.consortium import Feature
 from securefedyj.network.local import Processes, prepare
 from securefedyj.numerics.arrays import Array
@@ -78,9 +78,11 @@ def federated_section(cancer: Comparison, path: Path) -> str:
             wrapped(
                 "Revealed to every silo: the number of values, the signs of the search, and the "
                 f"result. The audit recomputes every sign from the result: "
-                f"{'passed' if audit.passed else 'FAILED'}. "
-                f"Read it with: securefedyj audit {path}"
+                f"{'passed' if audit.passed else 'FAILED'}. Read it with:"
             ),
+            "",
+            f"    {command('audit', str(path))}",
+            "",
             wrapped(
                 "Whatever one of the parties had done, no other would have accepted a result that "
                 "is not right for the sums that the silos gave."

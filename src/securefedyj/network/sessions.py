@@ -45,6 +45,7 @@ from securefedyj.network.records import (
 from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
+_ASK = "Ask there: its user was told why."
 
 
 class _OutOfPatience(JoinError):
@@ -128,8 +129,8 @@ class Sessions:
                 self._pass_time(hub_heard)
             case events.SignOfLifeDue():
                 run.tell_all(Alive())
-            case events.Stopping():
-                run.tell_all(Leave())
+            case events.Stopping(failed):
+                run.tell_all(Leave(failed))
 
     # Peers and their channels.
 
@@ -211,8 +212,8 @@ class Sessions:
                 peer.done = digest
             case Kept():
                 peer.kept = True
-            case Leave():
-                self._take_leave(peer)
+            case Leave(failed):
+                self._take_leave(peer, failed=failed)
             case End(unverified):
                 self._run.say(f"Party {peer.name} says that this run has ended for good.")
                 self._run.conclusion.hear_end(peer.name, unverified=unverified)
@@ -235,10 +236,13 @@ class Sessions:
         elif self._run.ends(message):
             self._run.interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
 
-    def _take_leave(self, peer: Peer) -> None:
+    def _take_leave(self, peer: Peer, *, failed: bool) -> None:
         if peer.kept:
             return
-        if not peer.announced:
+        if failed and not peer.failed:
+            peer.failed = True
+            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {_ASK}")
+        elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
         self._run.interrupt(Signal.PEER_LOST, peer.name)
@@ -264,8 +268,7 @@ class Sessions:
             self._give_up()
         elif self._connected:
             opened, confirmed = run.conclusion.outcome is not None, bool(run.memory.confirmed)
-            news = patience.news(now, opened=opened, confirmed=confirmed)
-            if news is not None:
+            if news := patience.news(now, opened=opened, confirmed=confirmed):
                 run.say(news)
 
     def _abandon(self) -> None:
