@@ -10,7 +10,16 @@ import pytest
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import COMMITTEE, OPENINGS, OUTSIDER, Arena, Mishaps, play, undisturbed
+from tests.network.arena import (
+    COMMITTEE,
+    OPENINGS,
+    OUTSIDER,
+    Arena,
+    Mishaps,
+    content,
+    play,
+    undisturbed,
+)
 
 pytestmark = pytest.mark.processes
 
@@ -50,7 +59,7 @@ def check_same(
         return
     for name, outcome in outcomes.items():
         assert isinstance(outcome, Transcript), (name, outcome)
-        assert outcome.to_text() == expected.to_text()
+        assert content(outcome) == content(expected)
         assert arena.parameters(name) is not None
 
 

@@ -8,7 +8,16 @@ import pytest
 
 from securefedyj.network.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import COMMITTEE, OPENINGS, OUTSIDER, Arena, Mishaps, play, undisturbed
+from tests.network.arena import (
+    COMMITTEE,
+    OPENINGS,
+    OUTSIDER,
+    Arena,
+    Mishaps,
+    content,
+    play,
+    undisturbed,
+)
 from tests.network.attackers import Peeking, Play, claim_less
 
 pytestmark = pytest.mark.processes
@@ -155,7 +164,7 @@ def test_a_withheld_opening_reaches_everybody_and_is_made_once(tmp_path, expecte
             arena.check(outcomes)
             for name in arena.honest:
                 assert isinstance(outcomes[name], Transcript), outcomes[name]
-                assert outcomes[name].to_text() == expected.to_text()
+                assert content(outcomes[name]) == content(expected)
             return oracle
 
     assert 1 <= len(play(scenario).seen) <= 2

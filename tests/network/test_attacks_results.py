@@ -12,7 +12,7 @@ from securefedyj.network import records
 from securefedyj.network.participant import JoinError
 from securefedyj.party.messages import Message
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import OPENINGS, Arena, play, undisturbed
+from tests.network.arena import OPENINGS, Arena, content, play, undisturbed
 from tests.network.attackers import Flipping, confirm
 
 pytestmark = pytest.mark.processes
@@ -60,7 +60,7 @@ def test_an_opening_altered_towards_one_party_gives_nobody_another_result(
             if isinstance(outcomes[victim], Transcript):
                 arena.check(outcomes)
                 for name in arena.honest:
-                    assert outcomes[name].to_text() == expected.to_text()
+                    assert content(outcomes[name]) == content(expected)
             else:
                 check_nobody_has_a_result(arena, outcomes)
 
@@ -104,7 +104,7 @@ def test_flipped_magnitudes_give_nobody_a_result(tmp_path, expected, to):
             for name in arena.honest:
                 outcome = outcomes[name]
                 if isinstance(outcome, Transcript):
-                    assert outcome.to_text() != expected.to_text(), "the attack did nothing"
+                    assert content(outcome) != content(expected), "the attack did nothing"
             check_nobody_has_a_result(arena, outcomes)
 
     play(scenario)
@@ -144,7 +144,7 @@ def test_who_takes_back_what_it_has_confirmed_takes_no_result_away(tmp_path, exp
             arena.check(outcomes)
             for name in arena.honest:
                 assert isinstance(outcomes[name], Transcript), outcomes[name]
-                assert outcomes[name].to_text() == expected.to_text()
+                assert content(outcomes[name]) == content(expected)
                 assert arena.parameters(name) is not None
                 assert "failed" not in arena.state(name).read_text()
 
@@ -174,7 +174,7 @@ def test_who_confirms_and_falls_silent_keeps_nobody_waiting(tmp_path, expected):
             arena.check(outcomes)
             for name in arena.honest:
                 assert isinstance(outcomes[name], Transcript)
-                assert outcomes[name].to_text() == expected.to_text()
+                assert content(outcomes[name]) == content(expected)
                 assert arena.parameters(name) is not None
                 assert any("cem" in sentence for sentence in arena.said[name]), arena.said[name]
 

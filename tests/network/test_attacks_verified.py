@@ -16,7 +16,7 @@ from securefedyj.network.records import Begin, Done, End
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.reveals import Verdict
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import OPENINGS, OUTSIDER, VERIFIED, Arena, Mishaps, play
+from tests.network.arena import OPENINGS, OUTSIDER, VERIFIED, Arena, Mishaps, content, play
 from tests.network.attackers import Flipping, Play
 
 pytestmark = pytest.mark.processes
@@ -59,7 +59,7 @@ def check_all_have(arena: Arena, outcomes: dict[str, Any], expected: Transcript)
     arena.check(outcomes)
     for name in arena.honest:
         assert isinstance(outcomes[name], Transcript), (name, outcomes[name])
-        assert outcomes[name].to_text() == expected.to_text()
+        assert content(outcomes[name]) == content(expected)
         assert arena.parameters(name) is not None
 
 
