@@ -15,7 +15,7 @@ help:
 	@echo "make soak    kill processes and corrupt bytes at random; minutes"
 	@echo "make soak-cheating  one party cheats, in thousands of ways; nobody may believe it; minutes"
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
-	@echo "make integrations  a FLARE server and three sites as processes; needs .[flare]; minutes"
+	@echo "make integrations  install FLARE and Flower; runs with all their processes; minutes"
 	@echo "make docs    build the site with Sphinx, from docs/ and the docstrings, into out/site"
 	@echo "make dist    build wheel and sdist into out/dist, and check both; installs without a network"
 	@echo "make clean   remove .venv, caches and out/"
@@ -49,6 +49,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
+	$(BIN)/python -m benchmarks.shamir --output out/engines.json
 
 bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.loopback
@@ -69,8 +70,12 @@ fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
 
 integrations: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare,flower]" "flwr[simulation]"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/integrations
 	$(BIN)/python -m tests.integrations.flare.poc
+	$(BIN)/python -m tests.integrations.flower.deployment
+	$(BIN)/python -m tests.integrations.flower.walk
+	$(BIN)/python -m benchmarks.shamir --features 1 --times 1
 
 docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import network, pooled, relay, secure
+from benchmarks import network, pooled, relay, secure, shamir
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bench.json": lambda data: pooled.table(data["results"]),
@@ -24,6 +24,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
         (secure.paper_table(data), secure.cost_table(data), secure.caption(data))
     ),
     "network.json": lambda data: f"{network.table(data)}\n\n{network.caption(data)}",
+    "engines.json": lambda data: "\n\n".join(
+        (shamir.table(data["results"]), shamir.caption(data["results"]))
+    ),
     "relay.json": lambda data: relay.table(data["results"]),
 }
 

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from securefedyj.network import hub as hub_module
 from securefedyj.network import local, tls
 from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint, keygen
+from securefedyj.network.rooms import QUEUE
 
 
 class Case(NamedTuple):
@@ -188,7 +188,7 @@ def main() -> None:
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    print(f"at most {hub_module.QUEUE} bytes wait for one connection", flush=True)
+    print(f"at most {QUEUE} bytes wait for one connection", flush=True)
     results = []
     for case in CASES:
         results.append(measure(case, options.seconds))

@@ -27,13 +27,18 @@ FLOORS = (
     ("estimators", "parameters"),
     ("network",),
     ("report",),
+    ("joining",),
     ("integrations",),
     ("demo",),
     ("cli",),
 )
 HEIGHT = {room: height for height, floor in enumerate(FLOORS) for room in floor}
 # What `import securefedyj` offers, and where it lives.
-OFFERED = {"ExpYJ": "estimators", "SecureFedYJ": "estimators", "load": "parameters"}
+OFFERED = {
+    **dict.fromkeys(["ExpYJ", "FrozenYJ", "PowerTransformDisplay", "SecureFedYJ"], "estimators"),
+    **dict.fromkeys(["Cancelled", "join", "join_async"], "joining"),
+    "load": "parameters",
+}
 OUTSIDE = {"benchmarks", "experiments", "tests"}
 
 LONGEST_MODULE, LONGEST_CLASS = 400, 250  # lines

@@ -4,13 +4,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import ExpYJ, SecureFedYJ
+    from securefedyj.estimators import ExpYJ, FrozenYJ, PowerTransformDisplay, SecureFedYJ
+    from securefedyj.joining import Cancelled, join, join_async
     from securefedyj.parameters import load
 
-__all__ = ["ExpYJ", "SecureFedYJ", "load"]
+__all__ = [
+    "Cancelled",
+    "ExpYJ",
+    "FrozenYJ",
+    "PowerTransformDisplay",
+    "SecureFedYJ",
+    "join",
+    "join_async",
+    "load",
+]
 __version__ = "0.1.0"
 
-_HOMES = {"ExpYJ": "estimators", "SecureFedYJ": "estimators", "load": "parameters"}
+_HOMES = {
+    "Cancelled": "joining",
+    "ExpYJ": "estimators",
+    "FrozenYJ": "estimators",
+    "PowerTransformDisplay": "estimators",
+    "SecureFedYJ": "estimators",
+    "join": "joining",
+    "join_async": "joining",
+    "load": "parameters",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -70,9 +70,11 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def write_atomically(path: Path | str, content: bytes) -> None:
-    """Write a whole file, or leave what was there before."""
+def write_atomically(path: Path | str, content: bytes, *, private: bool = False) -> None:
+    """Write a whole file, or leave what was there before; a private one is for its owner alone."""
     with replacing(path) as temporary:
+        if private:  # also where a file was there that others could read
+            temporary.chmod(0o600)
         try:
             temporary.write_bytes(content)
         except OSError as error:  # such as a full disk

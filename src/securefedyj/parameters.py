@@ -23,11 +23,11 @@ from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
 from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
-from securefedyj.protocol.transcript import Transcript
+from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import MOST_BYTES, NUMBER, Types, check_fields, parse
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import SecureFedYJ
+    from securefedyj.estimators import FrozenYJ
 
 FORMAT = "securefedyj parameters"
 VERSION = 3
@@ -74,33 +74,31 @@ class Parameters:
     result: Result
     standardize: bool
     transcript_sha256: str
+    origin: Origin | None = None
 
     @classmethod
     def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
         """The parameters that a finished run found."""
         if transcript.result is None:
             raise ValueError("the transcript has no result: the run did not come to its end")
-        return cls(transcript.agreement, transcript.result, standardize, digest_of(transcript))
-
-    def estimator(self) -> SecureFedYJ:
-        """The estimator of the run: it transforms as that one does, to the last two digits."""
-        from securefedyj.estimators import SecureFedYJ  # scikit-learn takes a while to import
-
-        agreement = self.agreement
-        bounds = np.stack([agreement.domain.lower, agreement.domain.upper], axis=1)
-        fitted = SecureFedYJ(
-            engine=agreement.engine,
-            max_steps=agreement.max_steps,
-            levels_per_exchange=agreement.levels_per_exchange,
-            bounds=bounds.tolist(),
-            standardize=self.standardize,
-            result_bits=agreement.result_bits,
-            verified=agreement.verified,
+        return cls(
+            transcript.agreement,
+            transcript.result,
+            standardize,
+            digest_of(transcript),
+            transcript.origin,
         )
-        fitted.n_features_in_ = len(agreement.features)
+
+    def estimator(self) -> FrozenYJ:
+        """The fitted estimator: it transforms as that of the run, to the last two digits."""
+        from securefedyj.estimators import FrozenYJ  # scikit-learn takes a while to import
+
+        fitted = FrozenYJ(standardize=self.standardize)
+        fitted.agreement_ = self.agreement
+        fitted.n_features_in_ = len(self.agreement.features)
         if not self.unnamed:
-            fitted.feature_names_in_ = np.array(agreement.features, dtype=object)
-        fitted._set_result(self.result)
+            fitted.feature_names_in_ = np.array(self.agreement.features, dtype=object)
+        fitted._set_result(self.result, self.agreement.domain)
         return fitted
 
     @property
@@ -112,6 +110,7 @@ class Parameters:
         return {
             "format": FORMAT,
             "version": VERSION,
+            **({} if self.origin is None else {"consortium": self.origin._asdict()}),
             "agreement": self.agreement.to_json(),
             "standardize": self.standardize,
             "transcript_sha256": self.transcript_sha256,
@@ -147,6 +146,10 @@ class Parameters:
                 "the transcript"
             )
         try:
+            origin = None
+            if "consortium" in data:
+                origin = Origin.from_json(data["consortium"])
+                data = {key: value for key, value in data.items() if key != "consortium"}
             check_fields(data, _FIELDS, "the file")
             if data["version"] == 1:
                 data = _from_version_1(data)
@@ -156,7 +159,7 @@ class Parameters:
             result = _result(data["features"], agreement)
         except ValueError as error:
             raise ParametersError(str(error)) from None
-        return cls(agreement, result, data["standardize"], data["transcript_sha256"])
+        return cls(agreement, result, data["standardize"], data["transcript_sha256"], origin)
 
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
@@ -172,7 +175,7 @@ def read(path: Path | str) -> Parameters:
         raise ParametersError(f"{path}: {error}") from None
 
 
-def load(path: Path | str) -> SecureFedYJ:
+def load(path: Path | str) -> FrozenYJ:
     """The fitted transformer of a parameters.json.
 
     Parameters
@@ -182,10 +185,11 @@ def load(path: Path | str) -> SecureFedYJ:
 
     Returns
     -------
-    fitted : SecureFedYJ
+    fitted : FrozenYJ
         Transforms, and inverts, as the estimator of the run: bit for bit on the same machine, to
-        the last two digits on another. It has no `transcript_` and no `cost_`: these belong to the
-        run.
+        the last two digits on another. It is fitted and stays so, also in a Pipeline, in a
+        cross-validation and when it is cloned. It has no `transcript_` and no `cost_`: these
+        belong to the run.
     """
     return read(path).estimator()
 

@@ -92,7 +92,7 @@ def test_values_without_original_are_noted_once(run, tmp_path, capsys):
     )
     shown = capsys.readouterr()
     assert code == 0
-    assert "note: Some values of feature crp have no original" in shown.err
+    assert "note: Some values in column crp have no original" in shown.err
     assert (tmp_path / "o.csv").read_text().splitlines()[1] == ","
 
 

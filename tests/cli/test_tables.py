@@ -88,8 +88,9 @@ def test_names_of_columns_may_be_in_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("[columns\n", "this is not TOML"),
-        ("Alter = 'age'\n", "must have one table, [columns], and nothing else"),
+        ("[columns\n", "is not a TOML file"),
+        ("Alter = 'age'\n", "the file has an unknown key 'Alter'; known are cache_mb, certificate"),
+        ("decimal = ','\n", "has no table [columns]; add it."),
         ("[columns]\nAlter = 7\n", "'Alter' needs a name in quotes"),
     ],
 )

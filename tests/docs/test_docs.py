@@ -18,6 +18,7 @@ TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf
 # described there in one place.
 MODULES = (
     *(f"cli/{path.stem}" for path in sorted((SOURCE / "cli").glob("*.py"))),
+    *(f"joining/{path.stem}" for path in sorted((SOURCE / "joining").glob("*.py"))),
     "files", "numerics/streamed", "parameters", "report/results",
     *(f"tables/{path.stem}" for path in sorted((SOURCE / "tables").glob("*.py"))
       if path.stem != "memory"),

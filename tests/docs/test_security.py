@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import subprocess
+import sys
 from math import ceil, log2
 from pathlib import Path
 
+import pytest
+
+from securefedyj.engines.mpyc.engine import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
 from securefedyj.protocol.course import PAIRS_AT_ONCE
 
@@ -38,3 +44,55 @@ def test_how_likely_a_whole_run_accepts_them():
     assert int(features.replace(",", "")) == PAIRS_AT_ONCE // 15
     for exchanges, bits in ((1, one), (6, six)):
         assert 0 <= -log2(wrongly_accepted(int(gates) * 10**6, exchanges)) - float(bits) < 0.1
+
+
+def slack(parties: int) -> int:
+    """Bits of the one part of a mask of engine `mpyc` that a coalition does not know."""
+    threshold = (parties - 1) // 2
+    return int(log2(2**STATISTICAL_SECURITY // (threshold + 1)))
+
+
+def test_how_far_masks_of_engine_mpyc_hide_what_they_are_added_to():
+    said = re.search(
+        r"2\^-(\d+) with (\d+) or (\d+) parties, 2\^-(\d+) with (\d+) to (\d+), 2\^-(\d+)\s+with "
+        r"(\d+) to (\d+)\.",
+        PAGE,
+    )
+    numbers = list(map(int, said.groups()))
+    assert (numbers[1], numbers[-1] + 1) == (3, 17)
+    for bits, first, last in zip(*[iter(numbers)] * 3, strict=True):
+        assert {slack(parties) for parties in range(first, last + 1)} == {bits}
+    in_table = re.search(
+        r"2\^-(\d+) for each masked number with K = (\d+), 2\^-(\d+) with K = (\d+)", PAGE
+    )
+    three, first, ten, last = map(int, in_table.groups())
+    assert (three, ten) == (slack(first), slack(last)) == (63, 61)
+    (million,) = re.search(
+        r"a million masked numbers it is 2\^-(\d+) with 3 parties", PAGE
+    ).groups()
+    assert 0 <= slack(3) - log2(10**6) - int(million) < 0.1
+
+
+MASKS = """
+import sys
+from types import SimpleNamespace
+from securefedyj.engines.mpyc.engine import OPTIONS, STATISTICAL_SECURITY
+from securefedyj.engines.mpyc.runtime import library
+
+def told(bound):
+    print(bound)
+    raise SystemExit
+
+mpc = library(0, int(sys.argv[1]), OPTIONS)
+sys.modules["mpyc.runtime"].secrets = SimpleNamespace(randbelow=told)
+mpc._np_randoms(mpc.SecInt(64).field, 1, 1 << STATISTICAL_SECURITY)
+"""
+
+
+@pytest.mark.mpyc
+@pytest.mark.skipif(importlib.util.find_spec("mpyc") is None, reason="no extra `mpyc`")
+@pytest.mark.parametrize("parties", [3, 10])
+def test_mpyc_draws_masks_as_wide_as_the_page_says(parties):
+    command = [sys.executable, "-c", MASKS, str(parties)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(told) == 2 ** slack(parties)

@@ -19,7 +19,7 @@ from securefedyj import SecureFedYJ
 from securefedyj.engines import concatenate
 from securefedyj.engines.mpyc import runtime as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc, drive
-from securefedyj.engines.mpyc.operations import Library
+from securefedyj.engines.mpyc.party import work
 from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
@@ -230,7 +230,7 @@ def test_two_parties_are_refused_because_they_have_no_honest_majority(parties):
     with pytest.raises(ValueError, match="needs three parties or more, got"):
         mpyc.run(many_comparisons, dict.fromkeys(parties, (1,)))
     with pytest.raises(ValueError, match="threshold is 0"):
-        Mpyc(Library(None), parties)
+        Mpyc(work, parties)
 
 
 class Peculiar(Exception):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
+import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from securefedyj.engines.mpyc import child, pipe
+from securefedyj.engines.mpyc import engine as mpyc_engine
 from securefedyj.engines.mpyc import party as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc
 from securefedyj.engines.mpyc.operations import Answer, Operation
@@ -46,7 +49,7 @@ def new_party(names: tuple[str, ...], number: int) -> mpyc.MpycParty[list[int]]:
     return mpyc.MpycParty(
         names[number],
         names,
-        some_of_everything(names, 5 + number),
+        some_of_everything(names, OWN[number]),
         session=bytes(16),
         parameters=b"",
         most_waiting=MOST_WAITING,
@@ -57,14 +60,15 @@ def parties(consortium: Consortium = THREE) -> list[mpyc.MpycParty[list[int]]]:
     return [new_party(consortium.parties, number) for number in range(len(consortium.parties))]
 
 
-# Fives, sixes and so on: 18 with three parties, 35 with five.
+OWN = (-10, 12, 16, 8, 9)  # 18 with three parties, 35 with five
 EXPECTED = {3: [1, 0, 1, 0, 0, 1, 0, -324], 5: [0, 1, 1, 0, 0, 0, 1, -1225]}
 
 
 # What a peer sends never reaches a pickle.
 
+READERS = ("load", "loads", "Unpickler", "_load", "_loads", "_Unpickler")
 WATCH = """
-import pickle, runpy, sys
+import _pickle, pickle, sys
 from securefedyj.engines.mpyc import child, engine
 
 def refused(*arguments, **options):
@@ -72,7 +76,9 @@ def refused(*arguments, **options):
         file.write("loaded ")
     raise ValueError("a pickle was read")
 
-pickle.load = pickle.loads = pickle.Unpickler = pickle._loads = pickle._load = refused
+for name in {readers!r}:
+    setattr(pickle, name, refused)
+    setattr(_pickle, name, refused)
 {more}
 child.main(*map(int, sys.argv[1:]))
 """
@@ -81,9 +87,15 @@ WITHOUT_GUARD = "child.without_pickle = lambda mpc: mpc"
 
 
 def watch(monkeypatch: Any, tmp_path: Any, *more: str) -> Any:
-    """Let children note when anything is unpickled in them."""
+    """Let children note when anything is unpickled in them, and have none read here."""
+
+    def refused(*arguments: Any, **options: Any) -> NoReturn:
+        raise AssertionError("a pickle was read")
+
+    for name in READERS:
+        monkeypatch.setattr(pickle, name, refused)
     file = tmp_path / "loads"
-    script = WATCH.format(file=str(file), more="\n".join(more))
+    script = WATCH.format(file=str(file), readers=READERS, more="\n".join(more))
     monkeypatch.setattr(mpyc, "COMMAND", (sys.executable, "-c", script))
     return file
 
@@ -111,6 +123,31 @@ class Bomb:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, (self._path,)
+
+
+# A party that starts a child, which says what it was told, and holds the line as long as it lives.
+KILLED = """
+import sys, time
+from securefedyj.engines.mpyc import party as mpyc
+from tests.engines.test_mpyc_party import CHILD, parties
+mpyc.COMMAND = (sys.executable, "-c", CHILD, {line!r})
+one, *others = parties()
+one.start()
+for other in others:
+    for message in other.start():
+        if message.recipient == one.name:
+            one.receive(message)
+time.sleep(60)
+"""
+CHILD = """
+import os, sys
+from securefedyj.engines.mpyc import child
+line = open(sys.argv.pop(1), "w")
+arguments = sys.argv[1:]
+told = "a" if "hidden" in os.environ.values() else "no"
+print(*arguments, "and", told, "secret", file=line, flush=True)
+child.main(*map(int, arguments))
+"""
 
 
 class TestGuards:
@@ -159,18 +196,83 @@ class TestGuards:
         with pytest.raises(ConnectionError, match=r"ended before its time \(exit code -9\)"):
             inprocess.run(team, kill)
         assert all(party._child is None for party in team)
+        for pid in pids:
+            with pytest.raises(ChildProcessError):  # none is left to wait for
+                os.waitpid(pid, os.WNOHANG)
+
+    def test_a_released_party_starts_no_other_child(self):
+        team = parties()
+        for party in team:
+            party.release()
+        with pytest.raises(ConnectionError, match="computes with MPyC was ended"):
+            inprocess.run(team)
+        assert all(party._child is None for party in team)
+
+    def test_the_child_of_a_killed_party_ends_and_was_told_no_secret(self, tmp_path):
+        line = tmp_path / "line"  # has an end when all that have opened it are gone
+        os.mkfifo(line)
+        script = KILLED.format(line=str(line))
+        environment = {**os.environ, "TOKEN": "hidden"}
+        party = subprocess.Popen((sys.executable, "-c", script), env=environment)
+        with open(line) as end:
+            told = end.readline()
+            party.kill()
+            party.wait()
+            assert end.read() == ""
+        assert told == f"0 3 {MOST_WAITING} and no secret\n"
 
 
 # Sizes, labels and turns are bounded.
 
 
-def piece(payload: bytes = b"", number: int = 1, kind: Kind = Kind.STREAM) -> Message:
+async def many_bits(names: tuple[str, ...], size: int) -> int:
+    engine = Mpyc(mpyc.work, names)
+    x = await engine.share(wide.from_ints([1] * size, 1), size=size, limbs=1)
+    return int((await engine.open_bits(await engine.bits(x))).sum())
+
+
+@pytest.mark.mpyc
+@pytest.mark.skipif(importlib.util.find_spec("mpyc") is None, reason="no extra `mpyc`")
+def test_others_are_not_further_ahead_of_a_slow_party_than_may_be(monkeypatch):
+    monkeypatch.setattr(mpyc_engine, "BLOCK", 1)
+    names, size = ("slow", "bob", "cem"), 6
+    team = {
+        name: mpyc.MpycParty(
+            name,
+            names,
+            many_bits(names, size),
+            session=bytes(16),
+            parameters=b"",
+        )
+        for name in names
+    }
+    most, sent = 0, Counter[str]()  # bytes for the slow one
+    waiting = [message for party in team.values() for message in party.start()]
+    while waiting:
+        ahead = Counter[str]()
+        for message in waiting:
+            if message.recipient == "slow":
+                ahead[message.sender] += len(message.payload)
+        most = max(most, *ahead.values(), 0)
+        # The slow one reads only when nobody else has anything to do.
+        message = next((one for one in waiting if one.recipient != "slow"), waiting[0])
+        waiting.remove(message)
+        for answer in team[message.recipient].receive(message):
+            waiting.append(answer)
+            sent[answer.sender] += len(answer.payload) * (answer.recipient == "slow")
+    assert {party.result for party in team.values()} == {2 * size}  # each is 11
+    bound = cast(Any, facts_of("mpyc").most_ahead)(size, 1, len(names)) - 2**20
+    assert most < bound < sent["bob"]
+
+
+def piece(payload: bytes = b"?", number: int = 1, kind: Kind = Kind.STREAM) -> Message:
     return Message(VERSION, bytes(16), "bob", "ana", number, kind, payload)
 
 
 @pytest.mark.parametrize(
     ("messages", "sentence"),
     [
+        ([piece(b"")], "is empty; expected a piece"),
         ([piece(bytes(mpyc.LARGEST_PIECE + 1))], "too much: 4194305 bytes"),
         ([piece(bytes(600_000))] * 4, "too much: 600000 bytes"),
         ([piece(number=0)], "out of turn"),
@@ -188,30 +290,40 @@ def test_a_piece_that_cannot_be_ends_the_party(messages, sentence):
         _ = party.result
 
 
+def test_no_peer_makes_rounds_larger_than_a_message_can_say():
+    party = new_party(THREE.parties, 0)
+    party.start()
+    party.rounds = 2**32 - 3
+    party.receive(piece(number=2**32 - 2))
+    assert party.error is None
+    party.receive(piece(number=2**32 - 1))
+    assert "out of turn" in str(party.error)
+
+
 def labelled(label: int, payload: bytes) -> bytes:
     return child._LABEL.pack(label, len(payload)) + payload
 
 
 def test_a_line_takes_messages_in_any_order_and_in_any_pieces():
-    line = child._Line(most_waiting=100)
+    line = child._Line(most_waiting=1000)
     for byte in labelled(-7, b"seven") + labelled(9, b""):
         line.data_received(bytes([byte]))
     assert (line.receive(9), line.receive(-7), line.lacks) == (b"", b"seven", False)
 
 
 def test_a_line_keeps_no_more_than_may_wait():
-    line = child._Line(most_waiting=100)
-    line.data_received(labelled(1, bytes(88)))
+    line = child._Line(most_waiting=child._HELD + 100)
+    line.data_received(labelled(1, bytes(100)))
     line.receive(1)
     line.data_received(labelled(2, bytes(80)))
-    with pytest.raises(ProtocolError, match="more than 100 bytes"):
+    with pytest.raises(ProtocolError, match="more than 356 bytes"):
         line.data_received(labelled(3, b""))
     with pytest.raises(ProtocolError, match="more than 100 bytes"):
         child._Line(most_waiting=100).data_received(child._LABEL.pack(1, 2**32 - 1) + bytes(90))
 
 
 def test_two_messages_with_one_label_are_refused():
-    line = child._Line(most_waiting=100)
+    line = child._Line(most_waiting=1000)
     with pytest.raises(ProtocolError, match="two messages with one label"):
         line.data_received(labelled(1, b"a") + labelled(1, b"b"))
 

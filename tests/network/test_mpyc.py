@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -21,10 +22,10 @@ from securefedyj.protocol.transcript import Transcript
 from tests.datasets import table
 from tests.network.test_participant import codes_and_logs, wait_for_state
 
-X = table("iris")[:, 1:3]
-FEATURES = [Feature("width", 0.0, 10.0), Feature("length", 0.0, 10.0)]
+X = np.column_stack([table("iris")[:, 1], table("wine")[:150, 0]])
+FEATURES = [Feature("sepal width", 0.0, 8.0), Feature("alcohol", 0.0, 32.0)]
 TABLES = dict(zip(("ana", "bob", "cem"), np.array_split(X, 3), strict=True))
-NUMBERS: dict[str, Any] = {"max_steps": 6, "levels_per_exchange": 2}
+NUMBERS: dict[str, Any] = {"max_steps": 4, "levels_per_exchange": 1, "result_bits": 8}
 
 
 def prepare(folder: Path) -> Consortium:
@@ -41,7 +42,7 @@ def notes(folder: Path, kind: str) -> list[int]:
 @pytest.mark.processes
 @pytest.mark.skipif(importlib.util.find_spec("mpyc") is None, reason="no extra `mpyc`")
 def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tmp_path):
-    agreed = prepare(tmp_path)
+    prepare(tmp_path)
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
         for name in TABLES:
@@ -53,7 +54,7 @@ def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tm
         assert set(codes_and_logs(processes, 120).values()) == {0}
         assert "going on after exchange" in processes.log("ana")
     bounds = [(feature.lower, feature.upper) for feature in FEATURES]
-    fit = SecureFedYJ(bounds=bounds, result_bits=agreed.result_bits, **NUMBERS)
+    fit = SecureFedYJ(bounds=bounds, **NUMBERS)
     expected = fit.fit(list(TABLES.values()))
     for name in TABLES:
         folder = tmp_path / name
@@ -104,11 +105,20 @@ def test_new_writes_it(tmp_path, capsys):
     assert "committee" not in capsys.readouterr().out
 
 
-def test_without_the_library_a_party_is_told_what_to_install(tmp_path, monkeypatch, capsys):
-    prepare(tmp_path)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    options = [f"--{key}={tmp_path / value}" for key, value in {
+def join(folder: Path) -> int:
+    options = [f"--{key}={folder / value}" for key, value in {
         "key": "ana.key", "certificate": "ana.pem", "data": "ana.csv", "output": "ana",
         "ledger": "ledger.jsonl"}.items()]  # fmt: skip
-    assert main(["join", str(tmp_path / "consortium.toml"), *options]) == 1
-    assert "pip install 'securefedyj[mpyc]'" in capsys.readouterr().err
+    return main(["join", str(folder / "consortium.toml"), *options])
+
+
+def test_without_the_library_a_party_is_told_what_to_install(tmp_path, monkeypatch, capsys):
+    prepare(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.12")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "there")
+    assert join(tmp_path) == 1
+    said = capsys.readouterr().err
+    assert "needs MPyC 0.11, and 0.12 is here: pip install 'securefedyj[mpyc]'" in said
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert join(tmp_path) == 1
+    assert "needs the MPyC library: pip install 'securefedyj[mpyc]'" in capsys.readouterr().err

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import securefedyj
-from securefedyj.network import dialer, link, local, records, tls
-from securefedyj.network import hub as hub_module
+from securefedyj import parameters
+from securefedyj.network import dialer, link, local, records, served, tls
 from securefedyj.network import participant as network
 from securefedyj.network.journal import FILE, Journal, JournalError
 from securefedyj.network.participant import JoinError
@@ -26,6 +26,7 @@ from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.report import provenance
 from tests.network import odd_party
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
 
@@ -84,7 +85,7 @@ def test_clocks_that_are_apart_get_a_sentence(tmp_path):
 
 def test_parties_find_out_by_themselves_that_their_files_differ(tmp_path, monkeypatch):
     """Whatever the hub says about it."""
-    monkeypatch.setattr(hub_module, "check_same", lambda consortium, said: None)
+    monkeypatch.setattr(served, "check_same", lambda consortium, said: None)
 
     for error in run(outcomes_of_two(tmp_path, max_steps=13)).values():
         assert isinstance(error, JoinError)
@@ -461,7 +462,7 @@ def test_processes_may_be_killed_and_started_again(tmp_path):
 
 
 def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_path):
-    prepare(tmp_path, FIVE)
+    consortium = prepare(tmp_path, FIVE)
     (tmp_path / "bob" / "report.html").mkdir(parents=True)  # nothing can be written there
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
@@ -481,7 +482,10 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
         names = {path.name for path in (tmp_path / name).iterdir()}
         assert names == {
             "state.jsonl", "transcript.jsonl", "parameters.json", "cost.json", "report.html",
+            "provenance.json",
         }  # fmt: skip
+        origin = parameters.read(tmp_path / name / "parameters.json").origin
+        assert origin == (consortium.name, consortium.digest())
         assert securefedyj.load(tmp_path / name / "parameters.json").n_features_in_ == 2
     cost = json.loads((tmp_path / "eva" / "cost.json").read_text())
     assert cost["party"] == "eva"
@@ -492,7 +496,13 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
         assert "<th>plan for 20 ms, 100 Mbit/s</th><th>this run</th>" in page
     assert f"<td>{cost['rounds']}</td>" in silo
     assert "This page shows your own data." in silo
-    assert "Every party knows what is on this page, except the cost." in member
+    assert "Every party knows what is on this page, except the cost and who wrote it." in member
+    known = provenance.read(tmp_path / "eva" / "provenance.json")
+    state = json.loads((tmp_path / "eva" / "state.jsonl").read_text().splitlines()[0])
+    assert (known.party, known.rows_digest) == ("eva", state["rows"])
+    assert known.table in silo
+    assert state["key"] not in silo
+    assert known.table not in member
 
 
 def test_errors_of_join_are_one_sentence(tmp_path):

@@ -402,11 +402,26 @@ def test_who_leaves_during_a_computation_is_named_at_once_and_once():
     ]
 
 
+def test_who_says_that_it_has_failed_is_named_once_also_after_the_hub_said_that_it_left():
+    solo = Solo().bring(State.COMPUTING)
+    solo.happen(events.PeerDeparting("bob"))
+    solo.compute()
+    for _ in range(3):
+        solo.happen(said(records.Leave(failed=True)))
+    solo.happen(said(records.Leave()))
+    solo.happen(events.PeerLeft("bob"))
+    assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
+        "Party bob left in exchange 1.",
+        "Party bob has failed there in exchange 1. Ask there: its user was told why.",
+    ]
+    assert solo.sessions.state is State.GATHERING  # it may come back
+
+
 def test_signs_of_life_and_the_last_word_go_to_whoever_is_connected():
     solo = Solo().bring(State.GATHERING)
     solo.happen(events.SignOfLifeDue())
-    solo.happen(events.Stopping())
-    assert solo.sent[-2:] == [("bob", records.Alive()), ("bob", records.Leave())]
+    solo.happen(events.Stopping(failed=True))
+    assert solo.sent[-2:] == [("bob", records.Alive()), ("bob", records.Leave(failed=True))]
 
 
 @pytest.mark.parametrize(
@@ -940,6 +955,12 @@ def test_who_has_the_result_from_the_start_may_have_waited_enough_at_once():
 def test_who_is_handed_the_result_has_a_cost_that_the_report_can_read():
     """Its silo may have taken some time, for nothing."""
     assert Tally().cost("cem", 0.01).seconds_secure == 0.0
+
+
+def test_preparing_the_rows_counts_once_and_nothing_is_negative():
+    """It was before any session: what a session computed is not less for it."""
+    cost = Tally(seconds_computing=2.0, seconds_waiting=1.0).cost("cem", sums=1.5, prepared=10.0)
+    assert (cost.seconds_local, cost.seconds_secure, cost.seconds_waiting) == (11.5, 0.5, 1.0)
 
 
 def test_who_is_late_is_handed_the_result():

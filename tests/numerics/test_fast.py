@@ -28,11 +28,19 @@ def module(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     return made
 
 
-def test_loops_are_loaded_when_numpy_has_had_as_much_to_do(module):
+def test_loops_are_loaded_when_numpy_has_had_as_much_to_do(module, monkeypatch):
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     loops = Loops("some_loops")
     assert [loops.after(0.3) for _ in range(3)] == [None] * 3
     assert loops.after(0.3) is module
     assert loops.after(0.0) is module
+
+
+def test_more_loops_are_loaded_sooner(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", types.ModuleType("numba"))
+    loops = Loops("some_loops")
+    assert [loops.after(0.03) for _ in range(3)] == [None] * 3
+    assert loops.after(0.03) is module
 
 
 def test_the_environment_decides_first(module, monkeypatch):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
+from securefedyj.engines.mpyc.runtime import Finished
+from securefedyj.engines.registry import facts_of
+from securefedyj.numerics import streamed
+from securefedyj.numerics.encoding import Domain
+from securefedyj.protocol import silos, simulation
+from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost
 
 
@@ -50,3 +58,46 @@ def test_the_cost_of_a_simulation_can_be_told_for_each_party():
     told = [cost.to_json(name) for name in cost.bytes_sent]
     assert sum(one["bytes_sent"] for one in told) == sum(one["bytes_received"] for one in told) > 0
     assert {one["rounds"] for one in told} == {cost.rounds}
+
+
+AGREEMENT = Agreement(
+    features=("x",),
+    domain=Domain.from_bounds((0, 8), 1),
+    parties=("a", "b", "c"),
+    committee=("a", "b", "c"),
+    engine="clear",
+    max_steps=2,
+    levels_per_exchange=1,
+)
+ROWS = [np.array([[1.0], [2.0 + k]]) for k in range(3)]
+
+
+def test_rows_that_take_long_to_prepare_count_among_the_sums_alone(monkeypatch):
+    slow, made = 0.05, streamed.silo_of
+
+    def slowly(*arguments):
+        time.sleep(slow)
+        return made(*arguments)
+
+    monkeypatch.setattr(silos, "silo_of", slowly)
+    start = time.perf_counter()
+    _, cost = simulation.simulate(AGREEMENT, ROWS)
+    whole = time.perf_counter() - start
+    assert cost.seconds_local >= 3 * slow
+    assert cost.seconds_secure >= 0
+    assert cost.seconds_local + cost.seconds_secure <= whole
+
+
+def test_processes_side_by_side_take_as_long_as_the_slowest(monkeypatch):
+    """Their sums together may take longer than that; the rest is never negative."""
+    transcript, _ = simulation.simulate(AGREEMENT, ROWS)
+    seconds = {"a": 2.0, "b": 3.0, "c": 2.5}
+
+    def launch(program, arguments):
+        return {name: Finished((transcript, 1.75), seconds[name], {}) for name in arguments}
+
+    monkeypatch.setattr(
+        simulation, "facts_of", lambda engine: replace(facts_of(engine), launch=launch)
+    )
+    _, cost = simulation.simulate(AGREEMENT, ROWS)
+    assert (cost.seconds_local, cost.seconds_secure) == (1.75, 1.25)

@@ -97,11 +97,21 @@ def test_parameters_come_after_the_transcript(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", note)
     write_results(run, None, "a", tmp_path)
-    assert order == ["transcript.jsonl", "parameters.json"]
+    assert order == ["transcript.jsonl", "parameters.json", "provenance.json"]
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_the_partys_own_is_readable_by_its_owner_alone(run, tmp_path):
+    """Also where a file was there that others could read."""
+    (tmp_path / "cost.json").touch(0o644)
+    (tmp_path / "any").touch()
+    write_results(run, COST, "a", tmp_path, Path("rows.csv"))
+    assert mode(tmp_path / "cost.json") == mode(tmp_path / "provenance.json") == 0o600
+    for name in ("parameters.json", "transcript.jsonl"):
+        assert mode(tmp_path / name) == mode(tmp_path / "any")
 
 
 def test_report_with_rows_is_readable_by_its_owner_alone(run, tmp_path):

@@ -21,10 +21,12 @@ from securefedyj.cli.common import (
     missing_values,
     reader_of,
     tell,
+    tell_differences,
     wrapped,
 )
 from securefedyj.cli.overview import finding_lines, table_lines
 from securefedyj.cli.record import add_ledger
+from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium
@@ -42,7 +44,7 @@ def add(commands: Commands) -> None:
         "check an agreed file, or a silo's table against it",
         "securefedyj check consortium.toml --data patients.csv",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a consortium.toml")
     parser.add_argument(
         "--data",
         type=Path,
@@ -50,14 +52,25 @@ def add(commands: Commands) -> None:
         help="a .csv, .csv.gz or .parquet file of this silo, or a folder of such files; what is "
         "found is shown here and nowhere else",
     )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="FILE",
+        help="an earlier file of the consortium: say what differs, and nothing else",
+    )
     add_reading(parser)
     add_dask(parser)
     add_ledger(parser)
+    add_site(parser)
     parser.add_argument("--json", action="store_true", help="the same as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, wrong_usage=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.file is None or options.data is not None or options.site is not None:
+        if read := fill_from_site(options):
+            tell(wrapped(read), error=True)
+        refuse_unless_given(options, "file")
     consortium = Consortium.read(options.file)
     if options.data is not None:
         with reader_of(options) as reader:
@@ -69,6 +82,9 @@ def run(options: argparse.Namespace) -> int:
         return OK
     tell(f"{options.file} is in order. All parties must see the same digest:")
     tell(f"  {consortium.digest()}")
+    if options.before is not None:
+        tell_differences(Consortium.read(options.before), consortium, options.before)
+        return OK
     hub = consortium.hub
     where = "without a hub" if hub is None else f"hub at {printable(hub.address)}"
     tell(f"Consortium {consortium.name!r}, {where}")

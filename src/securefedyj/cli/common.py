@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from securefedyj.files import read_within
-from securefedyj.network.identity import Identity, check_private, fingerprint
-from securefedyj.printable import printable_lines, shown
+from securefedyj.printable import printable_lines
 
 if TYPE_CHECKING:
+    from securefedyj.network.consortium import Consortium
     from securefedyj.protocol.transcript import Transcript
     from securefedyj.tables.dialect import Dialect
     from securefedyj.tables.files import Reader
@@ -31,7 +29,6 @@ NOT_VERIFIED = "NOT verified: one member of the committee that cheats can falsif
 
 COLUMNS = 79
 """Of a terminal, but for the last, which some of them leave free."""
-_MOST_COLUMNS = 1 << 24  # bytes of a file with names
 
 
 def tell(words: str, *, error: bool = False) -> None:
@@ -51,6 +48,21 @@ def complain(sentence: str) -> None:
     """Say on standard error what went wrong; a terminal would break it within words."""
     words = f"securefedyj: {sentence}"
     tell(wrapped(words) if sys.stderr.isatty() else words, error=True)
+
+
+def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
+    """Say what an agreed file has otherwise than the one before it, which is at a path."""
+    from securefedyj.network.succession import differences, note_on_two_results
+
+    lines = differences(before, after)
+    if not lines:
+        tell(wrapped(f"It agrees with {path} in everything; that file would do as well."))
+        return
+    tell(f"Compared with {path}:")
+    for line in lines:
+        tell(f"  {line}")
+    if note := note_on_two_results(before, after):
+        tell(wrapped(note))
 
 
 def command(
@@ -79,11 +91,10 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         'null; for example --missing "?" or --missing=-999',
     )
     reading.add_argument(
-        "--decimal", default=".", metavar="SIGN", help="in CSV: a comma, as in 1,5 (default: point)"
+        "--decimal", metavar="SIGN", help="in CSV: a comma, as in 1,5 (default: point)"
     )
     reading.add_argument(
         "--thousands",
-        default="",
         metavar="SIGN",
         help="in CSV: what groups digits, such as the comma in 10,286 (default: nothing)",
     )
@@ -109,7 +120,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--columns",
         type=Path,
         metavar="FILE.toml",
-        help='the same as a file: a table [columns] with lines such as "Alter" = "age"',
+        help='the same as a file: a table [columns] with lines such as "Alter" = "age"; your '
+        "securefedyj.toml is one",
     )
 
 
@@ -124,31 +136,30 @@ def dialect_of(options: argparse.Namespace) -> Dialect:
     """How the table is written."""
     from securefedyj.tables.dialect import Dialect
 
-    rename = {} if options.columns is None else _columns_of(options.columns)
+    rename = dict(getattr(options, "own_columns", {}))  # of the site's own file
+    if options.columns is not None:
+        rename |= _columns_of(options.columns)
     for entry in options.rename:
         here, equals, agreed = entry.partition("=")
         if not (here and equals and agreed):
             raise ValueError(f"{entry!r} must be HERE=AGREED, such as Alter=age.")
         rename[here] = agreed
-    return Dialect(options.delimiter, options.decimal, options.thousands, options.encoding, rename)
+    signs = {name: getattr(options, name) for name in ("decimal", "thousands")}
+    given = {name: sign for name, sign in signs.items() if sign is not None}
+    return Dialect(options.delimiter, encoding=options.encoding, rename=rename, **given)
 
 
 def _columns_of(path: Path) -> dict[str, str]:
-    try:
-        content = tomllib.loads(read_within(path, _MOST_COLUMNS).decode())
-    except ValueError as error:
-        raise ValueError(f"{path}: this is not TOML: {error}.") from None
-    columns = content.get("columns")
-    if list(content) != ["columns"] or not isinstance(columns, dict):
-        raise ValueError(f"{path} must have one table, [columns], and nothing else.")
-    for here, agreed in columns.items():
-        if not isinstance(agreed, str):
-            raise ValueError(f'{path}: {shown(here)} needs a name in quotes, such as "age".')
+    from securefedyj.joining.site import read_entries
+
+    columns: dict[str, str] | None = read_entries(path).get("columns")
+    if columns is None:
+        raise ValueError(f"{path} has no table [columns]; add it.")
     return columns
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    """Add the option --cache-mb, which `cache_bytes` reads."""
+    """Add the option --cache-mb."""
     parser.add_argument(
         "--cache-mb",
         type=int,
@@ -156,17 +167,6 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
         help="memory, in MB, that may keep rows from one pass over the table to the next; without "
         "enough of it a run takes longer (default: a quarter of the machine's)",
     )
-
-
-def cache_bytes(options: argparse.Namespace) -> int:
-    """How much memory may keep rows."""
-    from securefedyj.numerics.budget import default_cache_bytes
-
-    if options.cache_mb is None:
-        return default_cache_bytes()
-    if options.cache_mb < 0:
-        raise ValueError("--cache-mb must not be negative.")
-    return int(options.cache_mb) * 10**6
 
 
 def add_dask(parser: argparse.ArgumentParser) -> None:
@@ -195,25 +195,6 @@ def reader_of(options: argparse.Namespace) -> Iterator[Reader]:
         ) from None
     with cluster(options.dask) as reader:
         yield reader
-
-
-def read_certificate(path: Path) -> str:
-    """A certificate in PEM form; an error names the file."""
-    try:
-        pem = path.read_text(encoding="ascii")
-        fingerprint(pem)
-    except ValueError as error:
-        reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ValueError(f"{path}: {reason}.") from None
-    return pem
-
-
-def read_identity(options: argparse.Namespace) -> Identity:
-    """The key and the certificate of --key and --certificate, both there and the key private."""
-    identity = Identity(options.key, options.certificate)
-    open(identity.certificate, "rb").close()  # an error that names the file, where TLS would not
-    check_private(identity.key)
-    return identity
 
 
 def read_transcript(path: Path) -> Transcript:

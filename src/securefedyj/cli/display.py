@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from securefedyj.cli.common import tell, wrapped
 
 if TYPE_CHECKING:
+    from securefedyj.joining.log import Log
     from securefedyj.network.participant import Progress
 
 
@@ -20,8 +21,9 @@ _SECONDS_BETWEEN = 0.2
 class Display:
     """One line that is rewritten on a terminal; lines otherwise."""
 
-    def __init__(self, terminal: bool | None = None) -> None:
+    def __init__(self, terminal: bool | None = None, log: Log | None = None) -> None:
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
+        self._log = log
         self._open = False
         self._last = ""
         self._now = ""  # the progress of the run in the open line
@@ -34,7 +36,13 @@ class Display:
             if sentence != self._last:  # such as that the hub cannot be reached, again and again
                 self.end()
                 tell(wrapped(sentence) if self._terminal else sentence, error=True)
+                self.note(sentence)
             self._last = sentence
+
+    def note(self, words: str) -> None:
+        """Keep in the log what was shown elsewhere."""
+        if self._log is not None and (failed := self._log.note(words)):
+            self.say(failed)
 
     def progress(self, now: Progress) -> None:
         left = now.seconds_left
@@ -51,6 +59,7 @@ class Display:
                 self._rewrite(text)
             else:
                 print(text, file=sys.stderr, flush=True)
+            self.note(text)
 
     def rows(self, done: str, count: int, total: int | None) -> None:
         """How many rows of a pass were read or summed; on a terminal alone, and not too often."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import csv
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from securefedyj.cli.common import OK, Commands, command, read_certificate, tell, wrapped
+from securefedyj.cli.common import OK, Commands, command, tell, tell_differences, wrapped
+from securefedyj.cli.entries import feature_of, features_of, party_of
+from securefedyj.cli.plan import add_line, check_line
 from securefedyj.network.consortium import (
     ENGINE,
-    LEVELS_PER_EXCHANGE,
     MAX_INTERRUPTIONS,
     MAX_STEPS,
     MINIMUM_VALUES,
@@ -17,10 +19,22 @@ from securefedyj.network.consortium import (
     Consortium,
     Feature,
     Hub,
-    PartyEntry,
 )
-from securefedyj.network.identity import fingerprint
+from securefedyj.network.identity import read_certificate
 from securefedyj.network.subtraction import note_on_silos
+from securefedyj.network.succession import (
+    Changes,
+    default_committee,
+    successor,
+)
+
+AUTO = "auto"
+_NUMBERS = ("max_steps", "result_bits", "minimum_values", "max_interruptions", "verified", "engine")
+_WITH_FROM = {"add": "--add", "remove": "--remove", "renew": "--renew", "bounds": "--bounds",
+              "drop": "--drop"}  # fmt: skip
+# With more pairs of a feature and a lambda in one exchange, computing takes longer than a round.
+_MOST_PAIRS = 1 << 15
+_MPYC_LEVELS = 1  # its parties compute for far longer than messages take
 
 
 def add(commands: Commands) -> None:
@@ -36,7 +50,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="the file to write; not overwritten"
     )
-    parser.add_argument("--name", required=True, help="of the consortium")
+    parser.add_argument("--name", help="of the consortium")
     parser.add_argument(
         "--hub",
         metavar="HOST:PORT",
@@ -84,12 +98,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--engine",
-        default=ENGINE,
         metavar="NAME",
         help="replicated: three members compute, and a result can be verified; mpyc: all parties "
         "compute, private unless a majority colludes, slower, with --unverified only "
-        "(default: %(default)s)",
+        f"(default: {ENGINE})",
     )
+    _add_succession(parser)
     parser.add_argument(
         "--committee",
         metavar="A,B,C",
@@ -99,105 +113,187 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--max-steps",
         type=int,
-        default=MAX_STEPS,
         metavar="N",
         help="of the search for lambda: each halves how far it may be off, and tells a bit more of "
-        "the data (default: %(default)s)",
+        f"the data (default: {MAX_STEPS})",
     )
     parser.add_argument(
         "--result-bits",
         type=int,
-        default=RESULT_BITS,
         metavar="N",
         help="to which mean and variance are opened, 8 to 44: more are more exact, and tell more "
-        "of the data where a feature has few distinct values (default: %(default)s)",
+        f"of the data where a feature has few distinct values (default: {RESULT_BITS})",
     )
     parser.add_argument(
         "--levels-per-exchange",
-        type=int,
-        default=LEVELS_PER_EXCHANGE,
+        type=_levels,
         metavar="N",
-        help="steps of the search (levels) that are prepared at once; `plan` recommends a number "
-        "(default: %(default)s)",
+        help="steps of the search (levels) that are prepared at once (default: auto, which plans "
+        "the run for the number of rows and the line below, and takes what it recommends)",
     )
+    add_line(parser)
     parser.add_argument(
         "--minimum-values",
         type=int,
-        default=MINIMUM_VALUES,
         metavar="N",
-        help="with fewer values of a feature over all silos, a run stops (default: %(default)s)",
+        help="with fewer values of a feature over all silos, a run stops "
+        f"(default: {MINIMUM_VALUES})",
     )
     parser.add_argument(
         "--max-interruptions",
         type=int,
-        default=MAX_INTERRUPTIONS,
         metavar="N",
         help="after which a run ends: a party that interrupts again and again may be asking for "
-        "more than the result (default: %(default)s)",
+        f"more than the result (default: {MAX_INTERRUPTIONS})",
     )
     parser.add_argument(
         "--unverified",
-        action="store_true",
+        dest="verified",
+        action="store_false",
+        default=None,
         help="trust all members of the committee to compute as the protocol says; else a result is "
         "accepted only with a proof that it is right for the sums of the silos",
+    )
+    parser.add_argument(
+        "--verified", action="store_true", default=None, help="the default; with --from, again"
     )
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
-    silos = [_party(entry, "silo") for entry in options.silo]
-    helpers = [_party(entry, "helper") for entry in options.helper]
-    committee = _committee(silos, helpers)
-    if options.committee:
-        committee = options.committee.split(",")
-    elif options.engine != ENGINE:
-        committee = [party.name for party in (*silos, *helpers)]
-    features = [_feature(entry) for entry in options.feature]
-    if options.features is not None:
-        features += _features_of(options.features)
-    consortium = Consortium(
-        name=options.name,
-        hub=_hub(options),
-        parties=(*silos, *helpers),
-        committee=tuple(name.strip() for name in committee),
-        features=tuple(features),
-        max_steps=options.max_steps,
-        result_bits=options.result_bits,
-        levels_per_exchange=options.levels_per_exchange,
-        minimum_values=options.minimum_values,
-        max_interruptions=options.max_interruptions,
-        verified=not options.unverified,
-        engine=options.engine,
+def _add_succession(parser: argparse.ArgumentParser) -> None:
+    later = parser.add_argument_group("the next file of a consortium (docs/life.md)")
+    later.add_argument(
+        "--from",
+        dest="before",
+        type=Path,
+        metavar="FILE",
+        help="the file before: all that no other option changes is kept",
     )
+    for option, metavar, words in (
+        ("--add", "NAME=CERT.pem", "a silo that joins"),
+        ("--remove", "NAME", "a party that leaves"),
+        ("--renew", "NAME=CERT.pem", "a party whose key was made anew"),
+        ("--bounds", "NAME:LOWER:UPPER", "other bounds of a feature"),
+        ("--drop", "NAME", "a feature to leave out"),
+    ):
+        later.add_argument(
+            option, action="append", default=[], metavar=metavar, help=f"{words}; once for each"
+        )
+
+
+def run(options: argparse.Namespace) -> int:
+    before = None if options.before is None else Consortium.read(options.before)
+    given = {key: getattr(options, key) for key in _NUMBERS if getattr(options, key) is not None}
+    consortium = _first(options, given) if before is None else _next(before, options, given)
+    levels, planned = options.levels_per_exchange, ""
+    if levels == AUTO or (levels is None and before is None):
+        levels, planned = _planned(consortium, options)
+    if levels is not None:
+        consortium = replace(consortium, levels_per_exchange=levels)
     try:
         consortium.write(options.file)
     except FileExistsError:
         raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
     tell(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
+    if planned:
+        tell(wrapped(planned))
+    if before is not None:
+        tell_differences(before, consortium, options.before)
     for note in (_note_on_committee(consortium), note_on_silos(consortium)):
         if note:
             tell(wrapped(note))
     return OK
 
 
-def _hub(options: argparse.Namespace) -> Hub | None:
-    if (options.hub is None) != (options.hub_certificate is None):
+def _first(options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
+    for key, option in _WITH_FROM.items():
+        if getattr(options, key):
+            raise ValueError(f"{option} changes an earlier file; name it by --from FILE.")
+    if not options.name:
+        raise ValueError("A consortium needs a --name.")
+    silos = [party_of(entry) for entry in options.silo]
+    parties = (*silos, *(party_of(entry, "helper") for entry in options.helper))
+    return Consortium(
+        name=options.name,
+        hub=_hub(options),
+        parties=parties,
+        committee=_asked(options) or default_committee(parties, given.get("engine", ENGINE)),
+        features=tuple(_features(options)),
+        **given,
+    )
+
+
+def _next(before: Consortium, options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
+    if options.name:
+        given["name"] = options.name
+    hub = _hub(options, before.hub)
+    if hub is not None:
+        given["hub"] = hub
+    return successor(
+        before,
+        Changes(
+            add=[
+                *(party_of(entry) for entry in (*options.add, *options.silo)),
+                *(party_of(entry, "helper") for entry in options.helper),
+            ],
+            remove=options.remove,
+            renew=[party_of(entry) for entry in options.renew],
+            features=_features(options),
+            drop=options.drop,
+            bounds=[feature_of(entry) for entry in options.bounds],
+            committee=_asked(options),
+            others=given,
+        ),
+    )
+
+
+def _features(options: argparse.Namespace) -> list[Feature]:
+    features = [feature_of(entry) for entry in options.feature]
+    return features + ([] if options.features is None else features_of(options.features))
+
+
+def _asked(options: argparse.Namespace) -> tuple[str, ...]:
+    """The committee, if the user has named it."""
+    return tuple(map(str.strip, options.committee.split(","))) if options.committee else ()
+
+
+def _levels(text: str) -> int | str:
+    if text != AUTO and not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {AUTO}")
+    return AUTO if text == AUTO else int(text)
+
+
+def _planned(consortium: Consortium, options: argparse.Namespace) -> tuple[int, str]:
+    """Levels for the rows and the line that were told, and a sentence about them."""
+    from securefedyj.network.forecast import LEVELS, bytes_per_second, forecast
+
+    check_line(options)
+    if consortium.engine != ENGINE:
+        return _MPYC_LEVELS, ""
+    pairs = len(consortium.features)
+    outlook = forecast(
+        consortium,
+        rows=options.rows,
+        delay=options.delay_ms / 1e3,
+        bytes_per_second=bytes_per_second(options.mbit),
+        levels=[m for m in LEVELS if m == 1 or pairs * (2**m - 1) <= _MOST_PAIRS],
+    )
+    return outlook.recommended, (
+        f"levels_per_exchange = {outlook.recommended}, planned for {options.rows:,} rows of each "
+        f"silo and lines of {options.delay_ms:g} ms and {options.mbit:g} Mbit/s; `plan` tells more."
+    )
+
+
+def _hub(options: argparse.Namespace, before: Hub | None = None) -> Hub | None:
+    address = None if before is None else before.address
+    certificate = None if before is None else before.certificate
+    if options.hub is not None:
+        address = options.hub
+    if options.hub_certificate is not None:
+        certificate = read_certificate(options.hub_certificate)
+    if (address is None) != (certificate is None):
         raise ValueError("--hub and --hub-certificate go together; give both or neither.")
-    if options.hub is None:
-        return None
-    return Hub(options.hub, read_certificate(options.hub_certificate))
-
-
-def _committee(silos: list[PartyEntry], helpers: list[PartyEntry]) -> list[str]:
-    """Helpers before silos, but in the last places.
-
-    An outsider's input comes in three terms: the first member has one of them, the second two,
-    the third one. So the first two know all of it, and whoever is in the last place knows, even
-    with another member, sums over several silos only. The masks among silos hide the rest; where
-    there are none, or one of them fails, the place decides.
-    """
-    members = [*helpers, *silos][:3]
-    return [party.name for party in sorted(members, key=lambda party: party.role == "helper")]
+    return None if address is None or certificate is None else Hub(address, certificate)
 
 
 def _note_on_committee(consortium: Consortium) -> str:
@@ -214,36 +310,3 @@ def _note_on_committee(consortium: Consortium) -> str:
         f"Note: the committee is {members}. In the last place {names} would see less, should two "
         "members collude."
     )
-
-
-def _party(entry: str, role: str) -> PartyEntry:
-    name, equals, path = entry.partition("=")
-    if not equals:
-        raise ValueError(f"{entry!r} must be NAME=CERT.pem, such as north=north.pem.")
-    pem = read_certificate(Path(path))
-    return PartyEntry(name, role, fingerprint(pem), pem)
-
-
-def _feature(entry: str) -> Feature:
-    try:
-        name, lower, upper = entry.rsplit(":", 2)
-        return Feature(name, float(lower), float(upper))
-    except ValueError:
-        raise ValueError(f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40.") from None
-
-
-def _features_of(path: Path) -> list[Feature]:
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        missing = {"name", "lower", "upper"} - set(rows.fieldnames or ())
-        if missing:
-            raise ValueError(f"{path} has no column {sorted(missing)[0]!r}.")
-        return [_feature_of(row, path, rows.line_num) for row in rows]
-
-
-def _feature_of(row: dict[str, str], path: Path, line: int) -> Feature:
-    try:
-        lower, upper = float(row["lower"]), float(row["upper"])
-    except (TypeError, ValueError):
-        raise ValueError(f"{path}, line {line}: lower and upper must be numbers.") from None
-    return Feature(row["name"], lower, upper, row.get("unit") or "", row.get("note") or "")

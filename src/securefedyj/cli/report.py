@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         "report",
         "write a page about a run: its result, what it revealed, and plots of your own data",
         "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
-        "    --cost result/cost.json --output report.html",
+        "    --cost result/cost.json --provenance result/provenance.json --output report.html",
         "With --data the page shows your own rows and should stay in your organization; nothing is "
         "sent.",
     )
@@ -33,6 +33,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--data", type=Path, metavar="TABLE", help="your own table, to be drawn")
     parser.add_argument("--cost", type=Path, metavar="FILE", help="the cost of the run, as JSON")
     parser.add_argument("--plan", type=Path, metavar="FILE", help="what `plan --json` had printed")
+    parser.add_argument(
+        "--provenance", type=Path, metavar="FILE", help="the provenance.json of the run"
+    )
     parser.add_argument(
         "--plots",
         type=int,
@@ -53,6 +56,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from securefedyj.report import page as report
+    from securefedyj.report import provenance
     from securefedyj.tables.census import taken_in
     from securefedyj.tables.source import as_source
 
@@ -70,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
             as_source(options.data, features, missing_values(options), dialect_of(options)), 0
         )
         values, rows = census.sample.values, census.rows
-    report.write(options.output, transcript, values, cost, max(options.plots, 0), rows)
+    known = None if options.provenance is None else provenance.read(options.provenance)
+    report.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK

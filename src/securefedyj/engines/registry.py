@@ -164,10 +164,15 @@ def _most_ahead_of_mpyc(size: int, limbs: int, parties: int) -> int:
     """To compare integers or to take them apart, a few field elements for each of their bits.
 
     Measured: of K parties about K / 2 + 1.5 to compare them; 8 to take them apart with K = 3, and
-    11 with K = 10. This is twice as much. Next to it nothing counts.
+    11 with K = 10. This is twice as much. It is done with `BLOCK` integers at a time, of each width
+    that occurs, and all wait for all others on the way: nobody is ahead by more than a block. All
+    are shared, multiplied and opened at once, with an element for each bit at most.
     """
-    elements = 2 * (8 + parties // 2)
-    return (1 << 20) + elements * 64 * limbs * (8 * limbs + 9) * size
+    from securefedyj.engines.mpyc.engine import BLOCK
+
+    element, elements = 8 * limbs + 9, 2 * (8 + parties // 2)
+    at_once = min(size, (limbs + 1) * BLOCK)
+    return (1 << 20) + element * 64 * limbs * (elements * at_once + size)
 
 
 def _largest_of_replicated(size: int, limbs: int) -> int:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import PowerTransformer, StandardScaler
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.preprocessing import PowerTransformer
+from sklearn.utils.validation import check_array, check_is_fitted
 
+from securefedyj.estimators.columns import KEPT_TYPES, ColumnReader
+from securefedyj.estimators.handover import OnError, power_transformer
 from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Source
+from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.yeojohnson import Standardization
-from securefedyj.tables.source import as_array, as_source, is_table
+from securefedyj.protocol.result import Result
+
+if TYPE_CHECKING:
+    from securefedyj.estimators.display import PowerTransformDisplay
 
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
 _BLOCK = 1 << 14
@@ -27,11 +32,11 @@ OUTSIDE = "lie outside the agreed bounds"
 """In the warning of `transform`, for who counts them otherwise."""
 
 
-class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
     """What a fitted Yeo-Johnson transformation can do, however it was fitted."""
 
     standardize: bool
-    n_features_in_: int
+    copy: bool
     lambdas_: Array
     mean_: Array
     var_: Array
@@ -53,20 +58,15 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
         Returns
         -------
         Z : ndarray of shape (n_samples, n_features)
-            The transformed data. A value beyond the range of float64 is replaced by the
-            largest float64 of its sign, with a warning that names the feature. Values outside
-            the bounds that were agreed on are transformed as well, with a warning.
+            The transformed data: float32 if X is, else float64. A value beyond the range of that
+            type is replaced by its largest number of the same sign, with a warning that names the
+            feature. Values outside the bounds that were agreed on are transformed as well, with a
+            warning. With `copy=False`, X itself where that is possible.
         """
         check_is_fitted(self)
         data = self._validated(X)
         self._warn_outside(data)
-
-        def psi(x: Array, j: int) -> Array:
-            if self.standardize:
-                return yeojohnson.standardize(x, self.lambdas_[j], self._standardization_of(j))
-            return yeojohnson.transform(x, self.lambdas_[j])
-
-        Z = _by_columns(psi, data)
+        Z = _by_columns(self._psi, data, self.copy)
         self._saturate(Z)
         return Z
 
@@ -81,11 +81,12 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
         Returns
         -------
         X_original : ndarray of shape (n_samples, n_features)
-            The original data. NaN, with a warning, where no value is transformed to what was
-            given: for lambda < 0 or lambda > 2 the transformation is bounded on one side.
+            The original data, of the type that `transform` would have. NaN, with a warning, where
+            no value is transformed to what was given: for lambda < 0 or lambda > 2 the
+            transformation is bounded on one side.
         """
         check_is_fitted(self)
-        data: Array = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+        data: Array = check_array(X, dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
         if data.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {data.shape[1]} features, but {type(self).__name__} "
@@ -97,12 +98,14 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
                 return yeojohnson.unstandardize(z, self.lambdas_[j], self._standardization_of(j))
             return yeojohnson.inverse(z, self.lambdas_[j])
 
-        original = _by_columns(psi_inverse, data)
-        lost = ~np.isfinite(original) & ~np.isnan(data)
+        known = ~np.isnan(data)
+        original = _by_columns(psi_inverse, data, self.copy)
+        lost = ~np.isfinite(original) & known
         if lost.any():
             warnings.warn(
-                f"Some values of {self._names(np.any(lost, axis=0))} have no original: they lie at "
-                "or beyond the bound of the fitted transformation. They become inf or NaN.",
+                f"Some values in {self._names(np.any(lost, axis=0), 'column')} have no original in "
+                f"{original.dtype}: they lie at or beyond the bound of the fitted transformation, "
+                "or too close to it. They become inf or NaN.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -125,41 +128,61 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
                 values[j] = likelihood.log_likelihood(x, self.lambdas_[j])
         return values
 
-    def to_sklearn(self) -> PowerTransformer:
+    def to_sklearn(self, on_error: OnError = "raise") -> PowerTransformer:
         """A fitted `sklearn.preprocessing.PowerTransformer` with the same parameters.
+
+        scikit-learn cannot carry a feature whose mean or variance does not fit float64, or whose
+        variance is lost beside the mean: its arithmetic would return noise.
+
+        Parameters
+        ----------
+        on_error : {"raise", "drop", "identity"}, default="raise"
+            What becomes of such a feature: an error that names it; or it is left out, so that
+            the PowerTransformer expects the other columns only; or its values pass unchanged.
+            The latter two come with a warning.
 
         Raises
         ------
         ValueError
-            If mean or variance of a feature cannot be held by a float64, or if the variance
-            is lost beside the mean, so that scikit-learn's arithmetic would return noise.
+            If there is such a feature, or with "drop" no other.
         """
         check_is_fitted(self)
-        constant = self.var_ == 0
-        width, scale = self._standardization.width, np.sqrt(self.var_)
-        with np.errstate(over="ignore"):
-            unfit = ~np.isfinite(self.mean_) | ~np.isfinite(self.var_)
-            unfit |= ~constant & (scale < 1e-10 * np.abs(self.mean_))
-            unfit |= constant & (width != 1 / (1 + np.abs(self._standardization.center)))
-        if self.standardize and unfit.any():
-            raise ValueError(
-                f"{self._names(unfit)} cannot be handed to scikit-learn: at lambda = "
-                f"{', '.join(f'{v:.6g}' for v in self.lambdas_[unfit][:5])} the mean and variance "
-                "do not fit float64. Use this estimator's own transform, or drop the feature."
-            )
-        fitted = PowerTransformer(method="yeo-johnson", standardize=self.standardize)
-        fitted.lambdas_ = self.lambdas_.copy()
-        if self.standardize:
-            scaler = StandardScaler(copy=False).set_output(transform="default")
-            scaler.mean_, scaler.var_ = self.mean_.copy(), self.var_.copy()
-            scaler.scale_ = np.where(constant, 1.0, scale)
-            scaler.n_samples_seen_ = self.n_samples_seen_.copy()
-            scaler.n_features_in_ = self.n_features_in_
-            fitted._scaler = scaler
-        fitted.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            fitted.feature_names_in_ = self.feature_names_in_.copy()
-        return fitted
+        return power_transformer(self, on_error)
+
+    def to_onnx(self) -> Any:
+        """The fitted transformation as an ONNX model, which runs without Python.
+
+        Input "X" and output "Z" are of float64, with any number of rows. NaN is kept. Values
+        outside the agreed bounds are transformed without a warning: ONNX has none. Needs the
+        extra `onnx`.
+
+        Returns
+        -------
+        model : onnx.ModelProto
+        """
+        from securefedyj.estimators.onnx_graph import onnx_model
+
+        check_is_fitted(self)
+        return onnx_model(self)
+
+    def plot(self, X: ArrayLike, feature: int | str = 0) -> PowerTransformDisplay:
+        """Draw a feature before and after the transformation; needs matplotlib.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data, as for `transform`.
+        feature : int or str, default=0
+            Which feature, by its place or its name.
+
+        Returns
+        -------
+        display : PowerTransformDisplay
+            With the figure in `figure_` and its four panels in `axes_`.
+        """
+        from securefedyj.estimators.display import PowerTransformDisplay
+
+        return PowerTransformDisplay.from_estimator(self, X, feature=feature)
 
     def _set_parameters(
         self, lmbda: Array, standardization: Standardization, constant: NDArray[np.bool_]
@@ -174,8 +197,22 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
             scale = width * np.exp(u * np.log1p(np.abs(center)))
             self.var_ = np.where(constant, 0.0, scale * scale)
 
+    def _set_result(self, result: Result, domain: Domain) -> None:
+        """Take over what a run has found, now or long ago."""
+        self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
+        self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
+        self.converged_ = result.converged
+        self._standardization = result.standardization
+        self._agreed = (domain.lower, domain.upper)
+
     def _standardization_of(self, j: int) -> Standardization:
         return Standardization(*(part[j] for part in self._standardization))
+
+    def _psi(self, x: Array, j: int) -> Array:
+        """Values of feature j, transformed."""
+        if self.standardize:
+            return yeojohnson.standardize(x, self.lambdas_[j], self._standardization_of(j))
+        return yeojohnson.transform(x, self.lambdas_[j])
 
     def _warn_outside(self, data: Array) -> None:
         if self._agreed is None:
@@ -193,10 +230,11 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
     def _saturate(self, Z: Array) -> None:
         beyond = np.isinf(Z)
         if beyond.any():
-            np.clip(Z, -np.finfo(np.float64).max, np.finfo(np.float64).max, out=Z)
+            largest = np.finfo(Z.dtype).max
+            np.clip(Z, -largest, largest, out=Z)
             warnings.warn(
                 f"Transformed values of {self._names(np.any(beyond, axis=0))} are beyond the range "
-                "of float64 and were replaced by its largest value. "
+                f"of {Z.dtype} and were replaced by its largest value. "
                 + (
                     "They are extremely far from the data of the fit."
                     if self.standardize
@@ -206,43 +244,10 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimato
                 stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
             )
 
-    def _validated(self, X: ArrayLike, reset: bool = False, **checks: Any) -> Array:
-        data = self._validated_table(X, reset, **checks)
-        return data if isinstance(data, np.ndarray) else as_array(data)
-
-    def _validated_table(self, X: ArrayLike, reset: bool = False, **checks: Any) -> Array | Source:
-        """An array, or a source where X is a table that is read in passes."""
-        if is_table(X):
-            return self._validated_source(X, reset)
-        data: Array = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset, **checks
-        )
-        return data
-
-    def _validated_source(self, X: Any, reset: bool) -> Source:
-        """The columns of X: all of them, or those of the fit, by their names if it has any."""
-        known = None if reset else getattr(self, "feature_names_in_", None)
-        source = as_source(X, known)
-        if reset:
-            self.n_features_in_ = len(source.names)
-            self.feature_names_in_ = np.array(source.names, dtype=object)
-        elif len(source.names) != self.n_features_in_:
-            raise ValueError(
-                f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return source
-
-    def _names(self, chosen: Any) -> str:
-        """The chosen features for a message, the first few by name."""
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[chosen]
-        listed = ", ".join(str(name) for name in names[:5])
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"feature{'s' if len(names) > 1 else ''} {listed}{more}"
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = [np.dtype(kept).name for kept in KEPT_TYPES]
         return tags
 
 
@@ -252,13 +257,14 @@ def check_positive_integer(name: str, value: object) -> None:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
 
 
-def _by_columns(function: Callable[[Array, int], Array], X: Array) -> Array:
+def _by_columns(function: Callable[[Array, int], Array], X: Array, copy: bool) -> Array:
     """Apply a function of (values, feature) to every column, in blocks that fit the cache."""
-    out = np.empty_like(X, order="C")
+    out = np.empty_like(X, order="C") if copy or not X.flags.writeable else X
     for j in range(X.shape[1]):
         for first in range(0, len(X), _BLOCK):
             rows = slice(first, first + _BLOCK)
-            out[rows, j] = function(X[rows, j], j)
+            with np.errstate(over="ignore"):  # what float32 cannot hold
+                out[rows, j] = function(X[rows, j], j)
     return out
 
 

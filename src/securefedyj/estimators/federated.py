@@ -22,7 +22,6 @@ from securefedyj.protocol.agreement import (
     MOST_STEPS,
     Agreement,
 )
-from securefedyj.protocol.result import Result
 from securefedyj.protocol.silos import Table
 from securefedyj.protocol.simulation import simulate
 from securefedyj.tables.source import is_table
@@ -65,6 +64,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
     cache_bytes : int, default=None
         How much memory may keep what is computed once per value; what does not fit is computed
         again in each exchange. None stands for a quarter of the machine's memory.
+    copy : bool, default=True
+        As of `ExpYJ`.
 
     Attributes
     ----------
@@ -107,6 +108,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         result_bits: int = MOST_BITS,
         verified: bool = False,
         cache_bytes: int | None = None,
+        copy: bool = True,
     ) -> None:
         self.engine = engine
         self.max_steps = max_steps
@@ -116,6 +118,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.result_bits = result_bits
         self.verified = verified
         self.cache_bytes = cache_bytes
+        self.copy = copy
 
     def fit(self, silos: Sequence[Any], y: object = None) -> Self:
         """Fit one transformation to the rows of all silos.
@@ -176,7 +179,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.transcript_, self.cost_ = simulate(agreement, tables, self.cache_bytes)
         result = self.transcript_.result
         assert result is not None
-        self._set_result(result)
+        self._set_result(result, domain)
         self._warn()
         return self
 
@@ -199,15 +202,6 @@ class SecureFedYJ(YeoJohnsonTransformer):
             "change the unit",
         )
 
-    def _set_result(self, result: Result) -> None:
-        """Take over what a run has found, now or long ago."""
-        self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
-        self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
-        self.converged_ = result.converged
-        self._standardization = result.standardization
-        domain = Domain.from_bounds(self.bounds, self.n_features_in_)
-        self._agreed = (domain.lower, domain.upper)
-
     def _validated_silos(self, silos: Sequence[Any]) -> list[Table | None]:
         """The tables of all silos; their columns must be the same."""
         if hasattr(silos, "shape") or is_table(silos):
@@ -229,3 +223,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
             except ValueError as error:
                 raise ValueError(f"silo {k + 1}: {error}") from error
         return tables
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # `fit` takes a list of them
+        return tags

@@ -34,6 +34,9 @@ class ExpYJ(YeoJohnsonTransformer):
         paper's exponential search (algorithm 1).
     max_steps : int, default=40
         Number of steps of the exponential search; "newton" takes what it needs.
+    copy : bool, default=True
+        Whether `transform` and `inverse_transform` leave X as it is. False saves memory: an array
+        of float64 or float32 that can be written to is then overwritten and returned.
 
     Attributes
     ----------
@@ -60,6 +63,19 @@ class ExpYJ(YeoJohnsonTransformer):
 
     Notes
     -----
+    The transformation is ::
+
+        Psi(lambda, x) =  ((1 + x)^lambda - 1) / lambda               for x >= 0
+        Psi(lambda, x) = -((1 - x)^(2 - lambda) - 1) / (2 - lambda)   for x < 0
+
+    with log(1 + x) at lambda = 0 and -log(1 - x) at lambda = 2. lambda = 1 changes nothing; less
+    pulls a long right tail in, more a long left tail. lambda is where the log-likelihood of a
+    normal distribution is highest ::
+
+        -n/2 log(2 pi Var(Psi)) + (lambda - 1) sum sgn(x) log(1 + |x|)
+
+    It has one maximum. docs/transformation.md has a picture, and says what a large lambda means.
+
     NaN counts as missing: ignored in `fit`, kept in `transform`.
 
     Examples
@@ -77,11 +93,16 @@ class ExpYJ(YeoJohnsonTransformer):
     """
 
     def __init__(
-        self, standardize: bool = True, solver: str = "newton", max_steps: int = 40
+        self,
+        standardize: bool = True,
+        solver: str = "newton",
+        max_steps: int = 40,
+        copy: bool = True,
     ) -> None:
         self.standardize = standardize
         self.solver = solver
         self.max_steps = max_steps
+        self.copy = copy
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Find the lambda, mean and variance of every feature.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections import Counter
@@ -34,13 +35,24 @@ def check_text(what: str, text: str) -> None:
 
 def check_hub(hub: Hub) -> None:
     host, _, port = hub.address.rpartition(":")
-    plain = bool(_HOST.fullmatch(host)) and len(host) <= 255
+    plain = bool(_HOST.fullmatch(host)) and len(host) <= 255 and _is_possible(host)
     if not plain or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
         raise ConsortiumError(
             f"the hub's address is {shown(hub.address)}; it must be HOST:PORT, such as "
-            "hub.example.org:7443."
+            "hub.example.org:7443 or [2001:db8::1]:7443."
         )
     _fingerprint_of(hub.certificate, "the hub")
+
+
+def _is_possible(host: str) -> bool:
+    """Whether an IPv6 address is one."""
+    if ":" not in host:
+        return True
+    try:
+        ipaddress.IPv6Address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _fingerprint_of(certificate: str, who: str) -> str:

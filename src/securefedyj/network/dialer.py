@@ -12,9 +12,13 @@ from securefedyj.network.errors import JoinError
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import Identity
 from securefedyj.network.link import Link, connect
+from securefedyj.network.proxy import proxy_to
 from securefedyj.printable import printable
 
 _LONGEST_PAUSE = 5.0  # seconds between two attempts to connect, give or take a half
+
+MOST_WORDS = 50
+"""Sentences of the hub that are shown, of one connection."""
 
 
 class HubCarrier:
@@ -23,6 +27,7 @@ class HubCarrier:
     def __init__(self, link: Link) -> None:
         self.on_left: Callable[[Left], None] = lambda left: None
         self._link = link
+        self._words = 0
         link.on_arrival = self._preview
 
     @property
@@ -43,7 +48,9 @@ class HubCarrier:
             case Type.REFUSED:
                 raise JoinError(f"The hub refuses us: {sentence(frame.body)}")
             case Type.CLOSING:
-                return Word(sentence(frame.body))
+                return self._word("The hub is about to stop.")
+            case Type.NOTICE:
+                return self._word(f"The hub says: {sentence(frame.body)}")
             case Type.PRESENT:
                 return Present(frame.name, frame.connection)
             case Type.LEFT:
@@ -54,6 +61,11 @@ class HubCarrier:
 
     async def close(self, timeout: float) -> None:
         await self._link.close(timeout)
+
+    def _word(self, words: str) -> Word | None:
+        """What the hub says is shown as its words, and only so often."""
+        self._words += 1
+        return Word(words) if self._words <= MOST_WORDS else None
 
     def _preview(self, frame: Frame) -> None:
         if frame.type == Type.LEFT:
@@ -71,6 +83,13 @@ class Dialer:
         Seconds for the hub to answer.
     most_unwelcome
         After so many connections that the hub ends without a word, we are not welcome.
+    proxy
+        The URL of an HTTP proxy; if None, the environment says whether there is one.
+
+    Attributes
+    ----------
+    proxy
+        The one that leads to the hub, if any.
     """
 
     def __init__(
@@ -80,7 +99,9 @@ class Dialer:
         identity: Identity,
         timeout: float,
         most_unwelcome: int,
+        proxy: str | None = None,
     ) -> None:
+        self.proxy = proxy_to(consortium.agreed_hub(), proxy)
         self._consortium, self._name, self._identity = consortium, name, identity
         self._timeout, self._most_unwelcome = timeout, most_unwelcome
         self._attempts = self._unwelcome = 0
@@ -95,7 +116,8 @@ class Dialer:
             pause = min(0.1 * 2 ** min(self._attempts, 6), _LONGEST_PAUSE)
             await asyncio.sleep(pause * (0.5 + secrets.randbelow(8) / 8))
         self._attempts += 1
-        link = await connect(self._consortium, self._name, self._identity, min(self._timeout, 10.0))
+        timeout = min(self._timeout, 10.0)
+        link = await connect(self._consortium, self._name, self._identity, timeout, self.proxy)
         try:
             await self._first_word(link)
         except BaseException:

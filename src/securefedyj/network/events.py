@@ -121,6 +121,9 @@ class SignOfLifeDue:
 class Stopping:
     """We are about to go, with a result or without."""
 
+    failed: bool = False
+    """Whether for an error, and not because the user says so."""
+
 
 Event = (
     HubReached

@@ -37,7 +37,8 @@ class Type(IntEnum):
     DATA = 6  # a piece of the stream between two parties
     PING = 7  # party: is the hub there?
     PONG = 8  # hub: it is
-    CLOSING = 9  # hub: it is about to stop; a sentence
+    CLOSING = 9  # hub: it is about to stop
+    NOTICE = 10  # hub: a sentence about a peer that it has refused or lost
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ LONGEST_NAME = 64  # characters, the limit of a certificate's common name
 _VALID = datetime.timedelta(days=3653)
 # Clocks of other parties may be behind ours.
 _EARLIER = datetime.timedelta(days=1)
+_LOOKED_AT = 1 << 12  # bytes of a file that should be a key
 
 
 class Identity(NamedTuple):
@@ -72,12 +73,35 @@ def check_private(key: Path) -> None:
     """Refuse a key that others on this machine can read, as ssh does."""
     with open(key, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if b"BEGIN CERTIFICATE" in file.read(_LOOKED_AT):
+            raise ValueError(
+                f"{key} is a certificate, not a private key. Are --key and --certificate swapped?"
+            )
     if mode & 0o077 and os.name == "posix":
         raise PermissionError(
             f"{key} is a private key, and others on this machine can read it (mode {mode:04o}). "
             f"Type: chmod 600 {shlex.quote(str(key))}. If somebody may have copied it, make a new "
             "one with `securefedyj keygen`."
         )
+
+
+def read_certificate(path: Path) -> str:
+    """A certificate in PEM form; an error names the file."""
+    try:
+        pem = path.read_text(encoding="ascii")
+        fingerprint(pem)
+    except ValueError as error:
+        reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        end = "?" if reason.endswith("swapped") else "."
+        raise ValueError(f"{path}: {reason}{end}") from None
+    return pem
+
+
+def read_identity(key: Path, certificate: Path) -> Identity:
+    """The files of a key and its certificate, both there and the key private."""
+    open(certificate, "rb").close()  # an error that names the file, where TLS would not
+    check_private(key)
+    return Identity(key, certificate)
 
 
 def fingerprint(pem: str) -> str:
@@ -101,6 +125,11 @@ def to_der(pem: str) -> bytes:
         der = ssl.PEM_cert_to_DER_cert(pem.strip())
         x509.load_der_x509_certificate(der)
     except ValueError:
+        if "PRIVATE KEY-----" in pem:
+            raise ValueError(
+                "this is a private key, which only its owner may have, and not a certificate: are "
+                "--key and --certificate swapped"
+            ) from None
         raise ValueError("this is not a certificate in PEM form (BEGIN CERTIFICATE ...)") from None
     return der
 

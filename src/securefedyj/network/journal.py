@@ -22,7 +22,7 @@ from securefedyj.network.memory import Memory
 from securefedyj.network.outcome import digest_of
 from securefedyj.network.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.transcript import read_reveal
+from securefedyj.protocol.transcript import Origin, read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
 
 if sys.platform != "win32":
@@ -53,6 +53,8 @@ class Journal(Memory):
         The party. A session that was running when the last process ended was ended by us.
     rows
         Gives the digest of the rows under a key, or None for a party without data.
+    consortium
+        Its name, for the result; nothing if none is to be named there.
     """
 
     def __init__(
@@ -62,8 +64,10 @@ class Journal(Memory):
         digest: str,
         name: str,
         rows: Callable[[bytes], str] | None = None,
+        consortium: str = "",
     ) -> None:
-        super().__init__(agreement, member=name in agreement.committee)
+        origin = Origin(consortium, digest) if consortium else None
+        super().__init__(agreement, member=name in agreement.committee, origin=origin)
         self.path = folder / FILE
         self._digest, self._rows = digest, rows
         self._writing = threading.Lock()  # by the thread that computes

@@ -16,9 +16,11 @@ from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, fingerprint
+from securefedyj.network.proxy import Proxy, on_inspection, through
 from securefedyj.party.messages import VERSION
 
 _READ = 1 << 18
+_NEXT_ADDRESS = 0.3  # seconds until the hub's next address is tried beside: IPv6 may lead nowhere
 # Frames, and bytes of them; then the hub waits, and with it whoever sends. While we compute, peers
 # may send what the protocol lets them send ahead: that must not hold up what they say to others.
 _INBOX = 4096
@@ -126,8 +128,8 @@ class Link:
                 await self._inbox.put(
                     Unwelcome(
                         f"The hub refuses our certificate ({reason}). It has another "
-                        "consortium.toml, or has not been restarted with the present one: compare "
-                        "both files by `securefedyj check`, the hub's log says more."
+                        "consortium.toml, or has not read the present one: compare both files by "
+                        "`securefedyj check`, the hub's log says more."
                     )
                 )
         await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))
@@ -145,29 +147,43 @@ class Link:
                     await self._writer.drain()
 
 
-async def connect(consortium: Consortium, name: str, identity: Identity, timeout: float) -> Link:
+async def connect(
+    consortium: Consortium,
+    name: str,
+    identity: Identity,
+    timeout: float,
+    proxy: Proxy | None = None,
+) -> Link:
     """Connect to the hub and say who we are; raises LinkLost if that fails."""
     hub = consortium.agreed_hub()
     settings = tls.context(identity, [hub.certificate], server_side=False)
+    way = "" if proxy is None else f" through the proxy at {proxy.address}"
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(hub.host, hub.port, ssl=settings)
+            if proxy is None:
+                reader, writer = await asyncio.open_connection(
+                    hub.host, hub.port, ssl=settings, happy_eyeballs_delay=_NEXT_ADDRESS
+                )
+            else:
+                reader, writer = await through(proxy, hub, settings)
     except TimeoutError:
-        raise LinkLost(f"The hub at {hub.address} does not answer.") from None
+        raise LinkLost(f"The hub at {hub.address} does not answer{way}.") from None
     except ssl.SSLCertVerificationError as error:
         raise Unwelcome(
-            f"Who answers at {hub.address} is not the hub of the agreed file: "
-            f"{tls.described(error)}."
+            f"Who answers at {hub.address}{way} is not the hub of the agreed file: "
+            f"{tls.described(error)}. {on_inspection(hub)}; if none does, ask the hub's operator."
         ) from None
     except OSError as error:
         reason = tls.described(error)
-        raise LinkLost(f"The hub at {hub.address} cannot be reached: {reason}.") from None
+        if proxy is not None and isinstance(error, ssl.SSLError):
+            reason = f"{reason}. {on_inspection(hub)}"
+        raise LinkLost(f"The hub at {hub.address} cannot be reached{way}: {reason}.") from None
     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     try:
         tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
     except ProtocolError as error:
         writer.close()
-        raise Unwelcome(str(error)) from None
+        raise Unwelcome(f"{error} {on_inspection(hub)}.") from None
     link = Link(reader, writer)
     hello = {"consortium": consortium.name, "party": name, "version": VERSION}
     hello["digest"] = consortium.digest()

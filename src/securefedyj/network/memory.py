@@ -16,7 +16,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
 from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation, Verdict
-from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.protocol.transcript import Origin, Transcript, to_line
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
@@ -60,6 +60,8 @@ class Memory:
         What the parties have agreed upon.
     member
         Whether we are of the committee: nobody else sends openings.
+    origin
+        The consortium, which the result is to name.
 
     Attributes
     ----------
@@ -85,8 +87,10 @@ class Memory:
         Whether the session is over, and only what is on its way may still come.
     """
 
-    def __init__(self, agreement: Agreement, *, member: bool = True) -> None:
-        self.agreement, self.member = agreement, member
+    def __init__(
+        self, agreement: Agreement, *, member: bool = True, origin: Origin | None = None
+    ) -> None:
+        self.agreement, self.member, self._origin = agreement, member, origin
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
@@ -210,7 +214,8 @@ class Memory:
             return few
         except Unverified:
             raise NotVerified from None
-        concluded = Transcript(self.agreement, list(self.transcript.reveals)).concluded()
+        known = list(self.transcript.reveals)
+        concluded = Transcript(self.agreement, known, origin=self._origin).concluded()
         checked = concluded.audit()
         if not checked.passed:
             raise EndOfRun(

@@ -81,6 +81,8 @@ class Settings:
     clock: Callable[[], float] = time.time
     dialer: carrier.Dialer | None = None
     """What connects us to the others in place of the hub."""
+    proxy: str | None = field(default=None, repr=False)
+    """The URL of an HTTP proxy on the way to the hub; if None, as the environment says."""
 
 
 async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
@@ -95,14 +97,34 @@ async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
     """
     participant = _Participant(settings, silo)
     alive = asyncio.create_task(participant.keep_alive())
+    failed = True
     try:
         outcome = await participant.run()
+        failed = False
+    except asyncio.CancelledError:
+        failed = False
+        raise
     finally:
         alive.cancel()
-        await participant.leave()
+        await participant.leave(failed=failed)
     if isinstance(outcome, TooFewValues):
         raise outcome
     return outcome
+
+
+def _dialer(settings: Settings) -> carrier.Dialer:
+    """To the hub, through a proxy if there is one."""
+    made = Dialer(
+        settings.consortium,
+        settings.name,
+        settings.identity,
+        settings.timeout,
+        MOST_UNWELCOME,
+        settings.proxy,
+    )
+    if made.proxy is not None:
+        settings.say(f"The way to the hub is through the proxy at {made.proxy.address}.")
+    return made
 
 
 class _Reconnect(Exception):
@@ -123,12 +145,15 @@ class _Participant:
         except ImportError as error:
             raise JoinError(f"{error}.") from None
         self._journal = Journal(
-            settings.output, self._agreement, consortium.digest(), name, settings.rows
+            settings.output,
+            self._agreement,
+            consortium.digest(),
+            name,
+            settings.rows,
+            consortium.name,
         )
         self._channels = Channels(consortium, name, settings.identity)
-        self._dialer: carrier.Dialer = settings.dialer or Dialer(
-            consortium, name, settings.identity, settings.timeout, MOST_UNWELCOME
-        )
+        self._dialer = settings.dialer or _dialer(settings)
         terms = Terms(
             name,
             tuple(party.name for party in consortium.parties if party.name != name),
@@ -182,11 +207,11 @@ class _Participant:
                 await self._drop_link()
         return self._outcome
 
-    async def leave(self) -> None:
-        """Take leave of all peers; they are told within seconds."""
+    async def leave(self, *, failed: bool) -> None:
+        """Take leave of all peers; they are told within seconds, and whether we have failed."""
         try:
             self._worker.end()
-            self._happen_aside(events.Stopping())
+            self._happen_aside(events.Stopping(failed))
             if self._carrier is not None:
                 await self._carrier.close(_FLUSH)
         finally:
@@ -278,8 +303,9 @@ class _Participant:
             case events.Say(words):
                 self._settings.say(words)
             case events.Keep(transcript, tally):
-                local = 0.0 if self._silo is None else self._silo.seconds
-                self._settings.done(transcript, tally.cost(self._settings.name, local))
+                silo = self._silo
+                spent = (0.0, 0.0) if silo is None else (silo.seconds, silo.prepared)
+                self._settings.done(transcript, tally.cost(self._settings.name, *spent))
             case events.Reconnect():
                 raise _Reconnect
             case events.Finished(outcome):

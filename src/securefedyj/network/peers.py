@@ -30,6 +30,8 @@ class Peer:
         Whether it has ever said KEPT.
     announced
         Whether the user knows that it is going.
+    failed
+        Whether it goes for an error, as it says, and the user knows that.
     warned
         Whether the user knows that nothing is heard from it.
     false
@@ -49,7 +51,7 @@ class Peer:
 
     def _forget(self) -> None:
         self.state = PeerState.ABSENT
-        self.announced = self.warned = self.false = False
+        self.announced = self.failed = self.warned = self.false = False
         self._times_ready = 0  # since the last session
         self.ready: Ready | None = None
         self.begin: Begin | None = None

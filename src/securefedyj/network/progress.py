@@ -99,14 +99,18 @@ class Tally:
         self.seconds_computing += computing
         self.seconds_waiting += seconds - computing
 
-    def cost(self, name: str, seconds_local: float) -> Cost:
-        """The same as the cost of a party, whose silo took so many seconds for its sums."""
+    def cost(self, name: str, sums: float, prepared: float = 0.0) -> Cost:
+        """The same as the cost of a party.
+
+        Its silo took so many seconds for its sums, which are part of what it computed, and so many
+        to prepare its rows, which are not: that was before any session.
+        """
         return Cost(
             self.rounds,
             {name: dict(self.bytes_sent)},
-            seconds_local,
+            prepared + sums,
             # A silo may have computed outside of any session, whose result was then handed over.
-            max(0.0, self.seconds_computing - seconds_local),
+            max(0.0, self.seconds_computing - sums),
             self.seconds_waiting,
             {name: self.bytes_received},
         )

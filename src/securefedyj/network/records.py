@@ -8,7 +8,7 @@
     DONE      the whole transcript is here, with this digest
     KEPT      all have said the same DONE, and the result is written
     ALIVE     nothing new
-    LEAVE     about to go
+    LEAVE     about to go, for an error or not
     END       the run has ended for good
 
 A record is a type and a body (`tls.Record`). The body is a JSON object with exactly the fields of
@@ -129,6 +129,9 @@ class Alive:
 class Leave:
     """The sender is about to go."""
 
+    failed: bool = False
+    """Whether for an error, of which its own user is told."""
+
 
 @dataclass(frozen=True)
 class End:
@@ -165,12 +168,12 @@ _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
     },
     Kind.HANDOVER: {"session": str, "first": int, "lines": list},
     Kind.DONE: {"digest": str},
+    Kind.LEAVE: {"failed": bool},
     Kind.END: {"unverified": bool},
 }
-_EMPTY: dict[Kind, Kept | Alive | Leave] = {
+_EMPTY: dict[Kind, Kept | Alive] = {
     Kind.KEPT: Kept(),
     Kind.ALIVE: Alive(),
-    Kind.LEAVE: Leave(),
 }
 
 
@@ -225,6 +228,8 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
         return Ready(_hexadecimal(fields["random"], RANDOM_BYTES))
     if kind == Kind.DONE:
         return Done(_hexadecimal(fields["digest"], DIGEST_BYTES))
+    if kind == Kind.LEAVE:
+        return Leave(fields["failed"])
     if kind == Kind.END:
         return End(fields["unverified"])
     session = _hexadecimal(fields["session"], SESSION_BYTES)

@@ -128,8 +128,8 @@ class Sessions:
                 self._pass_time(hub_heard)
             case events.SignOfLifeDue():
                 run.tell_all(Alive())
-            case events.Stopping():
-                run.tell_all(Leave())
+            case events.Stopping(failed):
+                run.tell_all(Leave(failed))
 
     # Peers and their channels.
 
@@ -211,8 +211,8 @@ class Sessions:
                 peer.done = digest
             case Kept():
                 peer.kept = True
-            case Leave():
-                self._take_leave(peer)
+            case Leave(failed):
+                self._take_leave(peer, failed=failed)
             case End(unverified):
                 self._run.say(f"Party {peer.name} says that this run has ended for good.")
                 self._run.conclusion.hear_end(peer.name, unverified=unverified)
@@ -235,10 +235,14 @@ class Sessions:
         elif self._run.ends(message):
             self._run.interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
 
-    def _take_leave(self, peer: Peer) -> None:
+    def _take_leave(self, peer: Peer, *, failed: bool) -> None:
         if peer.kept:
             return
-        if not peer.announced:
+        if failed and not peer.failed:
+            peer.failed = True
+            why = "Ask there: its user was told why."
+            self._run.say(f"Party {peer.name} has failed there{self._run.where}. {why}")
+        elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced = True
         self._run.interrupt(Signal.PEER_LOST, peer.name)

@@ -18,6 +18,7 @@ MOST_AT_FIRST = (1 << 20) + (1 << 12)  # bytes of a record, while nothing is kno
 
 _RECORD = struct.Struct("!BI")
 _READ = 1 << 16
+_CERTIFICATE = 11  # a message of the handshake
 
 
 def context(
@@ -33,7 +34,8 @@ def context(
     made.check_hostname = False  # the certificate itself is pinned, which is more
     made.verify_mode = ssl.CERT_REQUIRED
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    made.load_verify_locations(cadata="\n".join(pem.strip() for pem in trusted) + "\n")
+    if pems := joined(trusted):
+        made.load_verify_locations(cadata=pems)
     if server_side:
         made.num_tickets = 0  # sessions are never resumed: every one has fresh keys
     try:
@@ -46,8 +48,14 @@ def context(
     return made
 
 
+def joined(pems: Iterable[str]) -> str:
+    """Certificates in one text, as OpenSSL takes them."""
+    return "".join(f"{pem.strip()}\n" for pem in pems)
+
+
 class _AlertingSession(ssl.SSLObject):
     outgoing: ssl.MemoryBIO
+    shown = b""
 
     def do_handshake(self) -> None:
         try:
@@ -56,13 +64,22 @@ class _AlertingSession(ssl.SSLObject):
             raise
         except ssl.SSLError as error:
             error.alert = self.outgoing.read()  # type: ignore[attr-defined]
+            error.shown = self.shown  # type: ignore[attr-defined]
             raise
 
 
 class AlertingContext(ssl.SSLContext):
-    """For asyncio, which drops what TLS tells a side that it refuses: the error has it."""
+    """For asyncio, which drops what TLS tells a side that it refuses: the error has it.
+
+    It has as well which certificate was refused, where Python lets us see that: OpenSSL forgets it.
+    """
 
     sslobject_class = _AlertingSession
+
+    def __init__(self, protocol: int) -> None:
+        super().__init__()
+        if hasattr(ssl.SSLContext, "_msg_callback"):  # Python does not promise it
+            self._msg_callback = _note_certificate
 
     def wrap_bio(
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **options: Any
@@ -71,6 +88,21 @@ class AlertingContext(ssl.SSLContext):
         assert isinstance(session, _AlertingSession)
         session.outgoing = outgoing
         return session
+
+
+def _note_certificate(
+    session: ssl.SSLObject, direction: str, version: int, content: int, kind: int, data: bytes
+) -> None:
+    """Of a message Certificate (RFC 8446, section 4.4.2) keep the first certificate."""
+    if direction == "read" and kind == _CERTIFICATE and isinstance(session, _AlertingSession):
+        start = 4 + 1 + data[4] + 3 if len(data) > 4 else len(data)  # headers and the context
+        length = int.from_bytes(data[start : start + 3], "big")
+        session.shown = data[start + 3 : start + 3 + length]
+
+
+def shown_certificate(error: Exception) -> bytes:
+    """The certificate that was refused, if the error is from an `AlertingContext`."""
+    return bytes(getattr(error, "shown", b""))
 
 
 def alert(error: ssl.SSLError) -> bytes:

@@ -7,8 +7,9 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
+from typing import Any, TypeVar
 
-from securefedyj.party.messages import Message
+T = TypeVar("T")
 
 
 class Worker:
@@ -18,27 +19,24 @@ class Worker:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, daemon=True).start()
 
-    async def run(self, step: Callable[..., list[Message]], *arguments: Message) -> list[Message]:
+    async def run(self, step: Callable[..., T], *arguments: Any) -> T:
         """Let the thread take the step; raise what it raises."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Message]] = loop.create_future()
+        answer: asyncio.Future[T] = loop.create_future()
 
-        def give(messages: list[Message] | None, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(messages or [])
+        def give(give_to: Callable[[Any], None], what: Any) -> None:
+            if not answer.done():
+                give_to(what)
 
         def job() -> None:
-            messages, error = None, None
+            give_to: Callable[[Any], None] = answer.set_result
+            what: Any
             try:
-                messages = step(*arguments)
+                what = step(*arguments)
             except BaseException as raised:  # or else nobody would hear of it, and wait forever
-                error = raised
+                give_to, what = answer.set_exception, raised
             with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
-                loop.call_soon_threadsafe(give, messages, error)
+                loop.call_soon_threadsafe(give, give_to, what)
 
         self._jobs.put(job)
         return await answer

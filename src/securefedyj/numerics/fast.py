@@ -14,6 +14,7 @@ SECUREFEDYJ_THREADS
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
@@ -24,8 +25,8 @@ from typing import Any, TypeVar
 
 VARIABLE = "SECUREFEDYJ_FAST"
 THREADS_VARIABLE = "SECUREFEDYJ_THREADS"
-# Seconds of NumPy's work after which the loops are loaded.
-_PAYS = 1.0
+# Seconds of NumPy's work after which loops are loaded: with Numba, or where it is there already.
+_PAYS, _PAYS_MORE = 1.0, 0.1
 
 # Of every compiled loop. No flag of `fastmath` is set: operations are neither contracted nor
 # reordered. Threads of this process go on beside a loop.
@@ -59,7 +60,8 @@ class Loops:
         with self._lock:
             if self._module is None:
                 self._seconds += seconds
-                if wanted == "1" or self._seconds >= _PAYS:
+                enough = _PAYS_MORE if "numba" in sys.modules else _PAYS
+                if wanted == "1" or self._seconds >= enough:
                     self._module = _load(self._name)
         return self._module or None
 

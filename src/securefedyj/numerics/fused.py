@@ -6,6 +6,7 @@ Importing this module imports Numba: see `fast`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -13,9 +14,8 @@ import numpy as np
 from securefedyj.numerics import fast, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.compiled.sums import DIGIT as FUSED_DIGIT
-from securefedyj.numerics.compiled.sums import LANES, add_sums
+from securefedyj.numerics.compiled.sums import LANES, write_sums
 from securefedyj.numerics.compiled.tables import arrange
-from securefedyj.numerics.compiled.wide import carry
 from securefedyj.numerics.encoding import DIGIT, Domain, Encoding, choose_encoding
 from securefedyj.numerics.matrices import Matrices
 from securefedyj.numerics.rows import check_bounds
@@ -80,40 +80,42 @@ class Blocks:
         bits = max(int(part.max(initial=0)) for side in sides for part in side[:2])
         digits = bits // FUSED_DIGIT + 3
         pieces, parts = self._shares(feature)
-        total = np.zeros((parts, len(feature), 4, 2 * limbs + 2), dtype=np.int64)
+        results = np.empty((parts, 4, limbs, len(feature)), dtype=np.uint64)
 
-        def add(piece: tuple[int, slice]) -> None:
-            part, some = piece
-            add_sums(
+        def write(piece: tuple[int, int, int]) -> None:
+            part, first, last = piece
+            write_sums(
                 self._values,
                 self._sizes,
                 self._L_max,
-                features[some],
-                lambdas[some],
-                grid[some],
-                np.ascontiguousarray(skip[:, some]),
+                features,
+                lambdas,
+                grid,
+                skip,
                 digits,
                 part,
                 parts,
-                total[part, some],
+                first,
+                last,
+                results[part],
             )
 
-        fast.in_threads(add, pieces)
-        return Sums(*carry(total[0] if parts == 1 else total.sum(axis=0), limbs))
+        fast.in_threads(write, pieces)
+        return Sums(*(reduce(wide.add, several) for several in zip(*results, strict=True)))
 
-    def _shares(self, feature: Index) -> tuple[list[tuple[int, slice]], int]:
-        """Pieces of the work, part by part of the blocks, and how many parts there are.
+    def _shares(self, feature: Index) -> tuple[list[tuple[int, int, int]], int]:
+        """Pieces of the work, as a part and some pairs, and how many parts there are.
 
         Each thread takes some pairs, or where they are few, a part of the blocks of all.
         """
-        values = int(self._sizes[feature].sum())
+        pairs, values = len(feature), int(self._sizes[feature].sum())
         threads = min(fast.threads(), values // _WORTH_A_THREAD)
         if threads < 2:
-            return [(0, slice(None))], 1
-        if len(feature) < _PIECES * threads:
-            return [(part, slice(None)) for part in range(threads)], threads
-        cuts = np.linspace(0, len(feature), _PIECES * threads + 1).astype(int)
-        return [(0, slice(a, b)) for a, b in pairwise(cuts.tolist())], 1
+            return [(0, 0, pairs)], 1
+        if pairs < _PIECES * threads:
+            return [(part, 0, pairs) for part in range(threads)], threads
+        cuts = np.linspace(0, pairs, _PIECES * threads + 1).astype(int)
+        return [(0, a, b) for a, b in pairwise(cuts.tolist())], 1
 
 
 def _columns(X: Array) -> Iterator[slice]:

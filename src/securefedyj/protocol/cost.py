@@ -16,9 +16,10 @@ class Cost:
     bytes_sent: Mapping[str, Mapping[str, int]]
     """By each party to each of its peers, headers included."""
     seconds_local: float
-    """Spent on the exact sums; in one process, of all silos together."""
+    """Spent on the exact sums, and before them on preparing the rows; in one process, of all silos
+    together, and with engine mpyc in the process that took longest."""
     seconds_secure: float
-    """Spent on everything else; with engine mpyc, the whole time of its processes."""
+    """Spent on everything else that was computed; with engine mpyc, on waiting as well."""
     seconds_waiting: float = 0.0
     """Spent on waiting for messages of others."""
     bytes_received: Mapping[str, int] = field(default_factory=dict)

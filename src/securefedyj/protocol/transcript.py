@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -43,6 +43,7 @@ __all__ = [
     "Counts",
     "Magnitudes",
     "Moments",
+    "Origin",
     "Reveal",
     "Step",
     "Transcript",
@@ -64,11 +65,26 @@ class TranscriptError(ValueError):
     """A transcript that cannot be read, or that holds something the protocol does not reveal."""
 
 
+class Origin(NamedTuple):
+    """The consortium of a run; all its parties know it by the same agreed file."""
+
+    name: str
+    digest: str
+    """Of the agreed file, as `securefedyj check` shows it: of its canonical form."""
+
+    @classmethod
+    def from_json(cls, data: Any) -> Origin:
+        """Read what `_asdict` gives; raises Malformed for anything else."""
+        return cls(**check_fields(data, dict.fromkeys(cls._fields, str), "consortium"))
+
+
 @dataclass
 class Transcript(Revealed):
     """Everything that one run revealed, to all parties alike."""
 
     result: Result | None = None
+    origin: Origin | None = None
+    """None of a run on one machine."""
     _chain: list[tuple[Agreement | Reveal, bytes]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -108,7 +124,8 @@ class Transcript(Revealed):
 
     def to_lines(self) -> Iterator[dict[str, Any]]:
         """The lines of the file, as objects."""
-        yield self._header()
+        named = {} if self.origin is None else {"consortium": self.origin._asdict()}
+        yield self._header() | named
         for reveal in self.reveals:
             yield to_line(reveal)
         if self.result is not None:
@@ -117,8 +134,9 @@ class Transcript(Revealed):
     def digest(self, length: int | None = None) -> bytes:
         """The hash of the agreement and the first reveals, or all of them, without the result.
 
-        A chain (docs/protocol.md, section 7.2): with the first line of the file and those of the
-        reveals, h_0 = SHA-256(first line), and h_{i+1} = SHA-256(h_i + line of reveal i).
+        A chain (docs/protocol.md, section 7.2): with the first line of the file, but for the
+        consortium, and those of the reveals, h_0 = SHA-256(first line), and
+        h_{i+1} = SHA-256(h_i + line of reveal i).
         """
         length = len(self.reveals) if length is None else length
         if not 0 <= length <= len(self.reveals):
@@ -146,8 +164,13 @@ class Transcript(Revealed):
         if not isinstance(first, dict) or first.get("transcript") != FORMAT:
             raise TranscriptError(f"this is not a transcript of format {FORMAT}")
         try:
-            header = check_fields(first, {"transcript": int, "agreement": dict}, "it")
-            transcript = cls(Agreement.from_json(header["agreement"]))
+            fields = {"transcript": int, "agreement": dict}
+            origin = None
+            if "consortium" in first:
+                fields["consortium"] = dict
+                origin = Origin.from_json(first["consortium"])
+            header = check_fields(first, fields, "it")
+            transcript = cls(Agreement.from_json(header["agreement"]), origin=origin)
         except ValueError as error:
             raise TranscriptError(f"line 1 is not an agreement of this protocol: {error}") from None
         for number, line in enumerate(rest, start=2):

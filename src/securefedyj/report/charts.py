@@ -1,50 +1,113 @@
 """Small charts as SVG text, for pages that must stand alone.
 
-Colours, and so light and dark, come from the style sheet of the page, by the classes used here.
-The charts hold numbers only, and their titles are escaped.
+All have one size, in pixels of the page, so that their text is as large as it says. Colours, and
+so light and dark, come from the style sheet of the page, by the classes used here. The charts hold
+numbers only, and their titles are escaped.
 """
 
 from __future__ import annotations
 
-from math import ceil, floor, isfinite, log10, pi, sqrt
+from collections.abc import Callable
+from math import ceil, floor, isfinite, log10
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array
+from securefedyj.report.bins import Bins, binned, window
 from securefedyj.report.markup import number, text
 
-WIDTH, HEIGHT = 270, 168
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 8, 10, 32
-_CURVE_POINTS, _QUANTILES, _MOST_BINS = 100, 60, 30
+WIDTH, HEIGHT = 280, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 14, 36
+_CHARACTER = 6.5  # pixels, about
+_CURVE_POINTS, _QUANTILES = 64, 60
+_FARTHEST = 6.0  # standard deviations of a Q-Q plot; dots beyond lie at its edge
+_LEAST_HEIGHT = 3.0  # pixels of a bar that is not empty
+_LEAST_WIDTH = 2.0
+_SPARK_BARS, _SPARK_HEIGHT = 20, 14
 _NORMAL = NormalDist()  # that of SciPy takes a second to load
 
 
-def histogram(values: Array, title: str, label: str, curve: tuple[float, float] | None) -> str:
-    """How values are distributed, with the normal curve of the given mean and deviation."""
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    if not isfinite(high - low):
+class Curve(NamedTuple):
+    """A density to be drawn over a histogram, and where most of it lies."""
+
+    density: Callable[[Array], Array]
+    low: float
+    high: float
+
+
+def histogram(values: Array, title: str, label: str, curve: Curve | None) -> str:
+    """How values are distributed, and how they would be if the curve were all there is to say."""
+    if not isfinite(float(values.max()) - float(values.min())):
         return _blank(title, "beyond what can be drawn")
-    bins = min(_MOST_BINS, max(5, ceil(sqrt(len(values)))))
-    density, edges = np.histogram(values, bins, (low, high), density=True)
-    top = float(density.max())
+    bins = binned(values)
+    low, high = float(bins.left[0]), float(bins.right[-1])
     grid, heights = np.empty(0), np.empty(0)
     if curve is not None:
-        mean, deviation = curve
-        low, high = min(low, mean - 3 * deviation), max(high, mean + 3 * deviation)
+        # As far as the curve goes, but the bars keep a third of the width.
+        room = high - low
+        low, high = max(min(low, curve.low), low - room), min(max(high, curve.high), high + room)
         grid = np.linspace(low, high, _CURVE_POINTS)
-        heights = np.exp(-(((grid - mean) / deviation) ** 2) / 2) / (deviation * sqrt(2 * pi))
-        top = max(top, float(heights.max()))
-    frame = _Frame((low, high), (0.0, top * 1.05))
-    steps = [f"M{frame.x(edges[0])} {frame.y(0)}"]
-    for left, right, height in zip(edges[:-1], edges[1:], density, strict=True):
-        steps.append(f"L{frame.x(left)} {frame.y(height)}H{frame.x(right)}")
-    bars = f'<path class="bars" d="{"".join(steps)}V{frame.y(0)}Z"/>'
-    line = f'<polyline class="curve" points="{frame.points(grid, heights)}"/>' if len(grid) else ""
-    return frame.svg(title, bars + line, label, "density", y_ticks=False)
+        heights = curve.density(grid)
+    top, cut = _top(bins.density, float(heights.max(initial=0.0)))
+    frame = _Frame((low, high), (0.0, top))
+    body = _bars(frame, bins)
+    if len(grid):
+        body += f'<polyline class="curve" points="{frame.points(grid, np.minimum(heights, top))}"/>'
+    for k in np.flatnonzero(cut):
+        middle = min(max(frame.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22), WIDTH - 30)
+        body += f'<text class="cut" x="{middle}" y="{_TOP - 3}">{bins.share[k]:.0%} ↑</text>'
+    if bins.below:
+        body += f'<text class="first" x="{_LEFT + 3}" y="{_TOP + 12}">← {bins.below:,} more</text>'
+    if bins.above:
+        place = WIDTH - _RIGHT - 1
+        body += f'<text class="y" x="{place}" y="{_TOP + 12}">{bins.above:,} more →</text>'
+    return frame.svg(title, body, label, "density", y_ticks=False)
+
+
+def _bars(frame: _Frame, bins: Bins) -> str:
+    """All bars as one path; one that is not empty can be seen, however low it is."""
+    base, path = frame.y(0), ""
+    for left, right, height in zip(bins.left, bins.right, bins.density, strict=True):
+        if height > 0:
+            tip = round(min(frame.y(min(height, frame.y_range[1])), base - _LEAST_HEIGHT), 1)
+            start = frame.x(left)
+            path += f"M{start} {base}V{tip}H{max(frame.x(right), start + _LEAST_WIDTH)}V{base}"
+    return f'<path class="bars" d="{path}"/>'
+
+
+def _top(density: Array, curve: float) -> tuple[float, NDArray[np.bool_]]:
+    """How high the chart reaches, and which bars are cut: one or two that dwarf all others."""
+    falling = np.sort(density[density > 0])[::-1]
+    cut = np.zeros(len(density), dtype=bool)
+    if len(falling) > 5:
+        for tall, others in ((1, falling[1]), (2, falling[2])):
+            reference = max(float(others), min(curve, float(falling[0]) / 4))
+            if falling[tall - 1] > 2.5 * reference:
+                return 1.6 * reference, density >= falling[tall - 1]
+    # A curve far above all bars, such as one of other silos' values, is cut at the top.
+    return 1.05 * min(max(float(falling[0]), curve), 2.5 * float(falling[0])), cut
+
+
+def spark(values: Array, low: float | None = None, high: float | None = None) -> str:
+    """A histogram as small as a word: nothing but bars, in a given range or that of the values."""
+    if low is None or high is None:
+        low, high = window(values)
+    place = (np.clip(values, low, high) - low) * (_SPARK_BARS / (high - low))
+    counts = np.bincount(np.minimum(place.astype(int), _SPARK_BARS - 1), minlength=_SPARK_BARS)
+    falling = np.sort(counts)[::-1]
+    top = min(int(falling[0]), max(3 * int(falling[1]), 1)) or 1
+    steps = np.ceil(np.minimum(counts, top) * (_SPARK_HEIGHT / top)).astype(int)
+    path, at = f"M0 {_SPARK_HEIGHT}", 0
+    for height in steps.tolist():
+        path += (f"v{at - height}" if height != at else "") + "h3"
+        at = height
+    return (
+        f'<svg class="spark" viewBox="0 0 {3 * _SPARK_BARS} {_SPARK_HEIGHT}" aria-hidden="true">'
+        f'<path d="{path}v{at}z"/></svg>'
+    )
 
 
 def quantiles(before: Array, after: Array, title: str) -> str:
@@ -53,20 +116,18 @@ def quantiles(before: Array, after: Array, title: str) -> str:
     chosen = np.unique(np.linspace(0, n - 1, min(n, _QUANTILES)).round().astype(int))
     normal = np.array([_NORMAL.inv_cdf(share) for share in (chosen + 0.5) / n])
     ours = [np.sort(values)[chosen] for values in (before, after)]
-    drawn = np.concatenate([normal, *ours])
-    low, high = float(drawn.min()), float(drawn.max())
+    drawn = np.clip(np.concatenate([normal, *ours]), -_FARTHEST, _FARTHEST)
+    low, high = float(drawn.min()) - 0.2, float(drawn.max()) + 0.2
     frame = _Frame((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
     end = (max(frame.x_range[0], low), min(frame.x_range[1], high))
     body = f'<polyline class="target" points="{frame.points(np.array(end), np.array(end))}"/>'
     for kind, values in zip(("before", "after"), ours, strict=True):
-        body += f'<path class="{kind}" d="{frame.dots(normal, values)}"/>'
+        body += f'<path class="{kind}" d="{frame.dots(normal, np.clip(values, low, high))}"/>'
     return frame.svg(title, body, "normal quantile", "standard deviations")
 
 
 def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> str:
     """The lambdas that the search visited, and the sign that was opened at each."""
-    if not len(lmbda):
-        return _blank(title, "no search: no sign was opened")
     steps = np.arange(1, len(lmbda) + 1, dtype=np.float64)
     low, high = (float(f(np.append(lmbda, result))) for f in (np.min, np.max))
     margin = 0.06 * (high - low) or 0.5
@@ -110,21 +171,20 @@ class _Frame:
     def svg(self, title: str, body: str, x_label: str, y_label: str, y_ticks: bool = True) -> str:
         bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
         axes = f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>'
-        for value in _ticks(*self.x_range):
-            place = min(max(self.x(value), _LEFT + 4), right - 8)
-            axes += f'<text x="{place}" y="{bottom + 12}">{number(value)}</text>'
-        for value in _ticks(*self.y_range) if y_ticks else ():
-            axes += (
-                f'<text class="y" x="{_LEFT - 4}" y="{self.y(value) + 3}">{number(value)}</text>'
-            )
+        for value, label in _labels(_ticks(*self.x_range), right - _LEFT):
+            half = len(label) * _CHARACTER / 2
+            place = round(min(max(self.x(value), _LEFT - 8 + half), WIDTH - half), 1)
+            axes += f'<text x="{place}" y="{bottom + 14}">{label}</text>'
+        for value, label in _labels(_ticks(*self.y_range), WIDTH) if y_ticks else ():
+            axes += f'<text class="y" x="{_LEFT - 5}" y="{self.y(value) + 4}">{label}</text>'
         middle = (_LEFT + right) / 2
-        axes += f'<text class="label" x="{middle}" y="{HEIGHT - 6}">{text(x_label)}</text>'
-        turn = f"translate(9 {(_TOP + bottom) / 2}) rotate(-90)"
+        axes += f'<text class="label" x="{middle}" y="{HEIGHT - 5}">{text(x_label)}</text>'
+        turn = f"translate(10 {(_TOP + bottom) / 2}) rotate(-90)"
         axes += f'<text class="label" transform="{turn}">{text(y_label)}</text>'
         return _svg(title, body + axes)
 
 
-def _ticks(low: float, high: float, about: int = 4) -> list[float]:
+def _ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers between low and high."""
     span = high - low
     if not span > 0 or not isfinite(span):
@@ -135,6 +195,14 @@ def _ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [k * step for k in range(first, last + 1)] if last - first < 20 else []
 
 
+def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
+    """The ticks with as many digits as tell them apart, and no more than there is room for."""
+    digits = next((d for d in range(3, 17) if len({number(t, d) for t in ticks}) == len(ticks)), 17)
+    labels = [(tick, number(tick, digits)) for tick in ticks]
+    room = width / (_CHARACTER * max((len(label) + 1 for _, label in labels), default=1))
+    return labels[:: max(1, ceil(len(labels) / room))]
+
+
 def _blank(title: str, words: str) -> str:
     """A chart that says why nothing is drawn."""
     return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{text(words)}</text>')
@@ -142,5 +210,6 @@ def _blank(title: str, words: str) -> str:
 
 def _svg(title: str, body: str) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{text(title)}</title>{body}</svg>'
+        f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+        f"<title>{text(title)}</title>{body}</svg>"
     )

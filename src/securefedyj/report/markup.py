@@ -25,10 +25,19 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}".replace("e+0", "e").replace("e+", "e").replace("-", "−")
 
 
-def name_list(names: Sequence[str]) -> str:
-    """The names, or the first ones and how many more there are."""
+def signed(value: float) -> str:
+    """A difference for people: with its sign, and two decimals unless it is large."""
+    if not abs(value) < 1000:
+        return number(value, 3)
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def name_list(names: Sequence[str], amounts: Sequence[str] | None = None) -> str:
+    """The names, or the first ones and how many more there are; with an amount beside each."""
     shown, more = names[:_NAMES_IN_A_SENTENCE], len(names) - _NAMES_IN_A_SENTENCE
-    listed = ", ".join(f"<bdi>{text(name)}</bdi>" for name in shown)
+    beside = [""] * len(shown) if amounts is None else [f" ({amount})" for amount in amounts]
+    pairs = zip(shown, beside, strict=False)
+    listed = ", ".join(f"<bdi>{text(name)}</bdi>{amount}" for name, amount in pairs)
     return listed + (f" and {more:,} more" if more > 0 else "")
 
 

@@ -9,16 +9,19 @@ from importlib.resources import files
 from pathlib import Path
 
 from securefedyj import __version__
-from securefedyj.files import replacing
+from securefedyj.files import write_atomically
 from securefedyj.numerics.arrays import Array
-from securefedyj.parameters import Parameters
+from securefedyj.parameters import digest_of
 from securefedyj.protocol.audit import Audit
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import cards, features, statement
 from securefedyj.report.cost import Column, read_cost, read_plan
 from securefedyj.report.cost import table as cost_table
+from securefedyj.report.findings import findings
 from securefedyj.report.markup import count_range, name_list, text
+from securefedyj.report.own import OwnRows
+from securefedyj.report.provenance import Provenance
 
 __all__ = ["PLOTS", "read_cost", "read_plan", "render", "write"]
 
@@ -37,16 +40,11 @@ def write(
     cost: Mapping[str, Column] | None = None,
     plots: int = PLOTS,
     rows: int | None = None,
+    provenance: Provenance | None = None,
 ) -> None:
-    """Write the report, whole or not at all; with a silo's rows, for its owner's eyes alone."""
-    content = render(transcript, values, cost, plots, rows).encode()
-    with replacing(path) as temporary:
-        if values is not None:  # also where a report was there that others could read
-            temporary.chmod(0o600)
-        try:
-            temporary.write_bytes(content)
-        except OSError as error:  # such as a full disk
-            raise OSError(f"cannot write {path}: {error.strerror}") from error
+    """Write the report, whole or not at all; for its owner alone if it tells what others do not."""
+    content = render(transcript, values, cost, plots, rows, provenance).encode()
+    write_atomically(path, content, private=values is not None or provenance is not None)
 
 
 def render(
@@ -55,6 +53,7 @@ def render(
     cost: Mapping[str, Column] | None = None,
     plots: int = PLOTS,
     rows: int | None = None,
+    provenance: Provenance | None = None,
 ) -> str:
     """The page as text.
 
@@ -70,20 +69,29 @@ def render(
         At most this many features are drawn.
     rows : int, optional
         How many rows the silo has, if the values are a sample of them.
+    provenance : Provenance, optional
+        Who has written the result down, when, and from which table.
     """
     if transcript.result is None:
         raise ValueError("the transcript has no result: the run did not come to its end")
+    if provenance is not None and provenance.transcript_sha256 != digest_of(transcript):
+        raise ValueError("the provenance is that of another transcript")
     audit, result = transcript.audit(), transcript.result
+    own = None if values is None else OwnRows(values, result, rows)
+    found = findings(transcript, result, own)
+    drawn = cards.chosen(result, found, own, plots)
+    aside = " and ".join(["the cost"] * bool(cost) + ["who wrote it"] * (provenance is not None))
     sections = [
         _heading(),
-        *statement.notices(transcript, audit, values, bool(cost), rows),
+        *statement.notices(transcript, audit, own, aside),
         _summary(transcript, result, audit),
-        features.noteworthy(transcript, result),
-        features.table(transcript, result),
-        cards.section(transcript, result, values, plots),
+        features.noteworthy(transcript, found),
+        features.table(transcript, result, found, own, drawn),
+        cards.section(transcript, result, found, own, drawn),
         statement.revealed(transcript, audit),
         cost_table(cost),
-        statement.statement(transcript, result, audit),
+        _where_from(transcript, provenance),
+        statement.statement(transcript, result, audit, provenance),
     ]
     return _page("\n".join(sections))
 
@@ -123,11 +131,34 @@ def _summary(transcript: Transcript, result: Result, audit: Audit) -> str:
         f"<dt>Search</dt><dd>at most {agreement.max_steps} steps</dd>",
         f"<dt>Mean and variance</dt><dd>to {agreement.result_bits} bits</dd>",
         f"<dt>Verification</dt><dd>{_VERIFICATION[audit.verdict]}</dd>",
-        "<dt>Transcript</dt><dd>SHA-256 "
-        f"<code>{Parameters.of(transcript).transcript_sha256}</code></dd>",
         "</dl>",
     ]
     return "\n".join(parts)
+
+
+def _where_from(transcript: Transcript, provenance: Provenance | None) -> str:
+    """What ties the page to a run, and where it is known to the party that took part in it."""
+    facts = []
+    if transcript.origin is not None:
+        facts += [
+            ("Consortium", f"<bdi>{text(transcript.origin.name)}</bdi>"),
+            ("Agreed file", f"digest <code>{text(transcript.origin.digest)}</code>"),
+        ]
+    facts += [("Transcript", f"SHA-256 <code>{digest_of(transcript)}</code>")]
+    if provenance is not None:
+        by = f" ({text(provenance.user)})" if provenance.user else ""
+        facts += [
+            ("Result written by", f"<bdi>{text(provenance.party)}</bdi>{by}"),
+            ("on", text(provenance.finished.replace("T", " ").replace("+00:00", " UTC"))),
+            ("with", f"securefedyj {text(provenance.release)}"),
+        ]
+        if provenance.table:
+            facts += [("Table", f"<bdi>{text(provenance.table)}</bdi>")]
+        if provenance.rows_digest:
+            key = "its key is in state.jsonl"
+            facts += [("Rows", f"keyed digest <code>{text(provenance.rows_digest)}</code>, {key}")]
+    listed = "".join(f"<dt>{what}</dt><dd>{value}</dd>" for what, value in facts)
+    return f'<h2>Where this comes from</h2>\n<dl class="facts">{listed}</dl>'
 
 
 def _page(body: str) -> str:

@@ -1,4 +1,4 @@
-"""What a run leaves in a party's folder: parameters, transcript, cost and report.
+"""What a run leaves in a party's folder: parameters, transcript, cost, provenance and report.
 
 Each file appears complete or not at all, and a result that is there is never replaced.
 docs/parameters.md describes them.
@@ -15,14 +15,15 @@ from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
 from securefedyj.numerics.arrays import Array
-from securefedyj.parameters import Parameters
+from securefedyj.parameters import Parameters, digest_of
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.report import page
+from securefedyj.report import page, provenance
 from securefedyj.report.cost import Column, of_forecast
+from securefedyj.report.provenance import Provenance
 
-PARAMETERS, TRANSCRIPT, COST, REPORT = (
-    "parameters.json", "transcript.jsonl", "cost.json", "report.html",
+PARAMETERS, TRANSCRIPT, COST, PROVENANCE, REPORT = (
+    "parameters.json", "transcript.jsonl", "cost.json", "provenance.json", "report.html",
 )  # fmt: skip
 
 
@@ -31,11 +32,14 @@ class ResultError(ValueError):
 
 
 def write_results(
-    transcript: Transcript, cost: Cost | None, party: str, folder: Path
+    transcript: Transcript, cost: Cost | None, party: str, folder: Path, table: Path | None = None
 ) -> dict[str, Path]:
-    """Write what everybody may know, and the party's own cost if it is known.
+    """Write what everybody may know, and what is the party's own: its cost, if that is known, and
+    provenance.json, with the name of its table.
 
-    Returns the paths by what they hold.
+    What all parties have alike has the usual rights of new files, since others here will use it;
+    the party's own files are for their owner alone. Returns the paths by what they hold, but for
+    provenance.json.
 
     Raises
     ------
@@ -52,8 +56,19 @@ def write_results(
     if cost is not None:
         paths["cost"] = folder / COST
         content = json.dumps(cost.to_json(party), indent=2) + "\n"
-        write_atomically(paths["cost"], content.encode())
+        write_atomically(paths["cost"], content.encode(), private=True)
+    if _provenance(transcript, folder) is None:  # else it has the date when the result was new
+        provenance.of_run(transcript, party, table, folder).write(folder / PROVENANCE)
     return paths
+
+
+def _provenance(transcript: Transcript, folder: Path) -> Provenance | None:
+    """What is known of this result there, and not of another that was there before."""
+    try:
+        known = provenance.read(folder / PROVENANCE)
+    except (FileNotFoundError, ValueError):
+        return None
+    return known if known.transcript_sha256 == digest_of(transcript) else None
 
 
 def _is_there(path: Path, content: bytes) -> bool:
@@ -94,14 +109,15 @@ def write_report(
 
     Of many rows a sample is drawn, and the page says how many there are.
 
-    The cost is read from the folder, where `write_results` has put it.
+    Cost and provenance are read from the folder, where `write_results` has put them.
     """
     cost = {}
     if consortium.engine == ENGINE:  # no other can be planned
         cost[f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s"] = _planned(consortium, transcript)
     if (folder / COST).exists():
         cost["this run"] = page.read_cost(folder / COST)
-    page.write(folder / REPORT, transcript, sample, cost, rows=rows)
+    where = _provenance(transcript, folder)
+    page.write(folder / REPORT, transcript, sample, cost, rows=rows, provenance=where)
 
 
 def _planned(consortium: Consortium, transcript: Transcript) -> Column:

@@ -10,27 +10,30 @@ from collections.abc import Iterator
 import numpy as np
 
 from securefedyj.engines.registry import facts_of
-from securefedyj.numerics.arrays import Array
 from securefedyj.protocol.audit import MOST_LISTED, OPENED, Audit, one_could_cheat
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility
-from securefedyj.report.features import FEW_VALUES
+from securefedyj.report.findings import FEW_VALUES
 from securefedyj.report.markup import count_range, notice, text
+from securefedyj.report.own import OwnRows
+from securefedyj.report.provenance import Provenance
 
 
 def notices(
     transcript: Transcript,
     audit: Audit,
-    values: Array | None,
-    with_cost: bool,
-    rows: int | None = None,
+    own: OwnRows | None,
+    aside: str,
 ) -> Iterator[str]:
-    """What a reader must know before anything else: whose data this is, and what went wrong."""
-    if values is not None:
-        sampled = rows is not None and rows > len(values)
-        some = f"{len(values):,} of the {rows:,}" if sampled else f"the {len(values):,}"
-        counted = "Numbers of values beside them are those that were drawn. " * sampled
+    """What a reader must know before anything else: whose data this is, and what went wrong.
+
+    `aside` names what is on the page and not known to all.
+    """
+    if own is not None:
+        drawn = len(own.values)
+        some = f"{drawn:,} of the {own.rows:,}" if own.sampled else f"the {drawn:,}"
+        counted = "Numbers of values beside them are those that were drawn. " * own.sampled
         yield notice(
             "warn",
             "This page shows your own data. Keep it in your organization.",
@@ -39,7 +42,7 @@ def notices(
             "To share a report, make one without <code>--data</code>.",
         )
         if transcript.result is not None:
-            doubtful = plausibility.implausible(values, transcript.result)
+            doubtful = plausibility.implausible(own.values, transcript.result)
             names = [transcript.agreement.features[j] for j in np.flatnonzero(doubtful)]
             if names:
                 words = text(plausibility.warning(names))
@@ -47,7 +50,7 @@ def notices(
     else:
         yield notice(
             "good",
-            "Every party knows what is on this page" + (", except the cost." * with_cost or "."),
+            "Every party knows what is on this page" + (f", except {aside}." if aside else "."),
             "It was made from the transcript, without anybody's rows.",
         )
     facts = facts_of(transcript.agreement.engine)
@@ -92,7 +95,9 @@ the result. Check it yourself: <code>securefedyj audit transcript.jsonl</code></
 <ul>{findings}</ul>"""
 
 
-def statement(transcript: Transcript, result: Result, audit: Audit) -> str:
+def statement(
+    transcript: Transcript, result: Result, audit: Audit, provenance: Provenance | None
+) -> str:
     """The statement for the data-protection officer."""
     few = int(np.sum((result.n < FEW_VALUES) & (result.n > 0)))
     constant = int(np.sum(result.constant & (result.n > 1)))
@@ -120,25 +125,42 @@ nearly the same rows can be compared.
 {risky}</p>
 <p><strong>Whether the result can be wrong.</strong> {text(" ".join(audit.how_certainly()))}
 Nothing shows that a silo's data were true.</p>
-<p><strong>Assumed, not checked.</strong> {_assumed(audit)} and that the connections between them
-were encrypted and authenticated.</p>
+{_checked(transcript, provenance)}<p><strong>Assumed, not checked.</strong>
+{_assumed(audit, provenance)}</p>
 <p><strong>Records.</strong> The transcript holds everything that was opened; all parties have the
 same one. The audit of it {"passed" if audit.passed else "FAILED"}. It shows that what was recorded
 as opened follows from the result. It cannot show that the software recorded all that it
 opened, that no two members pooled what they hold, or that the data were true.</p>"""
 
 
-def _assumed(audit: Audit) -> str:
+def _checked(transcript: Transcript, provenance: Provenance | None) -> str:
+    """What the party that made this page has seen to in its run; a transcript does not tell."""
+    if provenance is None or not provenance.connections:
+        return ""
+    file = "" if transcript.origin is None else f" (<code>{text(transcript.origin.digest)}</code>)"
+    return (
+        f"<p><strong>Checked in the run, by <bdi>{text(provenance.party)}</bdi>.</strong> The "
+        "connection to every other party was encrypted and authenticated from end to end: "
+        f"{text(provenance.connections)}. All parties had the same agreed file{file}, and the same "
+        "result before anybody wrote it.</p>\n"
+    )
+
+
+def _assumed(audit: Audit, provenance: Provenance | None) -> str:
     if audit.verdict:
-        return (
+        assumed = (
             "That all silos gave sums of true data; that all parties ran the program as it is, for "
             "who does not may learn more than the result, and a silo that makes up its sums is not "
-            "found;"
+            "found"
         )
-    return (
-        "That all parties ran the program as it is, with true data: who does not may learn more "
-        "than the result, and is not found;"
-    )
+    else:
+        assumed = (
+            "That all parties ran the program as it is, with true data: who does not may learn "
+            "more than the result, and is not found"
+        )
+    if provenance is not None and provenance.connections:
+        return f"{assumed}; and that each of them kept its private key to itself."
+    return f"{assumed}; and that the connections between them were encrypted and authenticated."
 
 
 def _what_left(transcript: Transcript) -> str:

@@ -51,7 +51,7 @@ def over_pieces(
     with opened(path) as file, ThreadPoolExecutor(workers) as pool:
         for number, piece in enumerate(_pieces(_utf8(file, layout), _size(layout))):
             waiting.append(pool.submit(work, piece, 0 if number else layout.lines))
-            if len(waiting) > workers:
+            if len(waiting) > 2 * workers:  # none is idle while a piece is used
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -77,31 +77,33 @@ def _pieces(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
     """The same bytes in pieces of whole rows."""
     rest = b""
     for part in parts:
-        rest += part
-        if len(rest) < size:
+        if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
+            yield b"".join((rest, memoryview(part)[:end]))
+            rest = part[end:]
             continue
-        end = _end_of_rows(rest)
-        if end:
-            yield rest[:end]
-        elif len(rest) > _LARGEST_PIECE:
+        rest += part
+        if len(rest) > _LARGEST_PIECE:
             raise Stumbled
-        rest = rest[end:]
-    if rest.count(b'"') % 2:
+    if _quotes(rest) % 2:
         raise Stumbled  # a quote is open, and Arrow would not say so
     if rest:
         yield rest
 
 
-def _end_of_rows(data: bytes) -> int:
+def _end_of_rows(before: bytes, part: bytes) -> int:
     """Where the last whole row ends: at a line break with an even number of quotes before it."""
-    sign = b"\n" if b"\n" in data else b"\r"
-    end, odd = len(data), data.count(b'"') % 2
+    sign = b"\n" if b"\n" in part or b"\n" in before else b"\r"
+    end, odd = len(part), (_quotes(before) + _quotes(part)) % 2
     while True:
-        cut = data.rfind(sign, 0, end) + 1
-        odd ^= data.count(b'"', cut, end) % 2
-        if not odd:  # as before the first byte
+        cut = part.rfind(sign, 0, end) + 1
+        odd ^= part.count(b'"', cut, end) % 2
+        if not (odd and cut):
             return cut
         end = cut - 1
+
+
+def _quotes(data: bytes) -> int:
+    return data.count(b'"') if b'"' in data else 0  # to look for one is far quicker
 
 
 class Converter:
@@ -127,7 +129,7 @@ class Converter:
 
     def __call__(self, piece: bytes, lines: int) -> Array:
         """The numbers in a piece, after some lines."""
-        if not lines and not piece.strip(b"\r\n"):
+        if not lines and piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = csv.ReadOptions(
             use_threads=False,

@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -87,8 +88,8 @@ class Dialect:
                     f"there is no encoding {self.encoding!r}; give utf-8, windows-1252, utf-16, or "
                     "another one that Python knows."
                 ) from None
-        agreed = list(self.rename.values())
-        if twice := [name for name in agreed if agreed.count(name) > 1]:
+        agreed = Counter(self.rename.values())
+        if twice := [name for name, columns in agreed.items() if columns > 1]:
             raise ValueError(f"two columns cannot both be called {twice[0]!r}.")
 
     def names(self, header: Sequence[str]) -> list[str]:

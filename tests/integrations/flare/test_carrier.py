@@ -270,6 +270,142 @@ def test_packets_of_an_earlier_connection_bring_nobody_back(impatient):
     asyncio.run(run())
 
 
+def test_peer_that_was_killed_comes_back_though_its_hello_is_lost(impatient):
+    async def run():
+        bus = Bus()
+        ana, killed = await pair(bus)
+        first = await next_of(ana, Present)
+        killed._ticking.cancel()  # and no farewell
+        bob = await PacketDialer(Deaf(bus.end_of("bob"), lost=1), ["ana"]).connect()
+        ana.send("bob", first.connection, b"to the one that was killed")
+        assert await next_of(ana, Left) == first_left(first)
+        second = await next_of(ana, Present)
+        await next_of(bob, Present)
+        ana.send("bob", second.connection, b"to the other")
+        assert (await next_of(bob, Data)).data == b"to the other"
+        await asyncio.gather(ana.close(1.0), bob.close(1.0))
+
+    asyncio.run(run())
+
+
+class Deaf:
+    """An end of a bus that loses what is first sent by it."""
+
+    def __init__(self, end: End, lost: int) -> None:
+        self._end, self._left = end, lost
+        self.listen = end.listen
+
+    def post(self, peer: str, packet: bytes) -> None:
+        self._left -= 1
+        if self._left < 0:
+            self._end.post(peer, packet)
+
+
+def first_left(present: Present) -> Left:
+    return Left(present.peer, present.connection)
+
+
+def test_third_site_that_says_it_is_the_peer_ends_no_connection(impatient):
+    async def run():
+        bus = Bus()
+        ana, bob = await pair(bus)
+        there = await next_of(ana, Present)
+        await next_of(bob, Present)
+        cem = await PacketDialer(bus.end_of("cem"), ["ana", "bob"]).connect()
+        await asyncio.sleep(0.1)  # it has heard what ana and bob call themselves to others
+        heard = [decode(packet) for _, target, packet in bus.carried if target == "cem"]
+        for target in {0, 1, *(packet.source for packet in heard), *(p.target for p in heard)}:
+            for kind in Kind:
+                made_up = Packet(kind, 77, target, 0, 2**64 - 1, b"" if kind < 2 else b"x")
+                bus.post("bob", "ana", made_up.encode())
+        ana.send(there.peer, there.connection, b"still there")
+        assert (await next_of(bob, Data)).data == b"still there"
+        assert await ana.receive(0.1) is None
+        for carrier in (ana, bob, cem):
+            await carrier.close(0.0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.DATA, Kind.BYE])
+def test_what_a_server_makes_up_is_held_up_to_a_bound(monkeypatch, kind):
+    """It has read the numbers; each of its packets is of another connection."""
+    monkeypatch.setattr("securefedyj.integrations.flare.carrier._MOST_ARRIVALS", 50)
+
+    async def run():
+        end = Bus().end_of("ana")
+        ana = PacketCarrier(end, ["bob"])
+        for source in range(1, 1000):
+            ana._take("bob", Packet(kind, source, ana._own["bob"], 0, 0).encode())
+        assert ana._inbox.qsize() <= 52
+        assert len(ana._streams) <= 1
+        await ana.close(0.0)
+
+    asyncio.run(run())
+
+
+def test_pieces_without_content_are_held_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("securefedyj.integrations.flare.carrier._MOST_ARRIVALS", 50)
+
+    async def run():
+        ana = PacketCarrier(Bus().end_of("ana"), ["bob"])
+        for number in range(1000):
+            ana._take("bob", Packet(Kind.DATA, 7, ana._own["bob"], number, 0).encode())
+        assert ana._inbox.qsize() <= 50
+        await ana.close(0.0)
+
+    asyncio.run(run())
+
+
+def test_pieces_ahead_of_all_peers_together_are_held_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("securefedyj.integrations.flare.carrier.MOST_WAITING", 1000)
+
+    async def run():
+        peers = [f"peer {j}" for j in range(20)]
+        ana = PacketCarrier(Bus().end_of("ana"), peers)
+        body = bytes(100)
+        for peer in peers:
+            for number in range(1, 60):
+                ana._take(peer, Packet(Kind.DATA, 7, ana._own[peer], number, 0, body).encode())
+        assert sum(stream.held for stream in ana._streams.values()) == 1000
+        # The piece that is missing has room, or all would wait for ever.
+        ana._take(peers[0], Packet(Kind.DATA, 7, ana._own[peers[0]], 0, 0, body).encode())
+        assert sum(stream.held for stream in ana._streams.values()) == 0
+        assert ana._waiting == 1100
+        await ana.close(0.0)
+
+    asyncio.run(run())
+
+
+def test_farewell_that_overtakes_all_else_counts(impatient):
+    async def run():
+        ana = PacketCarrier(Bus().end_of("ana"), ["bob"])
+        for kind in (Kind.BYE, Kind.HELLO, Kind.DATA):
+            ana._take("bob", Packet(kind, 7, ana._own["bob"], 0, 0).encode())
+        assert await ana.receive(0.05) is None
+        await ana.close(0.0)
+
+    asyncio.run(run())
+
+
+def test_farewell_is_said_by_one_who_is_stopped_while_leaving(impatient):
+    async def run():
+        bus = Bus()
+        ana, bob = await pair(bus)
+        there = await next_of(ana, Present)
+        await next_of(bob, Present)
+        bus._lost = 1.0
+        ana.send(there.peer, there.connection, b"lost")
+        leaving = asyncio.create_task(ana.close(60.0))
+        await asyncio.sleep(0.01)
+        bus._lost = 0.0
+        leaving.cancel()
+        await next_of(bob, Left)
+        await bob.close(0.0)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("data", [b"", b"hello", bytes(34), b"\x01\x09" + bytes(32)])
 def test_other_bytes_are_no_packets(data):
     with pytest.raises(ProtocolError):

@@ -1,37 +1,30 @@
-"""A job in FLARE's simulator, whose sites are processes; without nvflare there is nothing to do."""
+"""Jobs in FLARE's simulator, whose sites are processes; without nvflare there is nothing to do."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integrations.flare import sites
+from securefedyj.network.consortium import Consortium
+from securefedyj.tables.files import read_table
+from tests.integrations.flare import sites, walk
 
 pytest.importorskip("nvflare")
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[3]
-WATCH = Path(__file__).parent / "watch"
 
-
-def simulate(folder: Path, name: str, consortium: Path, **environment: str) -> str:
-    """Run a job among the sites; return what FLARE prints."""
-    local = folder / "workspace" / name / "local"
+def simulate(folder: Path, consortium: Path, **environment: str) -> str:
+    """Run a job among the sites of `sites`; return what FLARE prints."""
     for site in sites.tables(1):
-        sites.write_site(folder, site, local / site)
-    sites.allow(local)
-    (folder / "watched").mkdir(exist_ok=True)
-    own = [str(WATCH), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    path = os.pathsep.join(filter(None, own))
-    program = ["-m", "tests.integrations.flare.simulate", str(folder), name, str(consortium)]
+        sites.write_site(folder, site, folder / "workspace" / "fit" / "local" / site)
+    program = ["-m", "tests.integrations.flare.simulate", str(folder), str(consortium)]
     run = subprocess.run(
         [sys.executable, *program, *sites.tables(1)],
-        env={**os.environ, "PYTHONPATH": path, "WATCH": str(folder / "watched"), **environment},
+        env=sites.watched(folder, **environment),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -40,24 +33,34 @@ def simulate(folder: Path, name: str, consortium: Path, **environment: str) -> s
     return run.stdout + run.stderr
 
 
-def test_result_is_that_of_one_process_and_the_server_sees_no_share(tmp_path):
-    rows = sites.tables(2)
-    consortium = sites.prepare(tmp_path, rows)
-    printed = simulate(tmp_path, "fit", tmp_path / "consortium.toml", LOSE="5")
-    assert "All parties have returned the same parameters.json" in printed, printed
+def test_page_works_as_typed_and_the_server_sees_no_share(tmp_path):
+    environment = sites.watched(tmp_path, LOSE="2")
+    walk.type_out("Three sites on one machine", tmp_path, environment)
+    printed = walk.type_out("The simulator", tmp_path, environment)
+    assert "All parties have returned the same parameters.json" in printed
+    first = tmp_path / "first"
+    consortium = Consortium.read(first / "consortium.toml")
+    names = [feature.name for feature in consortium.features]
+    rows = {p.name: read_table(first / p.name / "patients.csv", names) for p in consortium.parties}
     expected = sites.in_process(consortium, rows)
-    job = tmp_path / "workspace" / "fit"
-    assert (job / "server" / "simulate_job" / "parameters.json").read_bytes() == expected
     for name in rows:
-        assert (tmp_path / name / "parameters.json").read_bytes() == expected
+        assert (first / name / "result" / "parameters.json").read_bytes() == expected
     assert list((tmp_path / "watched").glob("*.lost"))
     sites.assert_nothing_shared(tmp_path / "watched", expected)
-    assert not list(job.rglob("custom"))  # no code came with the job
+    assert not list((first / "simulated").rglob("custom"))  # no code came with the job
+
+
+def test_server_would_see_shares_without_our_tls(tmp_path):
+    rows = sites.tables(1)
+    consortium = sites.prepare(tmp_path, rows)
+    simulate(tmp_path, tmp_path / "consortium.toml", IN_THE_CLEAR="1")
+    with pytest.raises(sites.Shared):
+        sites.assert_nothing_shared(tmp_path / "watched", sites.in_process(consortium, rows))
 
 
 def test_job_with_another_agreed_file_is_refused(tmp_path):
     consortium = sites.prepare(tmp_path, sites.tables(1))
     dataclasses.replace(consortium, result_bits=44).write(tmp_path / "altered.toml")
-    printed = simulate(tmp_path, "fit", tmp_path / "altered.toml")
+    printed = simulate(tmp_path, tmp_path / "altered.toml")
     assert "refuses this job: it is about an agreed file with another digest than" in printed
     assert not list(tmp_path.rglob("parameters.json"))

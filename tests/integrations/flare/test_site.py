@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from securefedyj.integrations.flare.site import SiteError, read_site
-from securefedyj.integrations.flare.taking_part import LOG, Notes, Refused, check_job, named
+from securefedyj.integrations.flare.taking_part import check_job
+from securefedyj.integrations.job import LOG, Notes, Refused, compared, named
 from tests.integrations.flare import sites
 
 
@@ -40,6 +41,9 @@ def test_site_reads_its_own_file(folder):
 def test_paths_are_relative_to_the_file(tmp_path):
     words = 'consortium = "c.toml"\nkey = "k"\ncertificate = "c"\noutput = "o"\nmissing = ["?"]\n'
     (tmp_path / "securefedyj.toml").write_text(words)
+    (tmp_path / "kit").mkdir()
+    (tmp_path / "kit" / "securefedyj.toml").symlink_to(tmp_path / "securefedyj.toml")
+    assert read_site(tmp_path / "kit", "north") == read_site(tmp_path, "north")
     site = read_site(tmp_path, "north")
     assert (site.consortium, site.data) == (tmp_path / "c.toml", None)
     assert site.missing == ("?",)
@@ -68,7 +72,7 @@ def test_other_files_are_refused(tmp_path, words, sentence):
 
 def test_job_must_be_about_the_agreed_file(folder, consortium):
     site = read_site(folder / "local", "south")
-    assert check_job(site, "south", named(consortium))[1].name == "south"
+    assert check_job(site, "south", named(consortium)) == consortium
     altered = dataclasses.replace(consortium, result_bits=44)
     with pytest.raises(Refused, match="south refuses this job: it is about an agreed file with"):
         check_job(site, "south", named(altered))
@@ -84,3 +88,17 @@ def test_notes_are_lines_that_control_nothing(tmp_path):
     Notes(tmp_path).say("one\x1b[2J")
     (line,) = (tmp_path / LOG).read_text().splitlines()
     assert line.endswith(r"one\x1b[2J")
+
+
+@pytest.mark.parametrize(
+    ("results", "sentence"),
+    [
+        ({"north": b"1", "south": b"1"}, ""),
+        ({"north": b"1"}, "south did not return a result in time"),
+        ({"north": b"1", "south": b"2"}, "did not return the same parameters"),
+    ],
+)
+def test_parties_must_all_have_returned_the_same(results, sentence):
+    said = compared(["north", "south"], results)
+    assert sentence in said
+    assert bool(said) == bool(sentence)

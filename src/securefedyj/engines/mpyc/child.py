@@ -24,6 +24,7 @@ from securefedyj.engines.mpyc.runtime import library
 from securefedyj.errors import ProtocolError
 
 _LABEL = struct.Struct("<qI")  # of a message of MPyC: its number, and the size of what follows
+_HELD = 256  # bytes of memory for a message that waits, besides what is in it
 
 
 def main(index: int, parties: int, most_waiting: int) -> NoReturn:
@@ -142,7 +143,7 @@ class _Line:
         self._incoming = bytearray()
         self._early: dict[int, bytes] = {}
         self._waited_for: dict[int, asyncio.Future[bytes]] = {}
-        self._waiting = 0  # bytes that came early, labels included
+        self._waiting = 0  # bytes that came early, and what it takes to hold them
 
     def send(self, label: int, payload: bytes) -> None:
         """Send; called by MPyC."""
@@ -152,7 +153,7 @@ class _Line:
         """What has come with a label, or will; called by MPyC."""
         if label in self._early:
             payload = self._early.pop(label)
-            self._waiting -= _LABEL.size + len(payload)
+            self._waiting -= _HELD + len(payload)
             return payload
         future = self._waited_for[label] = asyncio.get_event_loop().create_future()
         return future
@@ -189,7 +190,7 @@ class _Line:
         if label in self._early:
             raise ProtocolError("A party sent two messages with one label.")
         self._early[label] = payload
-        self._waiting += _LABEL.size + len(payload)
+        self._waiting += _HELD + len(payload)
 
 
 if __name__ == "__main__":

@@ -50,8 +50,11 @@ For parties on different platforms MPyC sends arrays as plain numbers, and as pi
 Whoever reads a pickle runs the code of whoever wrote it.
 """
 
-# Values compared at a time. A comparison of 256 bits handles 257 field elements for each value.
-_BLOCK = 512
+BLOCK = 512
+"""Values compared at a time.
+
+A comparison of 256 bits handles 257 field elements for each value.
+"""
 
 
 class Shamir(Shared):
@@ -235,8 +238,8 @@ class Mpyc(Engine):
     async def _by_blocks(self, operation: Operation, residues: Residues, limbs: int) -> Residues:
         """Apply an operation of much memory to some values at a time."""
         blocks = [residues[:0]]
-        for start in range(0, residues.size, _BLOCK):
-            block = residues[start : start + _BLOCK]
+        for start in range(0, residues.size, BLOCK):
+            block = residues[start : start + BLOCK]
             blocks.append((await self._asked(operation, limbs, block)).residues)
         return np.concatenate(blocks)
 

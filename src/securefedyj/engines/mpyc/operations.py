@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.engines.mpyc import zero_test
+
 Residues: TypeAlias = NDArray[np.object_]
 """Elements of the prime field, as Python integers."""
 
@@ -59,6 +61,7 @@ class Library:
     """
 
     def __init__(self, mpc: Any) -> None:
+        zero_test.install(mpc)
         self._mpc = mpc
 
     def __call__(self, operation: Operation, limbs: int, *operands: Residues) -> Awaitable[Answer]:

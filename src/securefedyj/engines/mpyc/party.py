@@ -7,6 +7,7 @@ came of it before the next message.
 """
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections import Counter, deque
@@ -28,8 +29,13 @@ LARGEST_PIECE = 1 << 22
 COMMAND = (sys.executable, "-P", "-m", "securefedyj.engines.mpyc.child")
 """What starts the other process, with its arguments."""
 
+# What a Python needs to find its modules, and no more: whatever else is there may be a secret.
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT",
+                "OPENBLAS_NUM_THREADS")  # fmt: skip
+
 # By how many rounds a peer may be ahead: those of an exchange, and far more than there are.
 _MOST_AHEAD = 1 << 20
+_LAST_ROUND = (1 << 32) - 2  # a message has 32 bits for it, also the one that comes after
 _ANY = 1 << 62  # bytes
 
 
@@ -49,6 +55,7 @@ class MpycParty(Party[R]):
         self._order = list(parties)
         self._most = options.get("most_waiting") or _ANY
         self._child: _Child | None = None
+        self._released = False
         self._unread: deque[Message] = deque()
         self._waiting: Counter[str] = Counter()  # bytes of each peer in there
         self._last: dict[str, int] = dict.fromkeys(self.peers, 0)  # the round of its last message
@@ -66,7 +73,8 @@ class MpycParty(Party[R]):
         return super().stop(error)
 
     def release(self) -> None:
-        """End the other process."""
+        """End the other process, for good: a party has one at most."""
+        self._released = True
         child, self._child = self._child, None
         if child is not None:
             child.end()
@@ -83,7 +91,8 @@ class MpycParty(Party[R]):
 
     def _check_piece(self, message: Message) -> None:
         sender, size = message.sender, len(message.payload)
-        if not max(1, self._last[sender]) <= message.round <= self.rounds + _MOST_AHEAD:
+        last = min(self.rounds + _MOST_AHEAD, _LAST_ROUND)
+        if not max(1, self._last[sender]) <= message.round <= last:
             raise ProtocolError(f"{described(message)} is out of turn, in round {self.rounds}.")
         self._last[sender] = message.round
         self._waiting[sender] += size
@@ -92,6 +101,8 @@ class MpycParty(Party[R]):
                 f"{described(message)} is too much: {size} bytes, and {LARGEST_PIECE} are the most "
                 f"of a message, {self._most} of all that may wait."
             )
+        if not size:
+            raise ProtocolError(f"{described(message)} is empty; expected a piece of a stream.")
 
     def _take_request(self, request: Any, outgoing: list[Message]) -> None:
         if not isinstance(request, Delegation):
@@ -99,6 +110,9 @@ class MpycParty(Party[R]):
             return
         if self._child is None:
             self._child = _Child(self._order.index(self.name), len(self._order), self._most)
+        if self._released:  # meanwhile, in another thread
+            self.release()
+            raise ConnectionError("The process that computes with MPyC was ended.")
         asked = [pipe.pack_work(start()) for start in request.starts]
         self._take_turn(self._child, [b"work", *asked], outgoing)
 
@@ -142,7 +156,11 @@ class _Child:
     def __init__(self, index: int, parties: int, most_waiting: int) -> None:
         arguments = (*COMMAND, *map(str, (index, parties, most_waiting)))
         self._process = subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            arguments,
+            stdin=subprocess.PIPE,  # it ends when this is closed, as it is when we are killed
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
 
     def ask(self, question: Sequence[bytes]) -> pipe.Turn:

@@ -105,17 +105,17 @@ def unpack_turn(parts: Sequence[bytes]) -> Turn:
 
 
 def _width(limbs: int) -> int:
-    """Bytes of a field element; the field has 66 bits more than the limbs."""
+    """Bytes of a field element, which has 66 bits more than the limbs, or of a signed input."""
     return 8 * limbs + 9
 
 
 def _pack(residues: Residues, limbs: int) -> bytes:
-    return b"".join(int(value).to_bytes(_width(limbs)) for value in residues)
+    return b"".join(int(value).to_bytes(_width(limbs), signed=True) for value in residues)
 
 
 def _unpack(data: bytes, limbs: int) -> Residues:
     width = _width(limbs)
     residues = np.empty(len(data) // width, dtype=object)
     for k in range(len(residues)):
-        residues[k] = int.from_bytes(data[k * width : (k + 1) * width])
+        residues[k] = int.from_bytes(data[k * width : (k + 1) * width], signed=True)
     return residues

@@ -9,6 +9,7 @@ them all. On a network it does not (`child.py` beside this file).
 """
 
 import asyncio
+import importlib.metadata
 import importlib.util
 import logging
 import socket
@@ -108,10 +109,17 @@ def run_bare(
 
 
 def check_installed() -> None:
-    """Raise unless MPyC is there."""
+    """Raise unless MPyC is there, in a version of which it is known what it opens."""
     if importlib.util.find_spec("mpyc") is None:
         raise ImportError(
             "Engine 'mpyc' needs the MPyC library: pip install 'securefedyj[mpyc]'", name="mpyc"
+        )
+    version = importlib.metadata.version("mpyc")
+    if version.split(".")[:2] != ["0", "11"]:
+        raise ImportError(
+            f"Engine 'mpyc' needs MPyC 0.11, and {version} is here: "
+            "pip install 'securefedyj[mpyc]'",
+            name="mpyc",
         )
 
 

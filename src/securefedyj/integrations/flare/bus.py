@@ -18,6 +18,9 @@ from nvflare.apis.shareable import Shareable
 TOPIC = "securefedyj.packet"
 _PACKET = "packet"
 _END = 2.0  # seconds for the last packets
+# Packets that wait for FLARE, and for us; more are lost, and those of use are sent again.
+_MOST_OUTGOING = 10_000
+_MOST_INCOMING = 256
 
 
 class AuxBus:
@@ -28,21 +31,29 @@ class AuxBus:
         self._loop = asyncio.get_running_loop()
         self._take: Callable[[str, bytes], None] = lambda peer, packet: None
         self._outgoing: queue.SimpleQueue[tuple[str, bytes] | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(_MOST_INCOMING)
         self._thread = threading.Thread(target=self._send, daemon=True)
         self._thread.start()
 
     def post(self, peer: str, packet: bytes) -> None:
-        self._outgoing.put((peer, packet))
+        if self._outgoing.qsize() < _MOST_OUTGOING:
+            self._outgoing.put((peer, packet))
 
     def listen(self, take: Callable[[str, bytes], None]) -> None:
         self._take = take
 
-    def deliver(self, peer: str, request: Shareable) -> None:
-        """Take a message of FLARE, in any thread."""
+    def deliver(self, peer: object, request: Shareable) -> None:
+        """Take a message of FLARE, in any thread; it says itself whom it is of."""
         packet = request.get(_PACKET)
-        if isinstance(packet, bytes):
+        if not (isinstance(peer, str) and isinstance(packet, bytes)):
+            return
+        if self._room.acquire(blocking=False):
             with contextlib.suppress(RuntimeError):  # the loop is closed: we are through
-                self._loop.call_soon_threadsafe(lambda: self._take(peer, packet))
+                self._loop.call_soon_threadsafe(self._taken, peer, packet)
+
+    def _taken(self, peer: str, packet: bytes) -> None:
+        self._room.release()
+        self._take(peer, packet)
 
     def close(self) -> None:
         """Send what is waiting, and no more."""
@@ -53,11 +64,12 @@ class AuxBus:
         with self._engine.new_context() as context:
             while (outgoing := self._outgoing.get()) is not None:
                 peer, packet = outgoing
-                self._engine.send_aux_request(
-                    targets=[peer],
-                    topic=TOPIC,
-                    request=Shareable({_PACKET: packet}),
-                    timeout=0.0,
-                    fl_ctx=context,
-                    optional=True,
-                )
+                with contextlib.suppress(Exception):  # it is lost, as any packet may be
+                    self._engine.send_aux_request(
+                        targets=[peer],
+                        topic=TOPIC,
+                        request=Shareable({_PACKET: packet}),
+                        timeout=0.0,
+                        fl_ctx=context,
+                        optional=True,
+                    )

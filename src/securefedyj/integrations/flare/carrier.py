@@ -1,8 +1,11 @@
 """A carrier over a bus that may lose, repeat and reorder packets, such as FLARE's messages.
 
-Each party announces itself to each other one with the number of its connection, which is chosen at
-random; a peer with another number has another connection, and the earlier one is over. Nobody tells
-that a peer was killed: it is silent, which the participant notices, or comes back.
+Each party chooses a number at random for its connection to each other one, and announces it. A
+peer is there as soon as it shows that it knows ours; with another number of its own it has another
+connection, and the earlier one is over. So neither late packets of the past nor a third site that
+says it is the peer can end a connection; the server, who reads the numbers, can, and could lose all
+packets as well. Nobody tells that a peer was killed: it is silent, which the participant notices,
+or comes back.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from securefedyj.network.link import MOST_WAITING
 HELLO_EVERY = 1.0  # seconds, to peers that are not there
 _TICK = 0.1  # seconds
 _MOST_OVER = 100  # connections of the past that are remembered
+_MOST_ARRIVALS = 4096  # that wait to be received; what comes then has to come again
 
 
 class Bus(Protocol):
@@ -41,8 +45,8 @@ class PacketCarrier:
 
     def __init__(self, bus: Bus, peers: Iterable[str]) -> None:
         self.on_left: Callable[[Left], None] = lambda left: None
-        self._bus, self._peers = bus, tuple(peers)
-        self._own = secrets.randbits(63) + 1
+        self._bus = bus
+        self._own = {peer: secrets.randbits(63) + 1 for peer in peers}
         self._streams: dict[str, Stream] = {}
         self._over: deque[tuple[str, int]] = deque(maxlen=_MOST_OVER)
         self._inbox: asyncio.Queue[Arrival] = asyncio.Queue()
@@ -82,14 +86,16 @@ class PacketCarrier:
 
     async def close(self, timeout: float) -> None:
         """Leave as soon as all has arrived."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while not all(stream.arrived for stream in self._streams.values()):
-                    await asyncio.sleep(_TICK / 4)
-        self._bus.listen(lambda peer, data: None)
-        self._ticking.cancel()
-        for peer, stream in self._streams.items():
-            self._post(peer, stream.bye())
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    while not all(stream.arrived for stream in self._streams.values()):
+                        await asyncio.sleep(_TICK / 4)
+        finally:
+            self._bus.listen(lambda peer, data: None)
+            self._ticking.cancel()
+            for peer, stream in self._streams.items():
+                self._post(peer, stream.bye())
 
     def _post(self, peer: str, packet: Packet) -> None:
         self._bus.post(peer, packet.encode())
@@ -97,9 +103,12 @@ class PacketCarrier:
     def _greet(self) -> None:
         """Announce ourselves to those that are not there yet."""
         self._greeted = time.monotonic()
-        for peer in self._peers:
+        for peer in self._own:
             if peer not in self._streams:
-                self._post(peer, Packet(Kind.HELLO, self._own, 0, 0, 0))
+                self._introduce(peer, 0)
+
+    def _introduce(self, peer: str, target: int) -> None:
+        self._post(peer, Packet(Kind.HELLO, self._own[peer], target, 0, 0))
 
     async def _tick(self) -> None:
         while True:
@@ -116,28 +125,40 @@ class PacketCarrier:
             packet = decode(data)
         except ProtocolError:
             return  # whoever sends such has nothing to say
-        if peer not in self._peers or (peer, packet.source) in self._over:
+        if peer not in self._own or (peer, packet.source) in self._over:
+            return
+        if packet.target != self._own[peer]:  # it does not know us yet, or no more
+            if packet.kind is not Kind.BYE:
+                self._introduce(peer, packet.source)
+            return
+        if self._inbox.qsize() >= _MOST_ARRIVALS:
             return
         stream = self._streams.get(peer)
         if stream is None or stream.peers != packet.source:
+            if packet.kind is Kind.BYE:
+                self._over.append((peer, packet.source))
+                return
             stream = self._arrive(peer, packet.source)
         if packet.kind is Kind.BYE:
             self._leave(peer)
             return
-        if packet.target != self._own:  # it does not know us yet, or no more
-            if packet.kind is Kind.HELLO:
-                self._post(peer, stream.hello())
-            return
-        room = self._waiting < MOST_WAITING
-        for piece in stream.take(packet, time.monotonic(), room=room):
+        held = sum(one.held for one in self._streams.values())
+        pieces = stream.take(
+            packet,
+            time.monotonic(),
+            room=self._waiting < MOST_WAITING,
+            room_ahead=self._waiting + held < MOST_WAITING,
+        )
+        for piece in pieces:
             self._waiting += len(piece)
             self._inbox.put_nowait(Data(peer, stream.peers, piece))
 
     def _arrive(self, peer: str, connection: int) -> Stream:
         if peer in self._streams:
             self._leave(peer)
-        self._streams[peer] = stream = Stream(self._own, connection)
+        self._streams[peer] = stream = Stream(self._own[peer], connection)
         self._inbox.put_nowait(Present(peer, connection))
+        self._post(peer, stream.hello())  # it may not know yet that we know it
         return stream
 
     def _leave(self, peer: str) -> None:

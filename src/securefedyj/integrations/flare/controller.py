@@ -14,10 +14,10 @@ from nvflare.apis.signal import Signal
 
 from securefedyj.files import write_atomically
 from securefedyj.integrations.flare.executor import DIGEST, PARAMETERS, REASON, TASK
+from securefedyj.integrations.job import LONGEST_REASON, compared
 from securefedyj.printable import printable
 
 FILE = "parameters.json"
-_LONGEST_REASON = 1000
 
 
 class SecureFedYJController(Controller):
@@ -26,7 +26,7 @@ class SecureFedYJController(Controller):
     Parameters
     ----------
     digest
-        Of the agreed file, as `taking_part.named` writes it.
+        Of the agreed file, as `job.named` writes it.
     parties
         Their names, which are those of FLARE's clients.
     timeout
@@ -68,7 +68,7 @@ class SecureFedYJController(Controller):
         )
         if abort_signal.triggered:
             return
-        reason = self._reason or self._compared()
+        reason = self._reason or compared(self.parties, self._results)
         if reason:
             self.system_panic(reason, fl_ctx)
             return
@@ -84,17 +84,5 @@ class SecureFedYJController(Controller):
             return
         if not self._reason:  # the first is the cause of the others
             said = reply.get(REASON, f"{name} has no result ({code}).")
-            self._reason = printable(str(said), _LONGEST_REASON)
+            self._reason = printable(str(said), LONGEST_REASON)
         self.cancel_task(client_task.task)
-
-    def _compared(self) -> str:
-        """Why there is no result; nothing if there is one."""
-        missing = [name for name in self.parties if name not in self._results]
-        if missing:
-            return f"{', '.join(missing)} did not return a result in time."
-        if len(set(self._results.values())) > 1:
-            return (
-                "The parties did not return the same parameters, which an honest site cannot do: "
-                f"each has its own {FILE}; compare them by another way."
-            )
-        return ""

@@ -14,13 +14,12 @@ from nvflare.apis.signal import Signal
 
 from securefedyj.integrations.flare.bus import TOPIC, AuxBus
 from securefedyj.integrations.flare.site import read_site
-from securefedyj.integrations.flare.taking_part import LOG, Notes, Refused, check_job, take_part
-from securefedyj.network.errors import JoinError
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.integrations.flare.taking_part import take_part
+from securefedyj.integrations.job import Notes, told_to_all
+from securefedyj.joining import Cancelled
 
 TASK = "securefedyj"
 DIGEST, PARAMETERS, REASON = "digest", "parameters", "reason"
-_LOOK_EVERY = 0.1  # seconds, at FLARE's signal to abort
 
 
 class SecureFedYJExecutor(Executor):
@@ -46,39 +45,25 @@ class SecureFedYJExecutor(Executor):
         reply = make_reply(ReturnCode.OK)
         try:
             reply[PARAMETERS] = asyncio.run(self._run(shareable, fl_ctx, abort_signal))
-        except asyncio.CancelledError:
+        except Cancelled:
             return make_reply(ReturnCode.TASK_ABORTED)
-        except (Refused, JoinError, TooFewValues) as error:
-            reply[REASON] = str(error)
-        except Exception:
-            reply[REASON] = (
-                f"{fl_ctx.get_identity_name()} cannot take part; why is in {LOG} there, and "
-                "nowhere else."
-            )
-        if REASON in reply:
+        except Exception as error:
+            reply[REASON] = told_to_all(error, fl_ctx.get_identity_name())
             self.log_error(fl_ctx, reply[REASON])
         return reply
 
     async def _run(self, shareable: Shareable, context: FLContext, abort: Signal) -> bytes:
         """Take part until there is a result, or FLARE says to stop."""
         local = Path(context.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir())
-        client = context.get_identity_name()
+        client, digest = context.get_identity_name(), shareable.get(DIGEST)
         notes = Notes(local)
         self._bus = bus = AuxBus(context.get_engine())
         try:
             site = read_site(local, client)
             notes = Notes(site.output)
-            consortium, party = check_job(site, client, str(shareable.get(DIGEST)))
-            task = asyncio.create_task(take_part(site, consortium, party, bus, notes))
-            while not task.done():
-                await asyncio.wait({task}, timeout=_LOOK_EVERY)
-                if abort.triggered:
-                    task.cancel()
-            return task.result()
-        except asyncio.CancelledError:
-            notes.say(
-                "FLARE has stopped the job; another one with the same file goes on from here."
-            )
+            return await take_part(site, client, digest, bus, notes, lambda: abort.triggered)
+        except Cancelled as stopped:
+            notes.say(f"FLARE has ended the job. {stopped}")
             raise
         except Exception as error:
             notes.say(str(error))

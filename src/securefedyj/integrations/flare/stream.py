@@ -29,6 +29,11 @@ class Stream:
     ----------
     own, peers
         The connections at both ends.
+
+    Attributes
+    ----------
+    held
+        Bytes of pieces that have come before one that is missing.
     """
 
     def __init__(self, own: int, peers: int) -> None:
@@ -37,6 +42,7 @@ class Stream:
         self._sent: deque[_Sent] = deque()
         self._patience = RESEND
         self._ahead: dict[int, bytes] = {}
+        self.held = 0
         self._owes_answer = False
 
     @property
@@ -76,8 +82,14 @@ class Stream:
 
     # From the peer.
 
-    def take(self, packet: Packet, now: float, *, room: bool) -> Iterator[bytes]:
-        """Pieces in their order; what comes when there is no room has to come again."""
+    def take(self, packet: Packet, now: float, *, room: bool, room_ahead: bool) -> Iterator[bytes]:
+        """Pieces in their order; what comes when there is no room has to come again.
+
+        Parameters
+        ----------
+        room, room_ahead
+            For the next piece, and for those that have come before it.
+        """
         while self._sent and self._sent[0].packet.number < packet.received:
             first = self._sent.popleft()
             if not first.again:
@@ -85,8 +97,13 @@ class Stream:
         if packet.kind is not Kind.DATA:
             return
         self._owes_answer = True
-        if room and 0 <= packet.number - self._received < _MOST_AHEAD:
+        place = packet.number - self._received
+        fits = room if place == 0 else room_ahead and 0 < place < _MOST_AHEAD
+        if fits and packet.number not in self._ahead:
             self._ahead[packet.number] = packet.body
+            self.held += len(packet.body)
         while self._received in self._ahead:
+            piece = self._ahead.pop(self._received)
             self._received += 1
-            yield self._ahead.pop(self._received - 1)
+            self.held -= len(piece)
+            yield piece

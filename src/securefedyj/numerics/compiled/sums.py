@@ -335,12 +335,26 @@ def _add_side(values, u, L_max, sign, grid, skip, first, last, work, sums, total
             _add_block(u, y, d, y_window, d_window, far, sign, grid, sums, total)
 
 
+@inner
+def _carried(total, result, pair):
+    """Write the words of each sum as a wide integer."""
+    for which in range(4):
+        above = 0
+        for limb in range(result.shape[1]):
+            low = total[which, 2 * limb] + above
+            high = total[which, 2 * limb + 1] + (low >> 32)
+            result[which, limb, pair] = (low & _LOW_HALF) | (high << 32)
+            above = high >> 32
+
+
 @kept(
     "void(f8[:,::1], i8[:,::1], f8[:,::1], i8[::1], f8[::1], i8[::1], i8[:,::1], i8, i8, i8, "
-    "i8[:,:,::1])"
+    "i8, i8, u8[:,:,::1])"
 )
-def add_sums(values, sizes, L_max, feature, lmbda, grid, skip, digits, part, parts, total):
-    """Add S_y, S_d, S_yy and S_yd over one part of the blocks to the total of each pair.
+def write_sums(
+    values, sizes, L_max, feature, lmbda, grid, skip, digits, part, parts, first, last, result
+):
+    """Write S_y, S_d, S_yy and S_yd over one part of the blocks, of some pairs.
 
     Parameters
     ----------
@@ -354,17 +368,16 @@ def add_sums(values, sizes, L_max, feature, lmbda, grid, skip, digits, part, par
         Of each pair, and of its encoding.
     skip : array of shape (2, pairs)
         Digits of the encoding that each side leaves out.
-    digits : int
-        At least as many digits as any y or d of these encodings has.
-    part, parts : int
-        Which of how many parts.
-    total : array of shape (pairs, 4, words)
+    digits, part, parts, first, last : int
+        As many digits as any y or d of these encodings has; which of how many parts; which pairs.
+    result : array of shape (4, limbs, pairs)
     """
     work = np.empty((3, BLOCK))
     sums = np.empty((4, 2 * digits), np.int64)
-    for pair in range(len(feature)):
-        j = feature[pair]
-        begin = 0
+    total = np.empty((4, 2 * result.shape[1] + 2), np.int64)
+    for pair in range(first, last):
+        j, begin = feature[pair], 0
+        total[:] = 0
         for side in range(2):
             end = begin + sizes[j, side]
             blocks = -(-sizes[j, side] // BLOCK)
@@ -379,6 +392,7 @@ def add_sums(values, sizes, L_max, feature, lmbda, grid, skip, digits, part, par
                 blocks * (part + 1) // parts,
                 work,
                 sums,
-                total[pair],
+                total,
             )
             begin = end
+        _carried(total, result, pair)

@@ -77,7 +77,7 @@ def arrange(x, lower, upper, phi_scale, values, sizes, count, phi):
     lower, upper, phi_scale : arrays of shape (features,)
         Bounds, and 2^phi_grid.
     values, sizes : arrays of shape (features, room) and (features, 2)
-        As `add_sums` takes them. The values are zeros so far, with room for those of x and for
+        As `write_sums` takes them. The values are zeros so far, with room for those of x and for
         `LANES` more of each sign.
     count, phi : arrays of shape (features,) and (features, 2)
         How many values there are; S_phi in two digits of 31 bits, zeros so far.

@@ -1,4 +1,4 @@
-"""Products of wide integers for `wide`, and the carries of sums. No branch depends on a value."""
+"""Products of wide integers for `wide`. No branch depends on a value."""
 
 from __future__ import annotations
 
@@ -54,23 +54,6 @@ def sum_of_products(a, b):
                     carry = high + _carry(total[i + j], low)
         for i in range(limbs):
             result[i, k] = total[i]
-    return result
-
-
-@kept("u8[:,:,::1](i8[:,:,::1], i8)")
-def carry(total, limbs):
-    """The totals as wide integers, an array of shape (4, limbs, pairs)."""
-    pairs = len(total)
-    result = np.empty((4, limbs, pairs), np.uint64)
-    for pair in range(pairs):
-        for which in range(4):
-            words = total[pair, which]
-            above = 0
-            for limb in range(limbs):
-                low = words[2 * limb] + above
-                high = words[2 * limb + 1] + (low >> 32)
-                result[which, limb, pair] = (low & 0xFFFF_FFFF) | (high << 32)
-                above = high >> 32
     return result
 
 

@@ -1,8 +1,8 @@
 """Loaded by every Python process of a watched run, before anything else.
 
-In the folder WATCH, the processes of FLARE's server leave all frames that they handle, and those of
-the sites what they share, until there is a file `enough`. Of a site's packets LOSE in a hundred are
-lost.
+In the folder WATCH, as long as it has a file `on`, the processes of FLARE's server leave all frames
+that they handle, and those of the sites what they share. Of a site's packets LOSE in a hundred are
+lost. With IN_THE_CLEAR there is no TLS within the packets.
 """
 
 import os
@@ -15,17 +15,17 @@ COMMAND = " ".join(sys.orig_argv)
 
 
 def append(end: str, data: bytes) -> None:
-    with open(Path(os.environ["WATCH"]) / f"{os.getpid()}.{end}", "ab") as file:
-        file.write(data)
-
-
-def enough() -> bool:
-    return (Path(os.environ["WATCH"]) / "enough").exists()
+    folder = Path(os.environ["WATCH"])
+    if (folder / "on").exists():
+        with open(folder / f"{os.getpid()}.{end}", "ab") as file:
+            file.write(data)
 
 
 def watch_site() -> None:
     from securefedyj.integrations.flare import bus, stream
+    from securefedyj.network import tls
     from tests.network.recording import record_shares
+    from tests.network.test_secrets import InTheClear
 
     chance, post = random.Random(os.getpid()), bus.AuxBus.post
     percent = int(os.environ.get("LOSE", "0"))
@@ -36,8 +36,11 @@ def watch_site() -> None:
         else:
             post(self, peer, packet)
 
-    bus.AuxBus.post = lossy  # type: ignore[method-assign]
-    stream.RESEND = 0.2
+    if percent:
+        bus.AuxBus.post = lossy  # type: ignore[method-assign]
+        stream.RESEND = 0.2
+    if os.environ.get("IN_THE_CLEAR"):
+        tls.Channel = InTheClear  # type: ignore[misc]
     record_shares(lambda secret: append("shares", secret.hex().encode() + b"\n"))
 
 
@@ -47,15 +50,14 @@ def watch_server() -> None:
     task = ConnManager.process_frame_task
 
     def seen(self, connection, frame):
-        if not enough():
-            append("frames", bytes(frame))
+        append("frames", bytes(frame))
         return task(self, connection, frame)
 
     ConnManager.process_frame_task = seen
 
 
-if os.environ.get("WATCH") and not enough():
+if os.environ.get("WATCH"):
     if any(site in COMMAND for site in SITES):
         watch_site()
-    elif "simulator" in COMMAND or "fed.app.server" in COMMAND:
+    elif "simulator" in COMMAND or "simulate.py" in COMMAND or "fed.app.server" in COMMAND:
         watch_server()

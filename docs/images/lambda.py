@@ -1,0 +1,102 @@
+"""Draw lambda.svg: what lambda does to values, and which data have it.
+
+python docs/images/lambda.py > docs/images/lambda.svg
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import exp, log1p, pi, sqrt
+
+# From the palette of Okabe and Ito, whose colours every reader can tell apart.
+COLORS = {-1: "#56B4E9", 0: "#0072B2", 1: "#000000", 2: "#D55E00", 3: "#E69F00"}
+SHAPES = {0: "long tail to the right", 1: "normal already", 2: "long tail to the left"}
+WIDTH, HEIGHT, MARGIN, GAP = 340, 260, 40, 60
+POINTS = 80
+
+
+def psi(lmbda: float, x: float) -> float:
+    """The Yeo-Johnson transformation."""
+    if x < 0:
+        return -psi(2 - lmbda, -x)
+    return ((1 + x) ** lmbda - 1) / lmbda if lmbda else log1p(x)
+
+
+def density(lmbda: float, x: float) -> float:
+    """Of values that are transformed to a normal distribution."""
+    slope = (1 + abs(x)) ** ((lmbda - 1) if x >= 0 else (1 - lmbda))
+    return exp(-(psi(lmbda, x) ** 2) / 2) / sqrt(2 * pi) * slope
+
+
+class Panel:
+    """A coordinate system at some place of the picture."""
+
+    def __init__(self, left: float, x: tuple[float, float], y: tuple[float, float]) -> None:
+        self.left, self.x, self.y = left, x, y
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point is drawn."""
+        across = (x - self.x[0]) / (self.x[1] - self.x[0])
+        up = (y - self.y[0]) / (self.y[1] - self.y[0])
+        return self.left + across * WIDTH, MARGIN + (1 - up) * HEIGHT
+
+    def curve(self, function: Callable[[float], float], color: str) -> str:
+        """A function; what is outside of the panel is cut off."""
+        step = (self.x[1] - self.x[0]) / POINTS
+        values = [self.x[0] + step * k for k in range(POINTS + 1)]
+        reach = self.y[1] - self.y[0]
+        near = [x for x in values if abs(function(x)) <= reach]
+        points = " ".join("{:.1f},{:.1f}".format(*self.at(x, function(x))) for x in near)
+        return (
+            f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2" '
+            f'clip-path="url(#p{self.left})"/>'
+        )
+
+    def frame(self, title: str, ticks: tuple[list[int], list[int]]) -> list[str]:
+        """Title, border and numbers."""
+        bottom = MARGIN + HEIGHT
+        area = f'x="{self.left}" y="{MARGIN}" width="{WIDTH}" height="{HEIGHT}"'
+        drawn = [
+            f'<clipPath id="p{self.left}"><rect {area}/></clipPath>',
+            f'<rect {area} fill="none" stroke="#8C8C8C"/>',
+            text(self.left + WIDTH / 2, MARGIN - 12, title, "middle"),
+        ]
+        for x in ticks[0]:
+            drawn.append(text(self.at(x, 0)[0], bottom + 16, str(x), "middle"))
+        for y in ticks[1]:
+            drawn.append(text(self.left - 6, self.at(0, y)[1] + 4, str(y), "end"))
+        return drawn
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", color: str = "#000000") -> str:
+    """Words at a place."""
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{words}</text>'
+
+
+def picture() -> str:
+    """The whole SVG."""
+    left = Panel(MARGIN, (-4, 4), (-4, 4))
+    right = Panel(MARGIN + WIDTH + GAP, (-4, 4), (0, 0.8))
+    width, height = right.left + WIDTH + MARGIN / 2, MARGIN + HEIGHT + 44
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        'font-family="sans-serif" font-size="13">',
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#FFFFFF"/>',
+        *left.frame("what λ does: Ψ(λ, x)", ([-4, 0, 4], [-4, 0, 4])),
+        *right.frame("which data have it: densities that become normal", ([-4, 0, 4], [])),
+        text(left.left + WIDTH / 2, height - 8, "x", "middle"),
+        text(right.left + WIDTH / 2, height - 8, "x", "middle"),
+    ]
+    for k, (lmbda, color) in enumerate(COLORS.items()):
+        lines.append(left.curve(partial(psi, lmbda), color))
+        lines.append(text(left.left + 12, MARGIN + 22 + 18 * k, f"λ = {lmbda}", color=color))
+    for k, (lmbda, shape) in enumerate(SHAPES.items()):
+        lines.append(right.curve(partial(density, lmbda), COLORS[lmbda]))
+        words = f"λ = {lmbda}: {shape}"
+        lines.append(text(right.left + 12, MARGIN + 22 + 18 * k, words, color=COLORS[lmbda]))
+    return "\n".join([*lines, "</svg>", ""])
+
+
+if __name__ == "__main__":
+    print(picture(), end="")

@@ -1,0 +1,60 @@
+"""The columns of an estimator: rows are checked against them, and messages name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source
+from securefedyj.tables.source import as_array, as_source, is_table
+
+KEPT_TYPES = (np.float64, np.float32)
+"""What is transformed keeps these types; all else becomes the first."""
+
+
+class ColumnReader(BaseEstimator):
+    """An estimator that knows its columns, by their number and, if they have any, their names."""
+
+    n_features_in_: int
+
+    def _validated(self, X: ArrayLike) -> Array:
+        """The rows of X, of one of the types that are kept."""
+        data = self._validated_table(X, dtype=KEPT_TYPES)
+        return data if isinstance(data, np.ndarray) else as_array(data)
+
+    def _validated_table(
+        self, X: ArrayLike, reset: bool = False, dtype: Any = np.float64, **checks: Any
+    ) -> Array | Source:
+        """An array, or a source where X is a table that is read in passes."""
+        if is_table(X):
+            return self._validated_source(X, reset)
+        data: Array = validate_data(
+            self, X, dtype=dtype, ensure_all_finite="allow-nan", reset=reset, **checks
+        )
+        return data
+
+    def _validated_source(self, X: Any, reset: bool) -> Source:
+        """The columns of X: all of them, or those of the fit, by their names if it has any."""
+        known = None if reset else getattr(self, "feature_names_in_", None)
+        source = as_source(X, known)
+        if reset:
+            self.n_features_in_ = len(source.names)
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        elif len(source.names) != self.n_features_in_:
+            raise ValueError(
+                f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return source
+
+    def _names(self, chosen: Any, noun: str = "feature") -> str:
+        """The chosen features for a message, the first few by name."""
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[chosen]
+        listed = ", ".join(str(name) for name in names[:5])
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return f"{noun}{'s' if len(names) > 1 else ''} {listed}{more}"

@@ -1,0 +1,253 @@
+"""A picture of one transformed feature, in the manner of scikit-learn's Display classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+from securefedyj.numerics import likelihood
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.pooled import fit_pooled
+
+if TYPE_CHECKING:
+    from securefedyj.estimators.base import YeoJohnsonTransformer
+
+# From the palette of Okabe and Ito, whose colours every reader can tell apart.
+_BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8C8C8C"
+_BINS, _POINTS, _CURVE = 30, 41, 200
+# The likelihood is drawn to so many standard errors beyond lambda, on both sides.
+_REACH = 4.0
+# Twice the log-likelihood falls by 3.84 at the ends of a 95 % interval.
+_LEVEL = -1.92
+
+
+class PowerTransformDisplay:
+    """One feature before and after its transformation, a Q-Q plot, and the likelihood of lambda.
+
+    Use `from_estimator` or the `plot` of a fitted estimator to make one.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (n_values,)
+        The values, and what they are transformed to.
+    lmbda : float
+        The lambda of the transformation.
+    lambdas, log_likelihoods : ndarray of shape (n_points,)
+        Lambdas around it, and the log-likelihood of the values there, less its maximum among
+        these. Empty where all values are equal: then there is no likelihood.
+    name : str, default="feature"
+        What the feature is called.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        The figure.
+    axes_ : ndarray of matplotlib Axes of shape (4,)
+        Before, after, Q-Q plot, log-likelihood.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from securefedyj import ExpYJ, PowerTransformDisplay
+    >>> X = np.random.default_rng(0).lognormal(size=(200, 2))
+    >>> display = PowerTransformDisplay.from_estimator(ExpYJ().fit(X), X, feature=1)
+    >>> display.figure_.savefig("feature.png")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        before: Array,
+        after: Array,
+        lmbda: float,
+        lambdas: Array,
+        log_likelihoods: Array,
+        name: str = "feature",
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.lmbda = lmbda
+        self.lambdas = lambdas
+        self.log_likelihoods = log_likelihoods
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: YeoJohnsonTransformer,
+        X: ArrayLike,
+        *,
+        feature: int | str = 0,
+        axes: Any = None,
+    ) -> Self:
+        """Draw a feature of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : ExpYJ, SecureFedYJ or FrozenYJ
+            A fitted estimator.
+        X : array-like of shape (n_samples, n_features)
+            The data; missing values are left out.
+        feature : int or str, default=0
+            Which feature, by its place or its name.
+        axes : array-like of four matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : PowerTransformDisplay
+        """
+        check_is_fitted(estimator)
+        j = _place(estimator, feature)
+        values = estimator._validated(X)[:, j].astype(np.float64)
+        values = values[~np.isnan(values)]
+        return cls.from_values(
+            values,
+            estimator._psi(values, j),
+            float(estimator.lambdas_[j]),
+            name=str(estimator.get_feature_names_out()[j]),
+            axes=axes,
+        )
+
+    @classmethod
+    def from_values(
+        cls,
+        before: ArrayLike,
+        after: ArrayLike,
+        lmbda: float,
+        *,
+        name: str = "feature",
+        axes: Any = None,
+    ) -> Self:
+        """Draw values, and what they were transformed to.
+
+        Parameters
+        ----------
+        before, after : array-like of shape (n_values,)
+            The values, none of them missing, and what they were transformed to.
+        lmbda : float
+            The lambda of the transformation.
+        name : str, default="feature"
+            What the feature is called.
+        axes : array-like of four matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : PowerTransformDisplay
+        """
+        values, transformed = np.asarray(before, np.float64), np.asarray(after, np.float64)
+        if values.ndim != 1 or values.shape != transformed.shape or not len(values):
+            raise ValueError(
+                f"{name} has no values to draw, or not as many after the transformation as before"
+            )
+        if not np.isfinite([values, transformed]).all():
+            raise ValueError(
+                f"transformed values of {name} are beyond float64 and cannot be drawn; use "
+                "standardize=True, which stays in range"
+            )
+        lambdas = _around(values, lmbda)
+        heights = np.array([likelihood.log_likelihood(values, at) for at in lambdas])
+        display = cls(
+            before=values,
+            after=transformed,
+            lmbda=lmbda,
+            lambdas=lambdas,
+            log_likelihoods=heights - heights.max(initial=-np.inf),
+            name=name,
+        )
+        return display.plot(axes=axes)
+
+    def plot(self, *, axes: Any = None) -> Self:
+        """Draw all four panels.
+
+        Parameters
+        ----------
+        axes : array-like of four matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : PowerTransformDisplay
+        """
+        if axes is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise ImportError(
+                    'plot needs matplotlib: pip install "securefedyj[plot]"'
+                ) from error
+            _, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
+        self.axes_ = np.asarray(axes, dtype=object).ravel()
+        if len(self.axes_) != 4:
+            raise ValueError(f"axes must be four matplotlib Axes, got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        self._plot_before(self.axes_[0])
+        self._plot_after(self.axes_[1])
+        self._plot_quantiles(self.axes_[2])
+        self._plot_likelihood(self.axes_[3])
+        return self
+
+    def _plot_before(self, ax: Any) -> None:
+        ax.hist(self.before, bins=_BINS, color=_GREY)
+        ax.set(title=f"{self.name}, before", xlabel="value", ylabel="number of values")
+
+    def _plot_after(self, ax: Any) -> None:
+        ax.hist(self.after, bins=_BINS, color=_BLUE)
+        mean, deviation = self.after.mean(), self.after.std()
+        if deviation > 0:
+            z = np.linspace(self.after.min(), self.after.max(), _CURVE)
+            area = len(self.after) * (z[-1] - z[0]) / _BINS
+            ax.plot(z, area * norm.pdf(z, mean, deviation), color=_VERMILION, label="normal")
+            ax.legend(frameon=False)
+        ax.set(title=f"after, λ = {self.lmbda:.4g}", xlabel="transformed value")
+
+    def _plot_quantiles(self, ax: Any) -> None:
+        n = len(self.after)
+        expected = norm.ppf((np.arange(n) + 0.5) / n)
+        for values, color, label in (
+            (self.before, _GREY, "before"),
+            (self.after, _BLUE, "after"),
+        ):
+            if np.ptp(values) > 0:
+                relative = values / np.abs(values).max()  # squares of 1e300 would overflow
+                observed = np.sort((relative - relative.mean()) / relative.std())
+                ax.plot(expected, observed, ".", color=color, markersize=4, label=label)
+        ax.axline((0, 0), slope=1, color=_VERMILION, linewidth=1, label="normal")
+        ax.legend(frameon=False)
+        ax.set(title="Q-Q plot", xlabel="quantile of the normal", ylabel="standardized value")
+
+    def _plot_likelihood(self, ax: Any) -> None:
+        ax.set(title="log-likelihood of these values", xlabel="λ", ylabel="less its maximum")
+        if not len(self.lambdas):
+            ax.text(0.5, 0.5, "all values are equal", ha="center", transform=ax.transAxes)
+            return
+        ax.plot(self.lambdas, self.log_likelihoods, color=_BLUE)
+        ax.axvline(self.lmbda, color=_VERMILION, linewidth=1, label=f"λ = {self.lmbda:.4g}")
+        ax.axhline(_LEVEL, color=_GREY, linewidth=1, linestyle=":", label="95 % interval above")
+        ax.legend(loc="lower center")
+
+
+def _place(estimator: YeoJohnsonTransformer, feature: int | str) -> int:
+    names = list(estimator.get_feature_names_out())
+    if isinstance(feature, str):
+        if feature not in names:
+            raise ValueError(f"there is no feature {feature!r}; the first are {names[:5]}")
+        return names.index(feature)
+    if not 0 <= feature < len(names):
+        raise ValueError(f"feature must be from 0 to {len(names) - 1}, got {feature}")
+    return int(feature)
+
+
+def _around(values: Array, lmbda: float) -> Array:
+    """Lambdas around the fitted one and the best for these values, some standard errors on."""
+    fit = fit_pooled(values[:, None], solver="newton", max_steps=40)
+    if fit.constant[0]:
+        return np.empty(0)
+    best = float(fit.lmbda[0])
+    reach = _REACH / np.sqrt(-likelihood.score_derivative(values, best))
+    return np.linspace(min(best, lmbda) - reach, max(best, lmbda) + reach, _POINTS)

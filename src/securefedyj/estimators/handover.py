@@ -1,0 +1,72 @@
+"""A fitted transformation as scikit-learn's own PowerTransformer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from sklearn.preprocessing import PowerTransformer, StandardScaler
+
+from securefedyj.numerics.arrays import Bools
+
+if TYPE_CHECKING:
+    from securefedyj.estimators.base import YeoJohnsonTransformer
+
+OnError = Literal["raise", "drop", "identity"]
+
+
+def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> PowerTransformer:
+    """A fitted PowerTransformer; called by `YeoJohnsonTransformer.to_sklearn`."""
+    if on_error not in get_args(OnError):
+        choices = ", ".join(map(repr, get_args(OnError)))
+        raise ValueError(f"on_error must be one of {choices}, got {on_error!r}")
+    unfit = _not_carried(fitted)
+    if unfit.any():
+        _tell(fitted, unfit, on_error)
+    kept = ~unfit if on_error == "drop" else np.ones(len(unfit), dtype=bool)
+    passed = (unfit & (on_error == "identity"))[kept]
+
+    made = PowerTransformer(method="yeo-johnson", standardize=fitted.standardize, copy=fitted.copy)
+    made.lambdas_ = np.where(passed, 1.0, fitted.lambdas_[kept])
+    made.n_features_in_ = int(kept.sum())
+    if hasattr(fitted, "feature_names_in_"):
+        made.feature_names_in_ = fitted.feature_names_in_[kept]
+    if fitted.standardize:
+        scaler = StandardScaler(copy=False).set_output(transform="default")
+        scaler.mean_ = np.where(passed, 0.0, fitted.mean_[kept])
+        scaler.var_ = np.where(passed, 1.0, fitted.var_[kept])
+        scaler.scale_ = np.where(scaler.var_ == 0, 1.0, np.sqrt(scaler.var_))
+        scaler.n_samples_seen_ = fitted.n_samples_seen_[kept]
+        scaler.n_features_in_ = made.n_features_in_
+        made._scaler = scaler
+    return made
+
+
+def _not_carried(fitted: YeoJohnsonTransformer) -> Bools:
+    """Features whose mean and variance, as float64, do not tell how they are standardized."""
+    if not fitted.standardize:
+        return np.zeros(len(fitted.lambdas_), dtype=bool)
+    constant = fitted.var_ == 0
+    center, width, _ = fitted._standardization
+    with np.errstate(over="ignore"):
+        unfit = ~np.isfinite(fitted.mean_) | ~np.isfinite(fitted.var_)
+        unfit |= ~constant & (np.sqrt(fitted.var_) < 1e-10 * np.abs(fitted.mean_))
+        unfit |= constant & (width != 1 / (1 + np.abs(center)))
+    return unfit
+
+
+def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> None:
+    lambdas = ", ".join(f"{lmbda:.6g}" for lmbda in fitted.lambdas_[unfit][:5])
+    found = (
+        f"{fitted._names(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the mean "
+        "and variance do not fit float64."
+    )
+    if on_error == "raise" or (on_error == "drop" and unfit.all()):
+        raise ValueError(
+            f"{found} Use this estimator's own transform, or on_error='identity' to let the values "
+            "of such features pass unchanged, or on_error='drop' to leave out those features where "
+            "there are others."
+        )
+    done = "left out" if on_error == "drop" else "passed on unchanged"
+    warnings.warn(f"{found} Their values are {done}.", UserWarning, stacklevel=4)

@@ -1,0 +1,64 @@
+"""`flwr-clientapp` of a site that runs its own code alone: see `supernode`.
+
+Flower's own unpacks the app of a run, puts its folder before all others that Python imports from,
+and runs what it finds. Here nothing of the app is unpacked, and one with code is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from flwr.clientapp import ClientApp
+from flwr.supernode.cli import flwr_clientapp
+from flwr.supernode.runtime import run_clientapp
+
+from securefedyj.integrations.flower.client import app
+from securefedyj.integrations.job import Refused
+from securefedyj.printable import shown
+
+_HARMLESS = {"pyproject.toml", "README.md", "LICENSE", ".info/CONTENT"}
+
+
+def refuse_code(fab: bytes, **_: Any) -> None:
+    """In place of unpacking: refuse an app that brings more than its description."""
+    with zipfile.ZipFile(BytesIO(fab)) as bundle:
+        more = [name for name in bundle.namelist() if name not in _HARMLESS]
+    if more:
+        raise Refused(
+            f"This site refuses the app: it brings files of its own ({shown(more[0])}), and the "
+            "site runs only what it has installed itself. Submit the folder as the template is."
+        )
+
+
+def own_app(**_: Any) -> Callable[..., ClientApp]:
+    """In place of loading the ClientApp that the run names."""
+    return lambda *_: app
+
+
+def no_dependencies(*_: Any, **__: Any) -> None:
+    """In place of installing what the run wants, which is code as well."""
+    raise Refused("This site installs nothing for a run.")
+
+
+REPLACED = {
+    "install_from_fab": refuse_code,
+    "get_load_client_app_fn": own_app,
+    "install_app_dependencies": no_dependencies,
+}
+
+
+def main() -> None:
+    """Take the options of `flwr-clientapp`."""
+    for name, ours in REPLACED.items():
+        if not hasattr(run_clientapp, name):
+            sys.exit(f"This flwr runs apps in another way (no {name}); install flwr 1.41.")
+        setattr(run_clientapp, name, ours)
+    flwr_clientapp()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Flower's ServerApp: asks all parties to take part, and keeps the result that all return."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+from securefedyj.files import write_atomically
+from securefedyj.integrations.flower.collecting import Answers, NoResult
+from securefedyj.integrations.flower.taking_part import DIGEST, RECORD
+from securefedyj.report.results import PARAMETERS as FILE
+
+_LOOK_EVERY = 0.5  # seconds, at what has come
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run what `template` has written into the run's config."""
+    config = context.run_config
+    parties = str(config["parties"]).split(", ")
+    timeout = float(config["timeout"])
+    deadline = time.monotonic() + timeout
+    nodes = _nodes(grid, len(parties), deadline)
+    content = RecordDict({RECORD: ConfigRecord({DIGEST: str(config["digest"])})})
+    messages = [
+        Message(content, dst_node_id=node, message_type=MessageType.QUERY, ttl=timeout)
+        for node in nodes
+    ]
+    result = _collect(grid, messages, Answers(parties), deadline)
+    print(f"All parties have returned the same {FILE}.")
+    if config["output"]:
+        folder = Path(str(config["output"])).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / FILE, result)
+        print(f"It is in {folder / FILE}.")
+    else:
+        print(result.decode())
+
+
+def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
+    """The nodes of the federation, as soon as there is one for each party.
+
+    One that was restarted may be there twice, until Flower misses its heartbeats.
+    """
+    said = ""
+    while len(nodes := list(grid.get_node_ids())) != number:
+        state = f"{number} parties, and {len(nodes)} SuperNodes that are connected"
+        if time.monotonic() > deadline:
+            raise NoResult(f"There are {state}: connect one for each party, and no other.")
+        if state != said:
+            print(f"Waiting: {state}.")
+            said = state
+        time.sleep(_LOOK_EVERY)
+    return nodes
+
+
+def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: float) -> bytes:
+    """What all parties return; the first that has nothing to return ends it."""
+    asked = [message.metadata.dst_node_id for message in messages]
+    waiting = dict(zip(grid.push_messages(messages), asked, strict=True))
+    while waiting and time.monotonic() < deadline:
+        for reply in grid.pull_messages(waiting):
+            node = waiting.pop(reply.metadata.reply_to_message_id)
+            if reply.has_error():
+                raise NoResult(f"Flower says of SuperNode {node}: {reply.error.reason}")
+            answers.take(reply.content.get(RECORD, {}))
+        time.sleep(_LOOK_EVERY)
+    return answers.result()

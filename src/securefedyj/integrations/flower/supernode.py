@@ -1,0 +1,52 @@
+"""A SuperNode that runs the code that its site has installed, and none that comes with a run.
+
+    python -m securefedyj.integrations.flower.supernode --superlink HOST:PORT ...
+
+takes the options of `flower-supernode`. Flower's own starts the app that whoever submits a run has
+written, with all rights of the SuperNode: here `process` takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
+from flwr.supernode.cli import flower_supernode
+
+CLIENT_APP = "flwr-clientapp"
+_OURS = """\
+#!/bin/sh
+exec {python} -P -m securefedyj.integrations.flower.process "$@"
+"""
+_REFUSED = """\
+#!/bin/sh
+echo "This site runs {command} for nobody: it takes part in runs of securefedyj alone." >&2
+exit 1
+"""
+
+
+def write_commands(folder: Path) -> None:
+    """Write what a SuperNode starts by name: `process` for a ClientApp, a refusal for others."""
+    for command in TASK_TYPE_TO_COMMAND.values():
+        text = _OURS if command == CLIENT_APP else _REFUSED
+        path = folder / command
+        path.write_text(text.format(python=shlex.quote(sys.executable), command=command))
+        path.chmod(0o700)
+
+
+def main() -> None:
+    """Take the options of `flower-supernode`."""
+    with tempfile.TemporaryDirectory(prefix="securefedyj-") as folder:
+        write_commands(Path(folder))
+        beside = str(Path(sys.executable).parent)  # where flower-superexec is
+        before = os.environ.get("PATH", os.defpath)
+        os.environ["PATH"] = os.pathsep.join([folder, beside, before])
+        flower_supernode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The folder that `flwr run` wants: it has no code, and of the agreed file only the digest.
+
+python -m securefedyj.integrations.flower.template consortium.toml fit
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from securefedyj.files import write_atomically
+from securefedyj.integrations.job import named
+from securefedyj.network.consortium import Consortium
+
+FILE = "pyproject.toml"
+_TEXT = """\
+# One run of securefedyj: all that goes to the sites is in this file.
+[project]
+name = "securefedyj-fit"
+version = "1.0.0"
+description = "Secure federated feature Gaussianization"
+license = "Apache-2.0"
+dependencies = []  # each site has installed securefedyj[flower] itself
+
+[tool.flwr.app]
+publisher = "securefedyj"
+
+[tool.flwr.app.components]
+serverapp = "securefedyj.integrations.flower.server:app"
+clientapp = "securefedyj.integrations.flower.client:app"
+
+[tool.flwr.app.config]
+digest = "{digest}"
+parties = "{parties}"
+timeout = 43200  # seconds for the whole run
+output = ""  # a folder of the SuperLink's machine for parameters.json; without one, see the log
+"""
+
+
+def write(consortium: Consortium, folder: Path) -> Path:
+    """Write the file of a folder that `flwr run` starts; return its path."""
+    if (folder / FILE).exists():
+        raise FileExistsError(
+            f"{folder / FILE} exists; nothing is replaced: choose another folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    parties = ", ".join(party.name for party in consortium.parties)
+    text = _TEXT.format(digest=named(consortium), parties=parties)
+    write_atomically(folder / FILE, text.encode())
+    return folder / FILE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write the folder of a run, for `flwr run`.")
+    parser.add_argument("consortium", type=Path, metavar="FILE", help="a consortium.toml")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="gets a pyproject.toml")
+    options = parser.parse_args(arguments)
+    try:
+        path = write(Consortium.read(options.consortium), options.folder)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"Wrote {path}. Start the run: flwr run {options.folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

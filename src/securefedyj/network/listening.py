@@ -1,0 +1,87 @@
+"""Addresses as people write them, and sockets that listen there, by IPv4 and IPv6."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+
+ANYWHERE = "*"
+"""In place of a host: all interfaces."""
+
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+def parse_address(address: str, option: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT; an IPv6 address is in brackets."""
+    host, _, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    plain = host[1:-1] if bracketed else host
+    if (
+        not plain
+        or (":" in plain) != bracketed
+        or not (port.isascii() and port.isdecimal())
+        or int(port) > 65535
+    ):
+        raise ValueError(
+            f"{option} must be HOST:PORT, not {address!r}; an IPv6 address is in brackets, such as "
+            "[::1]:7443, and * means all interfaces."
+        )
+    return plain, int(port)
+
+
+def written(host: str, port: int) -> str:
+    """The same in one text."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list[socket.socket]:
+    """A socket for each address of a host; if the system is to choose a port, it is one for all."""
+    made: list[socket.socket] = []
+    try:
+        if host == ANYWHERE:
+            dual = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if dual else socket.AF_INET
+            made.append(
+                socket.create_server(
+                    ("", port), family=family, backlog=backlog, dualstack_ipv6=dual
+                )
+            )
+        else:
+            _listen_each(made, host, port, backlog)
+    except OSError as error:
+        for one in made:
+            one.close()
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise OSError(
+            f"{who} cannot listen on {written(host, port)} ({reason}): choose another address with "
+            f"{option}, or end what uses this one."
+        ) from None
+    for one in made:
+        one.setblocking(False)
+    return made
+
+
+def _listen_each(made: list[socket.socket], host: str, port: int, backlog: int) -> None:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    missing: OSError | None = None
+    for family, _, _, _, address in dict.fromkeys(found):
+        if made:
+            address = (address[0], made[0].getsockname()[1], *address[2:])
+        try:
+            made.append(socket.create_server(address, family=family, backlog=backlog))
+        except OSError as error:  # such as ::1 of "localhost" on a machine without IPv6
+            if error.errno not in _NOT_HERE:
+                raise
+            missing = error
+    if not made and missing is not None:
+        raise missing
+
+
+def plain_address(address: str) -> str:
+    """The address of a peer, without what IPv6 adds to one of IPv4."""
+    try:
+        mapped = ipaddress.IPv6Address(address.partition("%")[0]).ipv4_mapped
+    except ValueError:
+        return address
+    return address if mapped is None else str(mapped)

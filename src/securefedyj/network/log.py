@@ -1,0 +1,57 @@
+"""The hub's log: one line an event, few lines about strangers, never contents."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from securefedyj.printable import printable_lines
+
+LONGEST_VALUE = 600  # characters
+BURST, PAUSE = 40, 2.0
+"""So many lines at once about those who are refused, then one in so many seconds."""
+
+Log = Callable[..., None]
+
+
+def log_line(event: str, **fields: object) -> None:
+    """One line for a person and a script: time, event, key=value. Never contents."""
+    write_line(sys.stderr, event, **fields)
+
+
+def write_line(stream: TextIO, event: str, **fields: object) -> None:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    pairs = " ".join(f"{key}={json.dumps(_short(value))}" for key, value in fields.items())
+    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=stream, flush=True)
+
+
+def _short(value: object) -> object:
+    if isinstance(value, str) and len(value) > LONGEST_VALUE:
+        return value[: LONGEST_VALUE - 3] + "..."
+    return value
+
+
+class Throttle:
+    """Who knocks again and again must not fill the disk with lines about it."""
+
+    def __init__(self, now: float) -> None:
+        self._lines, self._since = float(BURST), now
+        self._left_out = 0
+
+    def lets_through(self, now: float) -> bool:
+        """Whether there may be a line; if not, it is counted."""
+        self._lines = min(float(BURST), self._lines + (now - self._since) / PAUSE)
+        self._since = now
+        if self._lines < 1:
+            self._left_out += 1
+            return False
+        self._lines -= 1
+        return True
+
+    def left_out(self) -> dict[str, int]:
+        """A field of the next line, if lines were left out before it."""
+        number, self._left_out = self._left_out, 0
+        return {"left_out": number} if number else {}

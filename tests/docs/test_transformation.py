@@ -1,0 +1,73 @@
+"""docs/transformation.md and the README: their examples run, and the picture is what is drawn."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+from securefedyj import ExpYJ, SecureFedYJ, parameters
+
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+
+
+def blocks(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
+
+
+def available(code: str) -> bool:
+    return all(find_spec(name) for name in ("onnx", "skl2onnx") if f" {name}" in code)
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """Where the examples run: a table, its labels, and the parameters.json of a run."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.lognormal(size=(60, 2)), columns=["lactate", "crp"])
+    fitted = SecureFedYJ("clear", max_steps=20).fit([X[:30], X[30:]])
+    parameters.save(fitted.transcript_, "parameters.json")
+    return {"X": X, "y": np.arange(60) % 2}
+
+
+def test_the_examples_of_the_page_run(names, tmp_path):
+    ran = [code for code in blocks("docs/transformation.md") if available(code)]
+    assert len(ran) >= 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        for code in ran:
+            exec(code, names)
+    assert (tmp_path / "lactate.png").stat().st_size > 1000
+    assert len(names["scores"]) == 5
+
+
+def test_the_pipeline_of_the_readme_runs(names):
+    (code,) = [code for code in blocks("README.md") if "make_pipeline" in code]
+    exec(code, names)
+    assert len(names["scores"]) == 5
+
+
+def test_the_picture_is_what_the_script_draws():
+    drawn = runpy.run_path(str(IMAGES / "lambda.py"))
+    assert (IMAGES / "lambda.svg").read_text(encoding="utf-8") == drawn["picture"]()
+
+
+def test_the_picture_draws_the_transformation_of_the_package():
+    psi = runpy.run_path(str(IMAGES / "lambda.py"))["psi"]
+    fitted = ExpYJ(standardize=False).fit([[1.0], [2.0]])
+    for lmbda in (-1, 0, 1, 2, 3):
+        fitted.lambdas_ = np.array([lmbda])
+        x = np.linspace(-4, 4, 9)
+        expected = [psi(lmbda, value) for value in x.tolist()]
+        np.testing.assert_allclose(fitted.transform(x[:, None])[:, 0], expected, rtol=1e-14)

@@ -1,0 +1,218 @@
+"""scikit-learn's own checks, for every public estimator, and its own tests of PowerTransformer.
+
+The checks fit tables of their own. So `SecureFedYJ`, which takes a list of silos, gets each as its
+only silo; and `FrozenYJ` is fitted before it is frozen.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import SkipTestWarning
+from sklearn.preprocessing import PowerTransformer as Theirs
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+import securefedyj
+from securefedyj import ExpYJ, FrozenYJ, SecureFedYJ
+from securefedyj.estimators.base import YeoJohnsonTransformer
+from securefedyj.parameters import Parameters
+
+their_tests = pytest.importorskip("sklearn.preprocessing.tests.test_data")
+
+
+class OneSilo(SecureFedYJ):
+    """All rows at one silo, so that `fit` takes what others take."""
+
+    def fit(self, X: Any, y: object = None) -> OneSilo:
+        return super().fit([self._at_one_silo(X)])
+
+    def _at_one_silo(self, X: Any) -> Any:
+        data = self._validated_table(X, reset=True, ensure_min_samples=2)
+        return data if not hasattr(X, "columns") else X
+
+    def __sklearn_tags__(self) -> Any:
+        return YeoJohnsonTransformer.__sklearn_tags__(self)
+
+
+class JustFrozen(FrozenYJ):
+    """Loads the fit of the rows that it gets, and is frozen from then on."""
+
+    def fit(self, X: Any, y: object = None) -> JustFrozen:
+        run = OneSilo("clear", max_steps=12).fit(X)
+        loaded = Parameters.of(run.transcript_).estimator()
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(vars(loaded) | self.get_params())
+        super().fit(X)
+        return self
+
+    def __sklearn_clone__(self) -> JustFrozen:
+        return type(self)(**self.get_params())
+
+    def __sklearn_tags__(self) -> Any:
+        return YeoJohnsonTransformer.__sklearn_tags__(self)
+
+
+@parametrize_with_checks(
+    [
+        ExpYJ(),
+        ExpYJ(solver="expsearch"),
+        ExpYJ(standardize=False),
+        OneSilo("clear", max_steps=12),
+        JustFrozen(),
+    ]
+)
+def test_contract_of_scikit_learn(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [SecureFedYJ(), FrozenYJ()])
+def test_who_fits_no_table_of_others_says_so_to_the_checks(estimator: Any) -> None:
+    with pytest.warns(SkipTestWarning):
+        check_estimator(estimator)
+
+
+def test_no_public_estimator_is_left_out() -> None:
+    public = [getattr(securefedyj, name) for name in securefedyj.__all__]
+    estimators = [found for found in public if isinstance(found, type)]
+    assert {found for found in estimators if issubclass(found, YeoJohnsonTransformer)} == {
+        ExpYJ,
+        SecureFedYJ,
+        FrozenYJ,
+    }
+
+
+# --- scikit-learn's tests of PowerTransformer ---------------------------------------------------
+
+BOX_COX_ONLY = {
+    "test_power_transformer_1d",
+    "test_power_transformer_2d",
+    "test_power_transformer_box_cox_raise_all_nans_col",
+    "test_power_transformer_boxcox_strictly_positive_exception",
+    "test_power_transformer_lambda_zero",
+}
+
+
+class PowerTransformer(ExpYJ):
+    """ExpYJ under the name and with the signature that the tests ask for."""
+
+    def __init__(
+        self, method: str = "yeo-johnson", *, standardize: bool = True, copy: bool = True
+    ) -> None:
+        assert method == "yeo-johnson"
+        super().__init__(standardize=standardize, copy=copy)
+        self.method = method
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return Theirs._get_param_names()
+
+
+def power_transform(X: Any, method: str, **options: Any) -> Any:
+    return PowerTransformer(method, **options).fit_transform(X)
+
+
+def their_cases() -> Iterator[Any]:
+    """The Yeo-Johnson ones of the installed scikit-learn, with each of their parameters."""
+    for name, test in inspect.getmembers(their_tests, inspect.isfunction):
+        if not re.match("test_.*(power_transformer|yeo_?johnson)", name) or name in BOX_COX_ONLY:
+            continue
+        marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+        for chosen in product(*(mark.args[1] for mark in marks)):
+            arguments = dict[str, Any]()
+            for mark, values in zip(marks, chosen, strict=True):
+                names = re.findall(r"\w+", mark.args[0])
+                arguments |= zip(names, values if len(names) > 1 else [values], strict=True)
+            if arguments.get("method") != "box-cox":
+                shown = [str(v) for v in arguments.values() if not isinstance(v, np.ndarray)]
+                yield pytest.param(test, arguments, id="-".join([name[5:], *shown]))
+
+
+@pytest.mark.parametrize(("test", "arguments"), list(their_cases()))
+def test_of_power_transformer(
+    test: Any, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(their_tests, "PowerTransformer", PowerTransformer)
+    monkeypatch.setattr(their_tests, "power_transform", power_transform)
+    test(**arguments)
+
+
+def test_there_are_their_cases() -> None:
+    assert len(list(their_cases())) > 20
+
+
+# --- what has no values, or one -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_columns_without_values_or_with_one_pass(standardize: bool) -> None:
+    """All NaN stays so (scikit-learn 1.9 raises an error); one value becomes 0, or stays."""
+    X = np.column_stack(
+        [np.full(4, np.nan), [np.nan, np.nan, 5.0, np.nan], np.full(4, -7.0), np.arange(4.0)]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = ExpYJ(standardize=standardize).fit(X)
+        Z = fitted.transform(X)
+    np.testing.assert_array_equal(np.isnan(Z), np.isnan(X))
+    assert fitted.lambdas_[:3].tolist() == [1, 1, 1]
+    constant = Theirs(standardize=standardize).fit_transform(X[:, 2:])
+    np.testing.assert_allclose(Z[:, 2:], constant, rtol=1e-7, atol=1e-7)
+    assert Z[2, 1] == (0 if standardize else pytest.approx(5))
+
+
+@pytest.mark.parametrize("name", ["fit", "transform", "inverse_transform"])
+def test_a_table_without_rows_is_refused_as_in_scikit_learn(name: str) -> None:
+    for kind in (ExpYJ, Theirs):
+        fitted = kind().fit(np.arange(6.0).reshape(3, 2))
+        with pytest.raises(ValueError, match=r"Found array with 0 sample\(s\)"):
+            getattr(fitted, name)(np.empty((0, 2)))
+
+
+# --- copy ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_without_copy_an_array_is_overwritten_and_holds_the_same(dtype: type) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3)).astype(dtype)
+    X[2, 1] = np.nan
+    for order in ("C", "F"):
+        given = np.array(X, order=order)
+        fitted = ExpYJ(copy=False).fit(given)
+        np.testing.assert_array_equal(given, X)
+        expected = ExpYJ().fit(X).transform(X)
+        Z = fitted.transform(given)
+        assert Z is given
+        np.testing.assert_array_equal(Z, expected)
+        back = fitted.inverse_transform(Z)
+        assert back is given
+        np.testing.assert_array_equal(np.isnan(back), np.isnan(X))
+        np.testing.assert_allclose(back, X, rtol=1e-5 if dtype is np.float32 else 1e-12)
+
+
+def test_without_copy_what_cannot_be_written_to_is_left_alone(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    fitted = ExpYJ(copy=False).fit(mapped)
+    np.testing.assert_array_equal(fitted.transform(mapped), ExpYJ().fit_transform(X))
+    np.testing.assert_array_equal(mapped, X)
+
+
+def test_float32_saturates_at_its_own_largest_number() -> None:
+    X = np.array([[10.0], [10.0], [10.0], [10 - 1e-4]])
+    fitted = ExpYJ().fit(X)
+    far = np.array([[10.006]])
+    assert 1e39 < fitted.transform(far)[0, 0] < 1e300
+    with pytest.warns(UserWarning, match="beyond the range of float32"):
+        Z = fitted.transform(far.astype(np.float32))
+    assert Z[0, 0] == np.finfo(np.float32).max

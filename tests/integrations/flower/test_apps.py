@@ -1,0 +1,179 @@
+"""The apps by Flower's own objects, in one process; without flwr there is nothing to do."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import pytest
+
+from securefedyj.integrations.flower import template
+from securefedyj.integrations.job import Refused, named
+from tests.integrations.flower import sites
+
+pytest.importorskip("flwr")
+
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.cli.build import build_fab_from_disk
+from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.supernode.runtime import run_clientapp
+
+from securefedyj.integrations.flower import client, process, server, supernode
+from securefedyj.integrations.flower.collecting import NoResult
+
+NAMES = ("north", "south", "west")
+RESULT = json.dumps({"features": []}).encode()
+
+
+def context(**config: Any) -> Context:
+    return Context(1, 1, config, RecordDict(), {})
+
+
+class Nodes:
+    """Nodes in this process, in place of Flower's grid; keeps all that goes through it."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        self._answers, self._sent = answers, list[Message]()
+        self.handled: list[Message] = []
+
+    def get_node_ids(self) -> list[int]:
+        return list(range(1, len(self._answers) + 1))
+
+    def push_messages(self, messages: list[Message]) -> list[str]:
+        for number, message in enumerate(messages):
+            message.metadata.__dict__["_message_id"] = str(number)
+        self._sent = list(messages)
+        self.handled += messages
+        return [str(number) for number in range(len(messages))]
+
+    def pull_messages(self, waiting: dict[str, int]) -> list[Message]:
+        replies = [
+            Message(said if isinstance(said, Error) else record(said), reply_to=message)
+            for message, said in zip(self._sent, self._answers, strict=True)
+            if message.metadata.message_id in waiting
+        ]
+        self.handled += replies
+        return replies
+
+
+def record(entries: dict[str, Any]) -> RecordDict:
+    return RecordDict({"securefedyj": ConfigRecord(entries)})
+
+
+def results(*names: str) -> list[Any]:
+    return [{"party": name, "parameters": RESULT} for name in names]
+
+
+def run_server(answers: list[Any], **config: Any) -> Nodes:
+    nodes = Nodes(answers)
+    given = {"digest": "sha256:00", "parties": ", ".join(NAMES), "timeout": 60, "output": ""}
+    run = Context(1, 1, {}, RecordDict(), given | config)
+    server.app(nodes, run)
+    return nodes
+
+
+@pytest.fixture(autouse=True)
+def _task(monkeypatch):
+    """What Flower's processes set before they load an app; and no pauses."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    monkeypatch.setattr(server, "_LOOK_EVERY", 0.0)
+
+
+def test_server_sends_the_digest_and_gets_the_result(tmp_path, capsys):
+    nodes = run_server(results(*NAMES), output=str(tmp_path))
+    assert (tmp_path / "parameters.json").read_bytes() == RESULT
+    assert "All parties have returned the same parameters.json." in capsys.readouterr().out
+    contents = [dict(message.content["securefedyj"]) for message in nodes.handled]
+    assert contents == [{"digest": "sha256:00"}] * 3 + results(*NAMES)
+
+
+def test_result_is_in_the_log_without_an_output(capsys):
+    run_server(results(*NAMES))
+    assert RESULT.decode() in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (results("north", "north", "west"), "Two sites say that they are north"),
+        ([*results("north", "south"), Error(3, "gone")], "Flower says of SuperNode 3: gone"),
+        ([*results("north", "south"), {"party": "west", "reason": "west refuses"}], "west refuses"),
+    ],
+)
+def test_server_has_no_result_unless_each_party_returns_it(answers, sentence):
+    with pytest.raises(NoResult, match=sentence):
+        run_server(answers)
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_each_party_has_one_node(number):
+    with pytest.raises(NoResult, match=f"3 parties, and {number} SuperNodes"):
+        run_server(results(*NAMES, *NAMES)[:number], timeout=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sites")
+    sites.prepare(folder, sites.tables(1))
+    template.write(sites.agreed(folder), folder / "fit")
+    return folder
+
+
+def test_site_answers_a_query_by_its_own_file(folder):
+    asked = Message(record({"digest": "sha256:00"}), dst_node_id=2, message_type="query")
+    reply = client.app(asked, context(securefedyj=str(sites.file_of(folder, "south"))))
+    back = dict(reply.content["securefedyj"])
+    assert set(back) == {"party", "reason"}
+    assert "south refuses this job" in back["reason"]
+
+
+def test_run_cannot_name_the_file_of_a_site(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    own = sites.file_of(folder, "south")
+    asked = Message(record({"digest": named(sites.agreed(folder)), "securefedyj": str(own)}),
+                    dst_node_id=2, message_type="query")  # fmt: skip
+    run = Context(1, 1, {"partition-id": 2}, RecordDict(), {"securefedyj": str(own)})
+    reply = client.app(asked, run)
+    assert "A site cannot take part" in str(reply.content["securefedyj"]["reason"])
+    assert (tmp_path / "securefedyj" / "2" / "securefedyj.log").exists()
+
+
+def test_own_supernode_takes_an_app_without_code(folder):
+    process.refuse_code(build_fab_from_disk(folder / "fit"), skip_prompt=True)
+
+
+@pytest.mark.parametrize("name", ["client.py", "securefedyj/__init__.py", "numpy.py", "x.pth"])
+def test_own_supernode_refuses_an_app_with_code(folder, name):
+    fab = io.BytesIO(build_fab_from_disk(folder / "fit"))
+    with zipfile.ZipFile(fab, "a") as bundle:
+        bundle.writestr(name, "raise SystemExit")
+    with pytest.raises(Refused, match=f"brings files of its own .'{name}'"):
+        process.refuse_code(fab.getvalue())
+
+
+def test_own_supernode_runs_its_own_app_whatever_the_run_names():
+    load = process.own_app(default_app_ref="evil:app", app_path=None, multi_app=True)
+    assert load("evil", "1.0.0", "00") is client.app
+
+
+def test_own_supernode_replaces_all_that_runs_an_app(monkeypatch, tmp_path):
+    monkeypatch.setattr(process, "flwr_clientapp", lambda: None)
+    for name in process.REPLACED:
+        monkeypatch.setattr(run_clientapp, name, getattr(run_clientapp, name))
+    process.main()
+    assert run_clientapp.install_from_fab is process.refuse_code
+    assert run_clientapp.get_load_client_app_fn is process.own_app
+    supernode.write_commands(tmp_path)
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert set(written) == set(TASK_TYPE_TO_COMMAND.values())
+    assert [name for name, text in written.items() if "exec" in text] == ["flwr-clientapp"]
+
+
+def test_another_flower_is_refused(monkeypatch):
+    monkeypatch.delattr(run_clientapp, "install_from_fab")
+    with pytest.raises(SystemExit, match="runs apps in another way"):
+        process.main()

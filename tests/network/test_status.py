@@ -1,0 +1,251 @@
+"""The hub's page and metrics: who is there, and nothing that could do harm."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from securefedyj.network import status as status_module
+from securefedyj.network.frames import Frame, Type
+from securefedyj.network.status import PartyStatus, Status, metrics, page, snapshot
+from tests.network.harness import Loopback
+from tests.network.test_hub import joined, with_hub
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+NASTY = 'a"b\\c<script>alert(1)</script>&\n'
+PARTIES = [
+    PartyStatus("sepsis", "north", 1_700_000_000.25, 12, 3_456_789, 1_700_000_060.0),
+    PartyStatus("sepsis", "south", None, 0, 0, None),
+    PartyStatus(NASTY, "x" * 64, 1_700_000_100.0, 1, 2, None),
+]
+NOW = 1_700_000_120.0
+
+# https://prometheus.io/docs/instrumenting/exposition_formats/
+LABEL = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*"'
+SAMPLE = re.compile(rf"([a-zA-Z_:][\w:]*)\{{({LABEL}(?:,{LABEL})*)\}} (-?\d+(?:\.\d+)?)")
+
+
+def samples(text: str) -> dict[str, float]:
+    """What Prometheus would read; each line must be of its format, each metric in one piece."""
+    assert text.endswith("\n")
+    found: dict[str, float] = {}
+    types: dict[str, str] = {}
+    current = ""
+    for line in text.removesuffix("\n").split("\n"):
+        if line.startswith("# HELP "):
+            current = line.split(" ")[2]
+            assert current not in types
+            continue
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name == current
+            assert kind == ("counter" if name.endswith("_total") else "gauge")
+            types[name] = kind
+            continue
+        sample = SAMPLE.fullmatch(line)
+        assert sample is not None, line
+        assert sample[1] == current
+        key = f"{sample[1]}{{{sample[2]}}}"
+        assert key not in found
+        found[key] = float(sample[3])
+    return found
+
+
+def test_metrics_have_the_form_of_prometheus():
+    found = samples(metrics(PARTIES))
+    north = '{consortium="sepsis",party="north"}'
+    assert found[f"securefedyj_hub_party_connected{north}"] == 1
+    assert found[f"securefedyj_hub_party_connected_since_seconds{north}"] == 1_700_000_000.25
+    assert found[f"securefedyj_hub_party_received_bytes_total{north}"] == 12
+    assert found[f"securefedyj_hub_party_sent_bytes_total{north}"] == 3_456_789
+    assert found[f"securefedyj_hub_party_last_activity_seconds{north}"] == 1_700_000_060
+    south = [key for key in found if "south" in key]
+    assert len(south) == 3  # who is not there has no time
+    assert any(r'consortium="a\"b\\c<script>alert(1)</script>&\n"' in key for key in found)
+    assert samples(metrics([])) == {}
+
+
+def test_the_page_shows_names_as_names():
+    text = page(PARTIES, NOW)
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;" in text
+    assert "1 of 2 parties are there" in text
+    assert "2023-11-14 22:13:20 (2&nbsp;min&nbsp;ago)" in text
+    assert "3,456,789" in text
+    assert "No consortium is served." in page([], NOW)
+
+
+def ask(port: int, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        line.sendall(request)
+        answer = b""
+        while data := line.recv(1 << 16):
+            answer += data
+    return answer
+
+
+def answers(*requests: bytes) -> list[bytes]:
+    async def run() -> list[bytes]:
+        served = Status(lambda: [])
+        port = await served.start("127.0.0.1", 0)
+        found = [await asyncio.to_thread(ask, port, request) for request in requests]
+        await served.stop()
+        return found
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:7480\r\n\r\n", 200),
+        (b"GET /?x=1 HTTP/1.0\r\n\r\n", 200),
+        (b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nHost: [::1]:7480\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        (b"GET /etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 404),
+        (b"GET /../key HTTP/1.1\r\n\r\n", 404),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+        (b"DELETE / HTTP/1.1\r\n\r\n", 405),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET http://a/ HTTP/1.1\r\n\r\n", 400),
+        (b"\x16\x03\x01\r\n\r\n", 400),
+    ],
+)
+def test_only_two_pages_are_read_and_nothing_else(request_, code):
+    (answer,) = answers(request_)
+    assert answer.startswith(f"HTTP/1.1 {code} ".encode())
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert b"Content-Security-Policy: default-src 'none'; style-src 'sha256-" in head
+    assert b"frame-ancestors 'none'" in head
+    assert b"nosniff" in head
+    assert (b"Allow: GET, HEAD" in head) == (code == 405)
+
+
+def test_a_head_is_that_of_the_page():
+    get, head = answers(b"GET /metrics HTTP/1.1\r\n\r\n", b"HEAD /metrics HTTP/1.1\r\n\r\n")
+    assert get.startswith(head)
+    assert head.endswith(b"\r\n\r\n")
+    assert b"Content-Type: text/plain; version=0.0.4; charset=utf-8" in head
+
+
+def test_a_request_without_end_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(status_module, "PATIENCE", 0.05)
+    slow, long = answers(b"GET / HT", b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000)
+    assert slow == b""
+    assert long.startswith(b"HTTP/1.1 400 ")
+
+
+def test_few_are_answered_at_once(monkeypatch):
+    monkeypatch.setattr(status_module, "MOST_AT_ONCE", 2)
+
+    async def run() -> list[bytes]:
+        served = Status(lambda: [])
+        port = await served.start("127.0.0.1", 0)
+        lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        refused = await lines[2][0].read()  # the first two have not asked yet
+        lines[0][1].write(b"GET / HTTP/1.1\r\n\r\n")
+        answered = await lines[0][0].read()
+        for _, writer in lines:
+            writer.close()
+        await served.stop()
+        return [refused, answered]
+
+    refused, answered = asyncio.run(run())
+    assert refused == b""
+    assert answered.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.processes
+def test_the_page_follows_who_comes_and_goes(tmp_path):
+    async def scenario(net: Loopback) -> None:
+        assert net.hub is not None
+        hub = net.hub
+
+        def now() -> dict[str, PartyStatus]:
+            return {party.party: party for party in snapshot(hub.served.rooms.values())}
+
+        assert all(party.since is None for party in now().values())
+        ana, bob = await joined(net, "ana"), await joined(net, "bob")
+        assert (await ana.receive()).type == Type.WELCOME
+        present = await ana.receive()
+        assert now()["ana"].since is not None
+        assert now()["ana"].active is None
+        ana.send(Frame(Type.DATA, "bob", present.connection, b"sealed" * 100))
+        while (frame := await bob.receive()).type != Type.DATA:
+            pass
+        assert now()["ana"].received == 600
+        assert now()["ana"].active is not None
+        assert now()["bob"].sent == 600
+        ana.writer.close()
+        while (frame := await bob.receive()).type != Type.LEFT:
+            pass
+        assert frame.name == "ana"
+        assert now()["ana"].since is None
+        assert now()["ana"].received == 600  # a counter does not go back
+
+    with_hub(tmp_path, scenario)
+
+
+browser = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium")
+MEASURE = """<!DOCTYPE html><body>{frames}<script>
+onload = () => document.querySelectorAll("iframe").forEach((frame) => {{
+  const page = frame.contentDocument.documentElement;
+  frame.replaceWith(`${{frame.width}}:${{page.scrollWidth}}:${{page.clientWidth}};`);
+}});
+</script></body>"""
+
+
+async def chromium(folder: Path, *arguments: str) -> tuple[str, str]:
+    process = await asyncio.create_subprocess_exec(
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        f"--user-data-dir={folder / 'profile'}", *arguments,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    output, errors = await asyncio.wait_for(process.communicate(), 60)
+    return output.decode(), errors.decode(errors="replace")
+
+
+@browser
+@pytest.mark.processes
+def test_a_browser_shows_the_page_without_a_word_on_its_console(tmp_path, monkeypatch):
+    """By the real server, since what the page may do is in its headers."""
+    monkeypatch.setattr(status_module, "snapshot", lambda rooms: PARTIES)
+
+    async def run() -> tuple[str, str]:
+        served = Status(lambda: [])
+        port = await served.start("127.0.0.1", 0)
+        found = await chromium(tmp_path, "--dump-dom", f"http://127.0.0.1:{port}/")
+        await served.stop()
+        return found
+
+    shown, log = asyncio.run(run())
+    assert "1 of 2 parties are there" in shown
+    assert "CONSOLE" not in log
+
+
+@browser
+@pytest.mark.processes
+def test_the_page_fits_a_desk_and_a_telephone(tmp_path):
+    widths = (1280, 390)
+    frames = "".join(
+        f'<iframe width="{width}" height="800" srcdoc="{html.escape(page(PARTIES, NOW))}"></iframe>'
+        for width in widths
+    )
+    file = tmp_path / "measure.html"
+    file.write_text(MEASURE.format(frames=frames), encoding="utf-8")
+    shown, _ = asyncio.run(chromium(tmp_path, "--dump-dom", file.as_uri()))
+    found = re.findall(r"(\d+):(\d+):(\d+);", shown)
+    assert [int(width) for width, _, _ in found] == [*widths]
+    for _, content, room in found:
+        assert int(content) <= int(room)
