@@ -64,11 +64,12 @@ def test_what_the_file_leaves_out_is_as_in_a_call(tmp_path):
     [
         (None, "says where this site has its agreed file, key and data"),
         ("key =", "is not a TOML file"),
+        ('[columns]\nGröße = "x"\n', "Names with other signs than A-Z, 0-9, - and _ need quotes"),
         (b"\xff", "is not a TOML file"),
         ("x = " + "[" * 5000, "nested too deeply"),
         ('keys = "k"\n', "unknown key 'keys'"),
         ('key = "k"\n', "has no 'consortium'"),
-        (NEEDED + "missing = [1]\n", "'missing' must be a list of texts"),
+        (NEEDED + "missing = [1]\n", "'missing' must be a list of texts, such as"),
         (NEEDED + "wait = 0\n", "timeout and wait must be positive"),
         (NEEDED + "timeout = nan\n", "timeout and wait must be positive"),
         (NEEDED + "timeout = true\n", "'timeout' of the file must be a number"),
@@ -183,6 +184,19 @@ def test_columns_of_the_file_serve_other_commands(site, monkeypatch, capsys):
     options = ["--columns", "securefedyj.toml", "--decimal", ","]
     assert main(["features", "ana.csv", *options]) == 0
     assert "lactate" in capsys.readouterr().out
+
+
+def test_other_commands_take_from_it_how_the_table_is_written(site, monkeypatch, capsys):
+    monkeypatch.chdir(site.folder)
+    assert main(["features", "ana.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "How the table is written is read from securefedyj.toml." in out
+    assert "lactate: 0 to 10" in out
+    assert not (site.folder / "result").exists()
+    (site.folder / "other.csv").write_text("age|lactate\n63|1.5\n")
+    typed = ("--delimiter", "|", "--decimal", ".", "--output", "more.csv")
+    assert main(["features", "other.csv", *typed, "--site", os.devnull]) == 0
+    assert "is read from" not in capsys.readouterr().out
 
 
 # The log.

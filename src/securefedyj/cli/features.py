@@ -20,6 +20,7 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.overview import short
+from securefedyj.cli.site import add_site_of_table, fill_reading_from_site
 from securefedyj.network.checks import check_text
 from securefedyj.printable import printable
 
@@ -46,6 +47,7 @@ def add(commands: Commands) -> None:
         help="for `securefedyj new --features`; not overwritten (default: %(default)s)",
     )
     add_reading(parser)
+    add_site_of_table(parser)
     parser.set_defaults(run=run)
 
 
@@ -56,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.output.exists():
         raise ValueError(f"{options.output} exists and is not overwritten; move it away.")
+    fill_reading_from_site(options, options.table)
     drafted = draft(options.table, missing_values(options), dialect_of(options))
     features = [one for one in drafted.features if _may_be_agreed_on(one.name)]
     left_out = drafted.left_out | {

@@ -15,6 +15,7 @@ from securefedyj.cli.common import (
     read_transcript,
     tell,
 )
+from securefedyj.cli.site import add_site_of_table, fill_reading_from_site
 
 
 def add(commands: Commands) -> None:
@@ -52,6 +53,7 @@ def add(commands: Commands) -> None:
         help="the page (default: %(default)s)",
     )
     add_reading(parser)
+    add_site_of_table(parser)
     parser.set_defaults(run=run)
 
 
@@ -70,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
         cost["this run"] = report.read_cost(options.cost)
     values, rows = None, None
     if options.data is not None:
+        fill_reading_from_site(options, options.data)
         features = transcript.agreement.features
         _, census = taken_in(
             as_source(options.data, features, missing_values(options), dialect_of(options)), 0

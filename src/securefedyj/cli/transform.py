@@ -18,6 +18,7 @@ from securefedyj.cli.common import (
     tell,
 )
 from securefedyj.cli.display import Display
+from securefedyj.cli.site import add_site_of_table, fill_reading_from_site
 
 if TYPE_CHECKING:
     from securefedyj.tables.transforming import Transformed
@@ -59,6 +60,7 @@ def add(commands: Commands) -> None:
         "in their place (clip), or transform them as they are (keep)",
     )
     add_reading(parser)
+    add_site_of_table(parser)
     parser.set_defaults(run=run)
 
 
@@ -71,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(
             "--outside is about the values of a run, and --inverse gives these: leave one out."
         )
+    fill_reading_from_site(options, options.table)
     read = parameters.read(options.parameters)
     fitted, domain = read.estimator(), read.agreement.domain
     display = Display()

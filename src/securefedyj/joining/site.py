@@ -102,7 +102,10 @@ def read_entries(path: Path) -> dict[str, Any]:
             "docs/site.md describes it."
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SiteError(f"{path} is not a TOML file: {error}.") from None
+        raise SiteError(
+            f"{path} is not a TOML file: {error}. Names with other signs than A-Z, 0-9, - and _ need "
+            'quotes, such as "Größe".'
+        ) from None
     except RecursionError:
         raise SiteError(f"{path}: it is nested too deeply.") from None
     except (TooLarge, ValueError) as error:
@@ -115,7 +118,7 @@ def _checked(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     entries |= {key: folder / entries[key] for key in _PATHS if key in entries}
     missing = entries["missing"] = tuple(entries.get("missing", ()))
     if not all(isinstance(text, str) for text in missing):
-        raise Malformed("'missing' must be a list of texts.")
+        raise Malformed("""'missing' must be a list of texts, such as ["?", "-999"].""")
     for here, agreed in entries.get("columns", {}).items():
         if not isinstance(agreed, str):
             raise Malformed(f'{shown(here)} needs a name in quotes, such as "age".')
