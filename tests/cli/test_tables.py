@@ -161,7 +161,7 @@ def test_features_are_drafted_with_wide_round_bounds(tmp_path, capsys):
     shown = flat(capsys.readouterr().out)
     assert "age: 0 to 1000 (here 20 to 69)" in shown
     assert "sex: 0 to 10 (here 0 to 1; distinct values: 2)" in shown
-    assert "id (not all cells are numbers)" in shown
+    assert "id (no numbers)" in shown
     assert "empty (empty)" in shown
     assert "x (there twice)" in shown
     assert "no (its name)" in shown
@@ -192,3 +192,22 @@ def test_table_without_numbers_gives_no_draft(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("a,b\nx,y\n")
     assert main(["features", str(tmp_path / "t.csv"), "--output", str(tmp_path / "f.csv")]) == 1
     assert "has no column of numbers" in capsys.readouterr().err
+
+
+def test_draft_says_what_to_type_for_columns_that_are_nearly_numbers(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    table.write_text("pid;age;crp;late\n" + "P1;60;?;1\nP2;61;2,5;2\n" * 60 + "P3;62;3,5;?\n")
+    assert main(["features", str(table), "--output", str(tmp_path / "a.csv")]) == 0
+    shown = flat(capsys.readouterr().out)
+    assert "Left out: pid (no numbers)" in shown
+    assert "Left out: crp: '2,5' would be 2.5 with --decimal ,." in shown
+    assert "Left out: late: line 122: '?' is not a finite number." in shown
+    options = ["--decimal", ",", "--missing", "?", "--output", str(tmp_path / "b.csv")]
+    assert main(["features", str(table), *options]) == 0
+    assert "b.csv: 3 features" in capsys.readouterr().out
+
+
+def test_draft_of_decimal_commas_alone_says_so(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("a;b\n1,5;x\n")
+    assert main(["features", str(tmp_path / "t.csv"), "--output", str(tmp_path / "f.csv")]) == 1
+    assert "'a': '1,5' would be 1.5 with --decimal ,." in capsys.readouterr().err

@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
         one.name: "its name" for one in drafted.features if one not in features
     }
     if not features:
-        raise ValueError(f"{options.table} has no column of numbers; see docs/tables.md.")
+        hint = next((f": {name!r}: {why}" for name, why in drafted.unread.items()), ".")
+        raise ValueError(f"{options.table} has no column of numbers (docs/tables.md){hint}")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("name", "lower", "upper", "unit", "note"))
@@ -82,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
         named = [f"{printable(name)} ({why})" for name, why in left_out.items()]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         tell(wrapped(f"Left out: {', '.join(named[:_MOST_NAMED])}{more}"))
+    for name, why in list(drafted.unread.items())[:_MOST_NAMED]:
+        tell(wrapped(f"Left out: {printable(name)}: {printable(why)}"))
     for sentence in (
         "This is a draft, and nothing is agreed on. The bounds are powers of ten, at least twice "
         "as far from 0 as the values here; all parties will see them. Put in their place what is "

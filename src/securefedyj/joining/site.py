@@ -103,8 +103,8 @@ def read_entries(path: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SiteError(
-            f"{path} is not a TOML file: {error}. Names with other signs than A-Z, 0-9, - and _ need "
-            'quotes, such as "Größe".'
+            f"{path} is not a TOML file: {error}. Names with other signs than A-Z, 0-9, - and _ "
+            'need quotes, such as "Größe".'
         ) from None
     except RecursionError:
         raise SiteError(f"{path}: it is nested too deeply.") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -86,6 +86,17 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str
             f"{_quoted(foreign[0])} is not UTF-8, and shown as Windows-1252: if it should read so, "
             "give --encoding windows-1252."
         )
+    if meant := other_reading(texts, decimal, thousands):
+        return meant
+    options = " ".join(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
+    these = "them; or, if they stand for missing values"
+    if len(texts) == 1:
+        these = "it; or, if it stands for a missing value"
+    return f"Correct {these}, give {options}{' and so on' * (len(texts) > _MOST_OPTIONS)}."
+
+
+def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> str:
+    """What those texts that are numbers in other notations would be there; "" without any."""
     readings = sorted(_READINGS, key=lambda reading: reading[0] != decimal)
     meant = {  # what each text would be in each way to read it
         reading: {text: parse_number(text, *reading) for text in texts}
@@ -98,15 +109,11 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str
         values = tuple(numbers[text] for text in explained)
         if explained and None not in values:
             distinct.setdefault(values, reading)
-    if distinct:
-        ways = [f"{values[0]:.15g} with {_typed(*one)}" for values, one in distinct.items()]
-        choose = ": give what is meant" if len(ways) > 1 else ""
-        return f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}."
-    options = " ".join(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
-    these = "them; or, if they stand for missing values"
-    if len(texts) == 1:
-        these = "it; or, if it stands for a missing value"
-    return f"Correct {these}, give {options}{' and so on' * (len(texts) > _MOST_OPTIONS)}."
+    if not distinct:
+        return ""
+    ways = [f"{values[0]:.15g} with {_typed(*one)}" for values, one in distinct.items()]
+    choose = ": give what is meant" if len(ways) > 1 else ""
+    return f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}."
 
 
 def _typed(decimal: str, thousands: str) -> str:

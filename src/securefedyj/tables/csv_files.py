@@ -67,16 +67,19 @@ def described(path: Path | str, dialect: Dialect = _DEFAULT) -> str:
 
 def text_columns(
     path: Path | str, missing: Collection[str], dialect: Dialect = _DEFAULT
-) -> list[str]:
-    """The columns whose first cells are neither numbers nor missing."""
+) -> dict[str, list[str]]:
+    """The columns whose first cells are neither numbers nor missing, with these cells."""
     layout, cells = read_layout(path, dialect), Cells(missing, dialect.decimal, dialect.thousands)
     with opened(path) as file:
-        rows = list(islice(Rows(path, file, layout), _FIRST_ROWS))
-    return [
-        name
-        for j, name in enumerate(layout.header)
-        if any(cells.read(row[j]) is None for row in rows)
-    ]
+        table = Rows(path, file, layout)  # by name: without one it would be left open
+        rows = list(islice(table, _FIRST_ROWS))
+    columns = dict(zip(layout.header, zip(*rows, strict=True), strict=False))
+    read = {name: [cells.read(text) for text in texts] for name, texts in columns.items()}
+    return {
+        name: [text for text, value in zip(columns[name], values, strict=True) if value is None]
+        for name, values in read.items()
+        if None in values and all(value is None or value != value for value in values)
+    }
 
 
 def write(path: Path | str, names: Sequence[str], values: Array) -> None:

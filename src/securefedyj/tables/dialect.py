@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from securefedyj.tables.bad_cells import as_read
 from securefedyj.tables.cells import SPACES, TableError
@@ -132,7 +132,11 @@ class Layout:
 def layout_of(path: Path | str, file: Any, dialect: Dialect) -> Layout:
     """How a CSV file is written; `file` gives its bytes from the beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
-    text = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
+        return _layout(path, text, encoding, dialect)
+
+
+def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> Layout:
     lines = list(islice(text, _FIRST_LINES))
     sep = _SEP_LINE.fullmatch(lines[0]) if lines else None
     rows = lines[1:] if sep else lines

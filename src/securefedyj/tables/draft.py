@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from securefedyj.tables import csv_files
+from securefedyj.tables.bad_cells import other_reading
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import column_names, is_csv, summaries
@@ -15,7 +16,7 @@ from securefedyj.tables.summary import Summary
 
 _FARTHEST = 2.0**100
 """Bounds may be so far from 0."""
-_TEXT = "not all cells are numbers"
+_TEXT = "no numbers"
 
 
 class Drafted(NamedTuple):
@@ -33,6 +34,8 @@ class Draft(NamedTuple):
     rows: int
     features: list[Drafted]
     left_out: dict[str, str]
+    unread: dict[str, str]
+    """Columns that hold numbers, and cells that are none: a sentence that says what to do."""
 
 
 def draft(
@@ -41,14 +44,19 @@ def draft(
     """All numeric columns of a table."""
     dialect = dialect or Dialect()
     header = column_names(path, dialect)
+    unread = dict[str, str]()
     left_out = {name: "there twice" for name in header if header.count(name) > 1}
     if is_csv(path):  # the first rows save us from reading texts cell by cell
-        texts = dialect.names(csv_files.text_columns(path, missing, dialect))
-        left_out.update(dict.fromkeys(texts, _TEXT))
-    candidates = [name for name in header if name not in left_out]
+        texts = csv_files.text_columns(path, missing, dialect)
+        for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
+            if other := other_reading(cells, dialect.decimal, dialect.thousands):
+                unread[name] = other
+            else:
+                left_out[name] = _TEXT
+    candidates = [name for name in header if name not in left_out and name not in unread]
     everywhere = dict.fromkeys(candidates, (-inf, inf))
     rows, columns, bad = summaries(path, everywhere, missing, dialect)
-    left_out.update(dict.fromkeys(bad, _TEXT))
+    unread |= bad
     features = []
     for name, here in columns.items():
         lower, upper = round_bounds(here.least, here.greatest) if here.present else (0.0, 0.0)
@@ -58,7 +66,7 @@ def draft(
             left_out[name] = "values too large"
         else:
             features.append(Drafted(name, lower, upper, here))
-    return Draft(rows, features, left_out)
+    return Draft(rows, features, left_out, unread)
 
 
 def round_bounds(least: float, greatest: float) -> tuple[float, float]:
