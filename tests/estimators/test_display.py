@@ -91,15 +91,21 @@ def test_features_that_are_hard_to_draw():
             [10, 10, 10, 10, 10, 10 - 1e-4],
             1e300 * np.arange(1.0, 7.0),
             np.full(6, np.nan),
+            np.full(6, -1e17),
+            [3.3, 3.3, 3.3, 3.3, 3.3, 3.3000000000000003],
         ]
     )
     fitted = ExpYJ().fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for j in range(3):
+        for j in (0, 1, 2, 4, 5):
             drawn = fitted.plot(X, feature=j)
             drawn.figure_.canvas.draw()
-            assert len(drawn.lambdas) == (0 if j == 0 else 41)
+            heights = [bar.get_height() for bar in drawn.axes_[0].patches]
+            assert (len(heights), sum(heights)) == (30, 6)
+            assert len(drawn.lambdas) == (0 if j in (0, 4) else 41)
+    close = drawn.axes_[2].lines[0].get_ydata()
+    np.testing.assert_allclose(close, [-(0.2**0.5)] * 5 + [5**0.5])
     with pytest.raises(ValueError, match="x3 has no values to draw"):
         fitted.plot(X, feature=3)
     with pytest.raises(ValueError, match=r"x1 are beyond float64 .* standardize=True"):

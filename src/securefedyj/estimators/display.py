@@ -193,15 +193,16 @@ class PowerTransformDisplay:
         return self
 
     def _plot_before(self, ax: Any) -> None:
-        ax.hist(self.before, bins=_BINS, color=_GREY)
+        ax.hist(self.before, bins=_edges(self.before), color=_GREY)
         ax.set(title=f"{self.name}, before", xlabel="value", ylabel="number of values")
 
     def _plot_after(self, ax: Any) -> None:
-        ax.hist(self.after, bins=_BINS, color=_BLUE)
+        edges = _edges(self.after)
+        ax.hist(self.after, bins=edges, color=_BLUE)
         mean, deviation = self.after.mean(), self.after.std()
         if deviation > 0:
             z = np.linspace(self.after.min(), self.after.max(), _CURVE)
-            area = len(self.after) * (z[-1] - z[0]) / _BINS
+            area = len(self.after) * (edges[1] - edges[0])
             ax.plot(z, area * norm.pdf(z, mean, deviation), color=_VERMILION, label="normal")
             ax.legend(frameon=False)
         ax.set(title=f"after, λ = {self.lmbda:.4g}", xlabel="transformed value")
@@ -215,6 +216,7 @@ class PowerTransformDisplay:
         ):
             if np.ptp(values) > 0:
                 relative = values / np.abs(values).max()  # squares of 1e300 would overflow
+                relative -= relative.min()  # or the mean of close values is not among them
                 observed = np.sort((relative - relative.mean()) / relative.std())
                 ax.plot(expected, observed, ".", color=color, markersize=4, label=label)
         ax.axline((0, 0), slope=1, color=_VERMILION, linewidth=1, label="normal")
@@ -241,6 +243,16 @@ def _place(estimator: YeoJohnsonTransformer, feature: int | str) -> int:
     if not 0 <= feature < len(names):
         raise ValueError(f"feature must be from 0 to {len(names) - 1}, got {feature}")
     return int(feature)
+
+
+def _edges(values: Array) -> Array:
+    """Of bins; values with fewer floats between them, such as 3.3 and the next, are in one."""
+    least, greatest = values.min(), values.max()
+    farthest = max(-least, greatest)
+    if greatest - least < 2 * _BINS * np.spacing(farthest):
+        half = max(farthest / 1000, 0.5)
+        least, greatest = least - half, greatest + half
+    return np.linspace(least, greatest, _BINS + 1)
 
 
 def _around(values: Array, lmbda: float) -> Array:
