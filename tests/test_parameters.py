@@ -222,6 +222,11 @@ def test_file_that_is_something_else_is_named(content, tmp_path):
         securefedyj.load(path)
 
 
+def test_folder_of_a_run_is_told_from_its_file(tmp_path):
+    with pytest.raises(ParametersError, match=r"a folder; give its parameters\.json"):
+        securefedyj.load(tmp_path)
+
+
 def test_nan_in_the_file_is_refused(data, tmp_path):
     data["features"][0]["mean"] = float("nan")
     (tmp_path / "p.json").write_text(json.dumps(data))

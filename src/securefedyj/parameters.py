@@ -171,6 +171,8 @@ def read(path: Path | str) -> Parameters:
     """Read a parameters.json; a ParametersError names the file and what is wrong with it."""
     try:
         return Parameters.from_json(parse(read_within(path, MOST_BYTES)))
+    except IsADirectoryError:
+        raise ParametersError(f"{path}: this is a folder; give its parameters.json") from None
     except ValueError as error:
         raise ParametersError(f"{path}: {error}") from None
 

@@ -77,6 +77,22 @@ def test_each_finding_comes_with_its_remedy(tmp_path, capsys):
     assert check(tmp_path, [], table.replace("x;x", "x;y"), *fixed) == 0
 
 
+def test_what_might_be_a_missing_column_is_named(tmp_path, capsys):
+    table = "pid;Alter;Laktate\n" + "1;60;1.5\n" * 40
+    assert check(tmp_path, [AGE, LACTATE], table) == 1
+    shown = flat(capsys.readouterr().out)
+    assert (
+        "age: there is no such column; not agreed on, but here: 'pid', 'Alter', 'Laktate'" in shown
+    )
+    assert "lactate: there is no such column (perhaps 'Laktate'?)" in shown
+
+
+def test_values_of_some_thousands_are_not_shown_as_powers(tmp_path, capsys):
+    table = "age;lactate\n" + "".join(f"{k};{k + 1390.4}\n" for k in range(40))
+    check(tmp_path, [AGE, LACTATE], table)
+    assert "lactate 0 40 1390 1410 1429 0 to 40 outside" in flat(capsys.readouterr().out)
+
+
 def test_names_of_columns_may_be_in_a_file(tmp_path, capsys):
     table = many("Alter,Laktat\n", "{0},{0}\n").encode("utf-16")
     columns = tmp_path / "columns.toml"

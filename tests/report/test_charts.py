@@ -78,6 +78,12 @@ def test_ticks_can_be_told_apart_where_values_are_close():
     assert len(set(labels)) == len(labels)
 
 
+def test_ticks_of_some_thousands_are_not_powers():
+    labels = re.findall(r'y="168">([^<]+)<', histogram(np.linspace(0, 2500, 99), "t", "x", None))
+    assert "1000" in labels
+    assert not any("e" in label for label in labels)
+
+
 def test_sparks_are_small():
     for shape, x in SHAPES.items():
         if shape not in ("constant", "nearly constant", "tiny"):

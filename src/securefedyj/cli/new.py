@@ -199,6 +199,11 @@ def run(options: argparse.Namespace) -> int:
         tell(wrapped(planned))
     if before is not None:
         tell_differences(before, consortium, options.before)
+        if before.name == consortium.name and before.digest() != consortium.digest():
+            tell(wrapped(
+                f"Note: both files have the name {before.name!r}, and a hub serves one of them: "
+                "give --name, or take the earlier file away from the hub."
+            ))  # fmt: skip
     for note in (_note_on_committee(consortium), note_on_silos(consortium)):
         if note:
             tell(wrapped(note))
@@ -280,7 +285,8 @@ def _planned(consortium: Consortium, options: argparse.Namespace) -> tuple[int, 
     )
     return outlook.recommended, (
         f"levels_per_exchange = {outlook.recommended}, planned for {options.rows:,} rows of each "
-        f"silo and lines of {options.delay_ms:g} ms and {options.mbit:g} Mbit/s; `plan` tells more."
+        f"silo and lines of {options.delay_ms:g} ms and {options.mbit:g} Mbit/s; "
+        f"`plan --rows {options.rows}` tells more."
     )
 
 

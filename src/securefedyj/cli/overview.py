@@ -104,6 +104,8 @@ def short(value: float, most: int = 4) -> str:
     for digits in range(most, 1, -1):
         mantissa, e, power = f"{value:.{digits}g}".partition("e")
         text = f"{mantissa}e{int(power)}" if e else mantissa
+        if 0 < int(power or 0) < _LONGEST_NUMBER - 2:  # 1390 rather than 1.39e3
+            return f"{value:.0f}"
         if len(text) <= _LONGEST_NUMBER:
             return text
     return f"{value:.0e}"

@@ -197,7 +197,11 @@ def _ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
     """The ticks with as many digits as tell them apart, and no more than there is room for."""
-    digits = next((d for d in range(3, 17) if len({number(t, d) for t in ticks}) == len(ticks)), 17)
+    before_point = len(f"{max(map(abs, ticks), default=0):.0f}")
+    least = before_point if 3 < before_point < 6 else 3  # 1000 rather than 1e3
+    digits = next(
+        (d for d in range(least, 17) if len({number(t, d) for t in ticks}) == len(ticks)), 17
+    )
     labels = [(tick, number(tick, digits)) for tick in ticks]
     room = width / (_CHARACTER * max((len(label) + 1 for _, label in labels), default=1))
     return labels[:: max(1, ceil(len(labels) / room))]

@@ -97,7 +97,8 @@ def _of_all(transcript: Transcript, result: Result) -> Iterator[Finding]:
         "constant",
         "constant",
         result.constant & (result.n > 1),
-        "All values at all silos are equal, and the mean tells which value that is.",
+        "All values at all silos are equal, as exactly as the agreed bounds let them be compared, "
+        "and the mean tells which value that is.",
     )
     yield Finding(
         "not certain",

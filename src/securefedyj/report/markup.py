@@ -29,7 +29,7 @@ def signed(value: float) -> str:
     """A difference for people: with its sign, and two decimals unless it is large."""
     if not abs(value) < 1000:
         return number(value, 3)
-    return f"{value:+.2f}".replace("-", "−")
+    return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")  # never −0.00
 
 
 def name_list(names: Sequence[str], amounts: Sequence[str] | None = None) -> str:

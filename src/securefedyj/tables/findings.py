@@ -14,6 +14,7 @@ FEW_DISTINCT = 20
 """With fewer distinct values, exact results over few rows can tell how often each occurs."""
 
 _COLUMNS_NAMED = 5
+_OTHERS_NAMED = 12
 
 REMEDIES = {
     "missing column": "Add it; it may be empty, if this silo does not have the values. If it has "
@@ -53,9 +54,14 @@ class Finding:
 
 def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[Finding]:
     """Columns that are missing or there more than once."""
+    others = [repr(name) for name in dict.fromkeys(header) if name not in features]
     for name in dict.fromkeys(features):
         if name not in header:
             text = f"there is no such column{_suggestion(name, header)}"
+            if others and "perhaps" not in text:
+                more = f" and {len(others) - _OTHERS_NAMED} more" * (len(others) > _OTHERS_NAMED)
+                text += f"; not agreed on, but here: {', '.join(others[:_OTHERS_NAMED])}{more}"
+                others = []  # once is enough
             if len(header) == 1:
                 text += "; the table has one column only, or --delimiter must say what separates"
             yield Finding("missing column", name, text, stops=True)
