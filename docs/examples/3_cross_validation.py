@@ -34,8 +34,8 @@ file = Path(folder.name, "parameters.json")
 save(run.transcript_, file)
 
 # %%
-# What ``load`` gives is fitted and stays so, also where a pipeline is cloned and fitted again, as in
-# each fold.
+# What ``load`` gives is fitted and stays so, also where a pipeline is cloned and fitted again, as
+# in each fold.
 consortium = securefedyj.load(file)
 pipelines = {
     "scaled only": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
