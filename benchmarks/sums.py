@@ -69,19 +69,21 @@ def measure(rows: int, features: int, turns: int, busy: bool) -> None:
     print(f"\n{rows:,} rows x {features:,} features")
     _show("arranging", "", shortest(kinds, 2, busy), X.size)
     numpys, fused = Matrices(X, domain, names), Blocks(X, domain, names)
-    pairs = np.arange(features)
-    for lmbda in LAMBDAS:
-        lambdas = np.full(features, lmbda)
-        encoding = choose_encoding(domain, fused.count, lambdas)
+    # Each lambda by itself, and all of them together, as an exchange asks for them.
+    for lmbdas in (*((one,) for one in LAMBDAS), LAMBDAS):
+        pairs, lambdas = np.tile(np.arange(features), len(lmbdas)), np.repeat(lmbdas, features)
+        encoding = choose_encoding(domain.take(pairs), fused.count[pairs], lambdas)
         asked = pairs, lambdas, encoding, int(encoding.limbs.max())
         if not np.array_equal(numpys.sums(*asked), fused.sums(*asked)):
-            raise AssertionError(f"the bits differ at lambda {lmbda}")
+            raise AssertionError(f"the bits differ at lambda {lmbdas}")
         ways: dict[str, Callable[[], Any]] = {
             "numpy": partial(numpys.sums, *asked),
             "fast": with_threads(1, partial(fused.sums, *asked)),
             "cores": with_threads(cores, partial(fused.sums, *asked)),
         }
-        _show(f"{lmbda:+.1f}", str(digits(encoding)), shortest(ways, turns, busy), X.size)
+        name = f"{lmbdas[0]:+.1f}" if len(lmbdas) == 1 else "all"
+        values = X.size * len(lmbdas)
+        _show(name, str(digits(encoding)), shortest(ways, turns, busy), values)
 
 
 def _show(what: str, digits: str, seconds: dict[str, float], values: int) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -34,14 +34,15 @@ file = Path(folder.name, "parameters.json")
 save(run.transcript_, file)
 
 # %%
-# ``FrozenEstimator`` of scikit-learn keeps what is fitted, also where a pipeline is cloned and
-# fitted again, as in each fold.
-consortium = FrozenEstimator(securefedyj.load(file))
+# What ``load`` gives is fitted and stays so, also where a pipeline is cloned and fitted again, as
+# in each fold.
+consortium = securefedyj.load(file)
 pipelines = {
     "scaled only": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
     "our own": make_pipeline(ExpYJ(), LogisticRegression(max_iter=1000)),
     "the consortium's": make_pipeline(consortium, LogisticRegression(max_iter=1000)),
 }
+assert np.array_equal(clone(consortium).fit(X[ours]).lambdas_, run.lambdas_)
 scores = {
     name: cross_val_score(pipeline, X[ours], y[ours], cv=5, scoring="neg_log_loss")
     for name, pipeline in pipelines.items()

@@ -32,6 +32,8 @@ def stage(folder: Path) -> None:
     """Write the pages of the site into the folder, which is made anew."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS / "images", folder / "images")
+    notebooks = shutil.ignore_patterns("*.py", "*.rst", "__pycache__", ".*")
+    shutil.copytree(DOCS / "examples", folder / "examples", ignore=notebooks)
     sources = [*DOCS.glob("*.md"), *(ROOT / name for name in FROM_ROOT)]
     for source in sources:
         page = with_links_of_site(source.read_text(encoding="utf-8"), source)
@@ -50,7 +52,7 @@ def name_in_site(path: Path) -> str:
         return FROM_ROOT[path.name]
     if path == DOCS / "examples" / "README.rst":
         return GALLERY
-    if path.parent == DOCS / "examples":
+    if path.parent == DOCS / "examples" and path.suffix == ".py":
         return f"gallery/{path.stem}.rst"
     if DOCS in path.parents:
         return path.relative_to(DOCS).as_posix()

@@ -20,7 +20,7 @@ class Shown(NamedTuple):
     folder: Path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """The demo, run once as its user does: with its default folder below the current one."""
     folder = tmp_path_factory.mktemp("demo")
