@@ -92,6 +92,7 @@ def test_hub_may_be_left_out(consortium, tmp_path):
     ("old", "new", "sentence"),
     [
         ("format = 1", "format = 2", "this release reads format 1"),
+        ("format = 1\n", "", "this is not an agreed file"),
         ("max_steps = 30", "max_step = 30", "unknown key 'max_step'"),
         ("max_steps = 30", "max_steps = 0", "max_steps must be a whole number from 1"),
         ("max_steps = 30", "max_steps = true", "max_steps must be a whole number"),

@@ -236,9 +236,13 @@ _NUMBERS = {
 
 
 def _from_toml(data: dict[str, Any]) -> Consortium:
-    if data.get("format") != FORMAT:
+    if "format" not in data:
         raise ConsortiumError(
-            f"the format is {shown(data.get('format'))}, and this release reads format {FORMAT}; "
+            "this is not an agreed file, such as `securefedyj new` writes; give that one."
+        )
+    if data["format"] != FORMAT:
+        raise ConsortiumError(
+            f"the format is {shown(data['format'])}, and this release reads format {FORMAT}; "
             "install the release that wrote the file."
         )
     words = {"format", "name", "engine", "hub", "party", "committee", "feature", "verified"}

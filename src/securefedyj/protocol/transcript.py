@@ -116,7 +116,9 @@ class Transcript(Revealed):
         try:
             return cls.from_lines(_parsed(lines_within(path, MOST_BYTES, MOST_IN_LINE)))
         except (Malformed, TooLarge) as error:
-            raise TranscriptError(f"this is not a file of JSON lines: {error}") from None
+            raise TranscriptError(
+                f"this is not a file of JSON lines, such as a transcript.jsonl: {error}"
+            ) from None
 
     def to_text(self) -> str:
         """The content of the file transcript.jsonl."""
