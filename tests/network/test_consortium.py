@@ -258,7 +258,8 @@ def test_plan_counts_what_a_run_then_takes(pems, tmp_path, capsys):
     from securefedyj.protocol.simulation import simulate
 
     file = tmp_path / "consortium.toml"
-    assert new(pems, file, "--feature", "a:0:1000", "--feature", "b:0:1000") == 0
+    assert new(pems, file, "--feature", "a:0:1000", "--feature", "b:0:1000",
+               "--levels-per-exchange", "4") == 0  # fmt: skip
     capsys.readouterr()
     assert main(["plan", str(file), "--rows", "400", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
