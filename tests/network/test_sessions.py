@@ -963,6 +963,20 @@ def test_preparing_the_rows_counts_once_and_nothing_is_negative():
     assert (cost.seconds_local, cost.seconds_secure, cost.seconds_waiting) == (11.5, 0.5, 1.0)
 
 
+def test_time_without_a_party_is_nobodys_cost():
+    trio = Trio()
+    trio.join(*NAMES)
+    trio.until_opening("ana", 3)
+    trio["ana"].now += 2.0
+    trio.crash("cem")
+    trio["ana"].now += 50.0
+    trio.join("cem")
+    trio.carry()
+    assert_all_have_the_result(trio)
+    (kept,) = trio["ana"].kept
+    assert kept.tally.seconds_waiting == 2.0
+
+
 def test_who_is_late_is_handed_the_result():
     trio = Trio({"ana": memory(OPENINGS), "bob": memory(OPENINGS), "cem": memory(5)})
     trio.join("ana", "bob")

@@ -269,6 +269,7 @@ class Run(Speaker):
             self.send_messages(session.farewell(by))
         if session is not None and session.started:
             self._close_former()
+            session.interrupt(self.now.steady)
             self._former = session
             self.memory.draining = True
             self.say(self.interruptions.count(by, exchanges_done(self.memory.transcript) + 1))

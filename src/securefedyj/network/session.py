@@ -53,6 +53,7 @@ class Session:
         self._received = 0  # bytes
         self._computing = 0.0  # seconds
         self._started_at = self._asked = 0.0
+        self._interrupted_at: float | None = None
 
     def deliver(self, message: Message) -> None:
         """Hold a message until the program can read it; drop those of other sessions."""
@@ -119,10 +120,15 @@ class Session:
         """The peers that the program waits for."""
         return () if self.party is None else self.party.waiting_for
 
+    def interrupt(self, now: float) -> None:
+        """Note when it ended: the time until the next one is nobody's cost."""
+        self._interrupted_at = now
+
     def close(self, tally: Tally, now: float) -> None:
         """End the program, and add what the session took."""
         if self.party is not None:
             if not self.party.done:
                 self.party.stop(JoinError("The session is over."))
-            tally.add(self.party, self._received, self._computing, now - self._started_at)
+            ended_at = now if self._interrupted_at is None else self._interrupted_at
+            tally.add(self.party, self._received, self._computing, ended_at - self._started_at)
             self.party = None
