@@ -140,3 +140,9 @@ def test_a_key_and_a_certificate_that_are_swapped(folder, tmp_path, capsys, swap
     assert "Are --key and --certificate swapped?" in one_line(capsys.readouterr().err).replace(
         ": are", ". Are"
     )
+
+
+def test_three_that_came_or_left_are_listed(folder, tmp_path, capsys):
+    pems = [f"--add=w{k}={folder / pem}" for k, pem in enumerate(("west.pem", "anew.pem"))]
+    assert succeed(folder, tmp_path / "next.toml", *pems, "--remove", "south") == 0
+    assert "came or left with w0, w1 and south." in one_line(capsys.readouterr().out)

@@ -132,7 +132,8 @@ def note_on_two_results(before: Consortium, after: Consortium) -> str:
     came, gone = [n for n in new if n not in old], [n for n in old if n not in new]
     if not (came or gone):
         return ""
-    who = " and ".join(map(printable, (*came, *gone)))
+    *first, last = map(printable, (*came, *gone))
+    who = f"{', '.join(first)} and {last}" if first else last
     return (
         "Note: where the other silos' values are as they were, the difference of the results of "
         "both files can tell the number, mean and variance of the values that came or left with "
