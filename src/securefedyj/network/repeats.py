@@ -73,7 +73,7 @@ def _differences(run: RunEntry, compared: _Comparison, others: Sequence[RunEntry
     runs = _run(others[0]) + (f" and {more} earlier one{'s' * (more > 1)}" if more else "")
     if changed:
         yield (
-            f"In {runs}, with {_and(silos)}, {_columns(changed)} had other values "
+            f"In {runs}, with {in_words(silos)}, {_columns(changed)} had other values "
             "here. Two results over nearly the same rows can tell the rows that differ, such as "
             f"those of a patient who came or left. {_ASK}, or use the rows of that run."
         )
@@ -82,9 +82,10 @@ def _differences(run: RunEntry, compared: _Comparison, others: Sequence[RunEntry
             [name for name in some if name not in others]
             for some, others in ((run.silos, silos), (silos, run.silos))
         )
-        who = [f"has {_and(came)} besides"] * bool(came) + [f"lacks {_and(gone)}"] * bool(gone)
+        who = [f"has {in_words(came)} besides"] * bool(came)
+        who += [f"lacks {in_words(gone)}"] * bool(gone)
         yield (
-            f"In {runs}, with {_and(silos)}, {_columns(same)} had the same values "
+            f"In {runs}, with {in_words(silos)}, {_columns(same)} had the same values "
             f"here as now. This run {' and '.join(who)}. The difference of the two results can "
             "tell the number, mean and variance of the values that came or left with them. "
             f"{_ASK}, or leave the column{'s' * (len(same) > 1)} out."
@@ -123,11 +124,12 @@ def _run(run: RunEntry) -> str:
 
 def _columns(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
-    named = _and(names) if more <= 0 else f"{_list(names[:_MOST_NAMES])} and {more} more"
+    named = in_words(names) if more <= 0 else f"{_list(names[:_MOST_NAMES])} and {more} more"
     return f"column{'s' * (len(names) > 1)} {named}"
 
 
-def _and(names: Sequence[str]) -> str:
+def in_words(names: Sequence[str]) -> str:
+    """Names one after the other, as one says them."""
     *most, last = names or ("nobody",)
     return f"{_list(most)} and {printable(last)}" if most else printable(last)
 

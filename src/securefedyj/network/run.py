@@ -266,10 +266,9 @@ class Run(Speaker):
         session, self._session = self._session, None
         self.move(signal)
         if session is not None:  # others may have started it before us
-            self.send_messages(session.farewell(by))
+            self.send_messages(session.farewell(by, self.now.steady))
         if session is not None and session.started:
             self._close_former()
-            session.interrupt(self.now.steady)
             self._former = session
             self.memory.draining = True
             self.say(self.interruptions.count(by, exchanges_done(self.memory.transcript) + 1))

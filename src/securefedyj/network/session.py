@@ -95,8 +95,12 @@ class Session:
             return [message for message in messages if message.kind != Kind.STOP]
         return messages
 
-    def farewell(self, by: str) -> list[Message]:
-        """What tells the peers that the session is over, and on whose account."""
+    def farewell(self, by: str, now: float) -> list[Message]:
+        """What tells the peers that the session is over, and on whose account.
+
+        The time from then until the next session is nobody's cost.
+        """
+        self._interrupted_at = now
         return [
             Message(VERSION, self.id, self._name, peer, 0, Kind.STOP, by.encode())
             for peer in self._peers
@@ -119,10 +123,6 @@ class Session:
     def lacking(self) -> tuple[str, ...]:
         """The peers that the program waits for."""
         return () if self.party is None else self.party.waiting_for
-
-    def interrupt(self, now: float) -> None:
-        """Note when it ended: the time until the next one is nobody's cost."""
-        self._interrupted_at = now
 
     def close(self, tally: Tally, now: float) -> None:
         """End the program, and add what the session took."""

@@ -9,6 +9,7 @@ from typing import Any
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.entries import ConsortiumError, Feature, PartyEntry
+from securefedyj.network.repeats import in_words
 from securefedyj.printable import printable, shown
 
 
@@ -132,12 +133,10 @@ def note_on_two_results(before: Consortium, after: Consortium) -> str:
     came, gone = [n for n in new if n not in old], [n for n in old if n not in new]
     if not (came or gone):
         return ""
-    *first, last = map(printable, (*came, *gone))
-    who = f"{', '.join(first)} and {last}" if first else last
     return (
         "Note: where the other silos' values are as they were, the difference of the results of "
         "both files can tell the number, mean and variance of the values that came or left with "
-        f"{who}. The ledger of each silo warns it before the run."
+        f"{in_words([*came, *gone])}. The ledger of each silo warns it before the run."
     )
 
 
