@@ -170,25 +170,25 @@ def test_the_last_exchange_is_checked_again_and_opens_nothing_twice(left, monkey
 
     async def open_bits(self, a):
         bits = await original(self, a)
-        opened.append((id(self), bits.size))
+        opened.append((self, bits.size))
         return bits
 
     async def check(self):
-        checks.append(id(self))
+        checks.append(self)
         await checking(self)
 
     monkeypatch.setattr(Verified, "open_bits", open_bits)
     monkeypatch.setattr(Verified, "check", check)
     lines = list(whole())
     fit(lines[:-3])
-    each = [size for party, size in opened if party == opened[0][0]]
+    each = [size for party, size in opened if party is opened[0][0]]
     verdict, _, moments = each
     assert verdict == 1
     opened.clear()
     checks.clear()
     diary = Diary()
     fit(lines[: len(lines) - left], diary=diary)
-    again = [size for party, size in opened if party == opened[0][0]]
+    again = [size for party, size in opened if party is opened[0][0]]
     expected = {3: each, 2: each, 1: [verdict, moments]}
     assert again == expected[left]
     assert len(checks) == 3
