@@ -221,7 +221,7 @@ def test_keyboard_interrupt_takes_leave_of_the_others(stage, in_a_loop):
         if now.exchange > 1 and not pressed.is_set():
             pressed.set()
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(1.0)  # let nobody come to the end before the other thread has seen it
+            time.sleep(0.5)  # let nobody come to the end before the other thread has seen it
 
     pressed = threading.Event()
     with stage.hub(), ThreadPoolExecutor(2) as pool:

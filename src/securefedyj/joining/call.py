@@ -201,7 +201,10 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
 
     threading.Thread(target=run_until_done, daemon=True).start()
     try:
-        ended.wait()  # a thread that was interrupted once in `join` cannot be joined again
+        # A thread that was interrupted once in `join` cannot be joined again. And a signal need not
+        # end a wait: it depends on how libraries have left its handler.
+        while not ended.wait(_LOOK_EVERY):
+            pass
     except BaseException:  # a KeyboardInterrupt: the others are told
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has just ended
             loop.call_soon_threadsafe(task.cancel)
