@@ -50,6 +50,8 @@ def test_interrupted_demo_leaves_no_process_and_no_key(tmp_path, number):
         "import sys\n"
         "from securefedyj.cli.main import main\n"
         "from securefedyj.demo import comparison\n"
+        "from securefedyj.demo import run\n"
+        "run.digits_section = lambda digits: ''; run.compare_digits = lambda: None\n"
         "comparison.REPEATS = 1; sys.exit(main(['demo']))"
     )
     environment = dict(os.environ, TMPDIR=str(tmp_path))

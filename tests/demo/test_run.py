@@ -82,16 +82,22 @@ def test_a_command_is_printed_as_the_program_was_called(tmp_path, monkeypatch):
     assert shlex.split(command("audit")) == [sys.executable, "-m", "securefedyj.cli", "audit"]
 
 
-def test_demo_without_matplotlib_says_how_to_install_it(tmp_path):
-    program = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from securefedyj.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    )
-    command = [sys.executable, "-c", program, "demo", "--output", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert 'matplotlib is missing: pip install "securefedyj[plot]"' in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["transcript.jsonl"]
+@pytest.fixture
+def without_processes(monkeypatch):
+    """The demo without its slowest part."""
+    monkeypatch.setattr(comparison, "REPEATS", 1)
+    monkeypatch.setattr("securefedyj.demo.run.federated_section", lambda cancer, path: "")
+
+
+@pytest.mark.usefixtures("without_processes")
+def test_demo_without_matplotlib_says_how_to_install_it(tmp_path, capsys, monkeypatch):
+    for name in [*sys.modules, "matplotlib"]:
+        if name.split(".")[0] == "matplotlib":
+            monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "securefedyj.demo.plots", raising=False)
+    assert main(["demo", "--output", str(tmp_path)]) == 0
+    assert 'matplotlib is missing: pip install "securefedyj[plot]"' in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
 
 
 def test_folder_that_cannot_be_made_ends_with_1_and_one_sentence(tmp_path, capsys):
@@ -112,9 +118,9 @@ def test_folder_without_permission_ends_with_1_and_one_sentence(tmp_path, capsys
     assert one_sentence(capsys.readouterr().err)
 
 
-def test_picture_that_cannot_be_saved_ends_with_1_and_one_sentence(tmp_path, capsys, monkeypatch):
+@pytest.mark.usefixtures("without_processes")
+def test_picture_that_cannot_be_saved_ends_with_1_and_one_sentence(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(comparison, "REPEATS", 1)
     (tmp_path / "demo.png").mkdir()
     assert main(["demo", "--output", str(tmp_path)]) == 1
     shown = capsys.readouterr()

@@ -159,6 +159,8 @@ def new(
     silos = [f"{silo}={name}={folder / name}.pem" for name in ("ana", "bob")]
     hub = ["--hub", "127.0.0.1:7443", "--hub-certificate", str(folder / "hub.pem")]
     coordinator = f"{helper}=cem={folder / 'cem.pem'}"
+    if "--levels-per-exchange" not in options:  # to plan them takes seconds
+        options = (*options, "--levels-per-exchange", "4")
     return main(["new", str(file), "--name", "test", *hub, *silos, coordinator, *options])
 
 

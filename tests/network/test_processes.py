@@ -16,10 +16,10 @@ from securefedyj.protocol.transcript import Transcript
 
 pytestmark = pytest.mark.processes
 
-X = load_breast_cancer().data
+X = load_breast_cancer().data[:, :6]
 FEATURES = [
     Feature(str(name), 0.0, float(2 * X[:, j].max()))
-    for j, name in enumerate(load_breast_cancer().feature_names)
+    for j, name in enumerate(load_breast_cancer().feature_names[: X.shape[1]])
 ]
 
 
@@ -30,7 +30,7 @@ def in_one_process(max_steps: int, result_bits: int) -> SecureFedYJ:
     return fit.fit([X[:100], X[100:101], X[101:]])
 
 
-@pytest.mark.parametrize("parties", [3, 5, 10])
+@pytest.mark.parametrize("parties", [4, 10])
 def test_any_number_of_processes_gives_the_bits_of_one(tmp_path, parties):
     parts = np.array_split(X, parties)
     tables: dict[str, Any] = {f"silo-{k}": part for k, part in enumerate(parts)}

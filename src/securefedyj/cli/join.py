@@ -93,6 +93,11 @@ def add(commands: Commands) -> None:
         "(default: https_proxy of the environment, but for no_proxy); its user name and password "
         "in the environment only: SECUREFEDYJ_PROXY_AUTH=USER:PASSWORD",
     )
+    parser.add_argument(
+        "--no-report",
+        action="store_true",
+        help="write no report.html; `securefedyj report` makes one at any time",
+    )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     parser.set_defaults(run=run, wrong_usage=parser.error)
 
@@ -157,6 +162,7 @@ def _part(options: argparse.Namespace, reader: Reader, display: Display) -> Part
         ledger=options.ledger,
         timeout=TIMEOUT if options.timeout is None else options.timeout,
         wait=WAIT if options.wait is None else options.wait,
+        report=not options.no_report,
         proxy=options.proxy,
         say=display.say,
         warn=lambda sentence: display.say(wrapped(sentence)),

@@ -44,6 +44,7 @@ async def join_async(
     ledger: Path | str | None = None,
     timeout: float = TIMEOUT,
     wait: float = WAIT,
+    report: bool = True,
     proxy: str | None = None,
     say: Say | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -82,6 +83,8 @@ async def join_async(
     timeout, wait : float
         Seconds of silence after which a party counts as lost, and seconds to wait for parties to
         come, to come back, or to compute.
+    report : bool
+        Whether to write report.html, which takes a second or more.
     proxy : str, optional
         The URL of an HTTP proxy on the way to the hub; by default as the environment says.
     say : callable, optional
@@ -124,6 +127,7 @@ async def join_async(
         ledger=None if ledger is None else Path(ledger),
         timeout=timeout,
         wait=wait,
+        report=report,
         proxy=proxy,
         dialer=dialer,
         say=say or _ignore,

@@ -53,6 +53,7 @@ class Part:
     ledger: Path | None = None
     timeout: float = TIMEOUT
     wait: float = WAIT
+    report: bool = True
     proxy: str | None = field(default=None, repr=False)
     dialer: Dialer | None = None
     say: Say = lambda sentence: None

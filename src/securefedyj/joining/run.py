@@ -142,9 +142,11 @@ class Run:
     def _report(self, transcript: Transcript) -> None:
         """Write the report, or keep why that failed: the result is more than its report."""
         part, own = self._part, self._own
-        part.say("The result is here. Writing the report.")
+        part.say(f"The result is here.{' Writing the report.' * part.report}")
         try:
             self._warn_of_implausible(transcript)
+            if not part.report:
+                return
             sample, rows = (None, None) if own is None else (own.drawn, own.census.rows)
             write_report(part.consortium, transcript, sample, rows, part.output)
             self.written["report"] = part.output / REPORT
@@ -155,7 +157,8 @@ class Run:
                 f"The report could not be written ({why}); the result is in {part.output}. "
                 "Try again with `securefedyj report`."
             )
-        self._reported = True
+        finally:
+            self._reported = True
 
     def _warn_of_implausible(self, transcript: Transcript) -> None:
         """Tell the silo, and nobody else, where lambda does not go with its own rows."""

@@ -81,9 +81,9 @@ def prepare(
 class Processes:
     """The hub and the parties of a folder that `prepare` has filled.
 
-    Parties write to NAME/ below the folder, and note their runs in NAME.ledger.jsonl and nowhere
-    else; what they print goes to NAME.log. `within` says what
-    to put before the command of a process, such as to run it in a namespace.
+    Parties write to NAME/ below the folder, without a report unless `reports`, and note their runs
+    in NAME.ledger.jsonl and nowhere else; what they print goes to NAME.log. `within` says what to
+    put before the command of a process, such as to run it in a namespace.
 
         with Processes(folder) as running:
             running.start_hub()
@@ -93,9 +93,13 @@ class Processes:
     """
 
     def __init__(
-        self, folder: Path, within: Callable[[str], Sequence[str]] = lambda name: ()
+        self,
+        folder: Path,
+        within: Callable[[str], Sequence[str]] = lambda name: (),
+        *,
+        reports: bool = False,
     ) -> None:
-        self.folder, self._within = folder, within
+        self.folder, self._within, self._reports = folder, within, reports
         self.consortium = Consortium.read(folder / "consortium.toml")
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -127,6 +131,7 @@ class Processes:
         identity = Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
         table = self.folder / f"{name}.csv" if table is None else table
         data = ["--data", str(table)] if table.exists() else []
+        data += [] if self._reports else ["--no-report"]
         self._start(name, "join", "--key", str(identity.key), "--certificate",
                     str(identity.certificate), *data, "--output", str(self.folder / name),
                     "--ledger", str(self.folder / f"{name}.ledger.jsonl"), *options,
