@@ -43,7 +43,7 @@ def notes(folder: Path, kind: str) -> list[int]:
 @pytest.mark.skipif(importlib.util.find_spec("mpyc") is None, reason="no extra `mpyc`")
 def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tmp_path):
     prepare(tmp_path)
-    with local.Processes(tmp_path) as processes:
+    with local.Processes(tmp_path, reports=True) as processes:
         processes.start_hub()
         for name in TABLES:
             processes.start_party(name, "--json")

@@ -464,7 +464,7 @@ def test_processes_may_be_killed_and_started_again(tmp_path):
 def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_path):
     consortium = prepare(tmp_path, FIVE)
     (tmp_path / "bob" / "report.html").mkdir(parents=True)  # nothing can be written there
-    with local.Processes(tmp_path) as processes:
+    with local.Processes(tmp_path, reports=True) as processes:
         processes.start_hub()
         for name in FIVE:
             processes.start_party(name)

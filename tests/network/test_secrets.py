@@ -136,7 +136,7 @@ def test_memory_and_log_of_the_hub_hold_nothing_of_what_is_shared(tmp_path, monk
         return memory + memory_of(hub)
 
     prepare(tmp_path)
-    with local.Processes(tmp_path) as processes:
+    with local.Processes(tmp_path, reports=True) as processes:
         processes.start_hub()
         try:
             memory = asyncio.run(scenario(processes.running["hub"].pid))
