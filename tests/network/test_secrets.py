@@ -136,7 +136,7 @@ def test_memory_and_log_of_the_hub_hold_nothing_of_what_is_shared(tmp_path, monk
         return memory + memory_of(hub)
 
     prepare(tmp_path)
-    with local.Processes(tmp_path, reports=True) as processes:
+    with local.Processes(tmp_path) as processes:
         processes.start_hub()
         try:
             memory = asyncio.run(scenario(processes.running["hub"].pid))
@@ -216,7 +216,7 @@ def test_nothing_that_a_party_writes_tells_rows_sums_shares_or_keys(tmp_path, mo
     )
     folder = tmp_path / "run"
     prepare(folder, FIVE, levels_per_exchange=1)
-    with local.Processes(folder) as processes:
+    with local.Processes(folder, reports=True) as processes:
         processes.start_hub()
         for name in FIVE:
             processes.start_party(name)
