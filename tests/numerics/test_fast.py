@@ -110,3 +110,32 @@ def test_pieces_run_at_the_same_time_and_come_back_in_order(monkeypatch):
 
     assert in_threads(work, range(3)) == [0, 1, 4]
     assert in_threads(lambda piece: piece, []) == []
+
+
+def test_an_error_in_any_thread_is_raised(monkeypatch):
+    monkeypatch.setenv(THREADS_VARIABLE, "3")
+
+    def work(piece):
+        if piece == bad:
+            raise ArithmeticError(piece)
+        return piece
+
+    for bad in range(5):
+        with pytest.raises(ArithmeticError, match=str(bad)):
+            in_threads(work, range(5))
+    bad = -1
+    assert in_threads(work, range(5)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_child_has_threads_of_its_own(monkeypatch):
+    """Those of its parent are not there."""
+    monkeypatch.setenv(THREADS_VARIABLE, "2")
+    expected = [0, 1, 4, 9]
+    assert in_threads(lambda piece: piece**2, range(4)) == expected
+    child = os.fork()
+    if not child:
+        done = in_threads(lambda piece: piece**2, range(4))
+        os._exit(0 if done == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0

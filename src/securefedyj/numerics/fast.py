@@ -13,12 +13,14 @@ SECUREFEDYJ_THREADS
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -100,6 +102,42 @@ def in_threads(work: Callable[[_Piece], _Result], pieces: Iterable[_Piece]) -> l
     count = min(len(todo), threads())
     if count < 2:
         return [work(piece) for piece in todo]
-    # Threads of its own: they survive no fork, and start in less time than a piece takes.
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(work, todo))
+    places: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for place in range(len(todo)):
+        places.put(place)
+    done: dict[int, _Result] = {}
+
+    def take() -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                place = places.get_nowait()
+                done[place] = work(todo[place])
+
+    others = [_helpers(count - 1).submit(take) for _ in range(count - 1)]
+    try:
+        take()  # this thread is there already
+    finally:
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
+    return [done[place] for place in range(len(todo))]
+
+
+_POOL: list[tuple[int, int, ThreadPoolExecutor]] = []
+_POOL_LOCK = threading.Lock()
+
+
+def _helpers(count: int) -> ThreadPoolExecutor:
+    """At least so many threads, which stay: to start one takes as long as a small piece.
+
+    They survive no fork: a child starts its own.
+    """
+    with _POOL_LOCK:
+        if not _POOL or _POOL[0][0] != os.getpid() or _POOL[0][1] < count:
+            _POOL[:] = [(os.getpid(), count, ThreadPoolExecutor(count, "securefedyj-loops"))]
+        return _POOL[0][2]
+
+
+if hasattr(os, "register_at_fork"):  # the lock may be held by another thread at that moment
+    os.register_at_fork(after_in_child=lambda: globals().update(_POOL_LOCK=threading.Lock()))
