@@ -189,8 +189,8 @@ def paper_table(data: dict[str, Any]) -> str:
                 f"{1e3 * seconds:.1f} ms (levels {levels}): {r['speedup'][name]:.0f}x faster"
             )
         lines.append(
-            f"| {r['rows']:,} x {r['features']:,} | {min(r['literal_seconds']):.2f} s | {r['mpyc_seconds']:.2f} s "
-            f"| {' | '.join(cells)} |"
+            f"| {r['rows']:,} x {r['features']:,} | {min(r['literal_seconds']):.2f} s "
+            f"| {r['mpyc_seconds']:.2f} s | {' | '.join(cells)} |"
         )
     return "\n".join(lines)
 
