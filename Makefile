@@ -37,9 +37,10 @@ test: .venv/ready
 # The last bits of NumPy's exp and log1p differ between processors; no test may depend on them.
 # Where nothing but integers is computed, there is nothing to look for.
 NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameters.py \
-	$(patsubst %,--ignore=tests/protocol/test_%.py,cheating forks verified_run resuming)
+	$(patsubst %,--ignore=tests/protocol/test_%.py,cheating forks verified_run resuming) \
+	$(patsubst %,--ignore=tests/estimators/test_%.py,contract display)
 test-reduced: .venv/ready
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto --dist loadgroup -m "not processes and not mpyc" $(NUMERICAL)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto --dist loadgroup -m "not processes and not mpyc and not slow" $(NUMERICAL)
 
 lint: .venv/ready
 	$(BIN)/ruff check .
