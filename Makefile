@@ -29,10 +29,10 @@ demo: .venv/ready
 	$(BIN)/securefedyj demo --output out
 
 check: .venv/ready
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup -m "not processes and not mpyc and not slow"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not processes and not mpyc and not slow"
 
 test: .venv/ready
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 # The last bits of NumPy's exp and log1p differ between processors; no test may depend on them.
 # Where nothing but integers is computed, there is nothing to look for.
@@ -40,7 +40,7 @@ NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameter
 	$(patsubst %,--ignore=tests/protocol/test_%.py,cheating forks verified_run resuming) \
 	$(patsubst %,--ignore=tests/estimators/test_%.py,contract display)
 test-reduced: .venv/ready
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto --dist loadgroup -m "not processes and not mpyc and not slow" $(NUMERICAL)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto --dist loadfile -m "not processes and not mpyc and not slow" $(NUMERICAL)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ from securefedyj.network import local
 from securefedyj.protocol.transcript import Transcript
 from tests.cli.messages import one_sentence
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.processes
 
 
 def test_demo_has_the_same_bits_from_processes_as_from_one(shown):

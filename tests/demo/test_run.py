@@ -18,7 +18,7 @@ from securefedyj.demo import comparison
 from securefedyj.demo.layout import command
 from tests.cli.messages import one_sentence
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.processes
 
 
 def test_demo_saves_a_picture(shown):

@@ -217,9 +217,8 @@ def test_digests_are_compared_among_all_parties():
         assert end.result == [35] * 4
 
 
-@pytest.mark.parametrize("who", ["ana", "cem"])
-def test_another_digest_is_named(who):
-    digests = {name: [bytes(31) + bytes([name == who])] for name in THREE.parties}
+def test_another_digest_is_named():
+    digests = {name: [bytes(31) + bytes([name == "cem"])] for name in THREE.parties}
     # Whoever is odd finds another party odd: which error comes first is left open.
     with pytest.raises(ProtocolError, match=r"Party \w+ has another record .*: expected 0"):
         mpyc.run(agreeing, {name: (own, None) for name, own in digests.items()}, timeout=60)

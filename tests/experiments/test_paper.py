@@ -16,7 +16,7 @@ from experiments import runner
 from experiments.__main__ import main
 from experiments.item import Verdict
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("paper")]
+pytestmark = pytest.mark.slow
 
 
 class Quick(NamedTuple):
