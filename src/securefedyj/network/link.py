@@ -147,6 +147,12 @@ class Link:
                     await self._writer.drain()
 
 
+def _trying() -> dict[str, float]:
+    """How to try several addresses of a hub; other event loops, such as uvloop, know no such way."""
+    known = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+    return {"happy_eyeballs_delay": _NEXT_ADDRESS} if known else {}
+
+
 async def connect(
     consortium: Consortium,
     name: str,
@@ -162,7 +168,7 @@ async def connect(
         async with asyncio.timeout(timeout):
             if proxy is None:
                 reader, writer = await asyncio.open_connection(
-                    hub.host, hub.port, ssl=settings, happy_eyeballs_delay=_NEXT_ADDRESS
+                    hub.host, hub.port, ssl=settings, **_trying()
                 )
             else:
                 reader, writer = await through(proxy, hub, settings)
