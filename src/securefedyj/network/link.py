@@ -9,6 +9,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import tls
@@ -147,8 +148,8 @@ class Link:
                     await self._writer.drain()
 
 
-def _trying() -> dict[str, float]:
-    """How to try several addresses of a hub; other event loops, such as uvloop, know no such way."""
+def _trying() -> dict[str, Any]:
+    """How to try several addresses of a hub; loops other than asyncio's own know no such way."""
     known = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
     return {"happy_eyeballs_delay": _NEXT_ADDRESS} if known else {}
 
