@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
+from typing import Any
 
 import pytest
 
+from securefedyj.network import link
 from securefedyj.network.entries import ConsortiumError, Hub
 from securefedyj.network.frames import Type
 from securefedyj.network.hub import Hub as Relay
@@ -125,3 +127,14 @@ def test_who_cannot_listen_says_where_and_how_to_choose():
 )  # fmt: skip
 def test_an_ipv4_address_stays_one(address, plain):
     assert plain_address(address) == plain
+
+
+def test_only_loops_of_asyncio_are_asked_to_try_several_addresses(monkeypatch):
+    """Others, such as uvloop, do not take the option."""
+
+    async def asked() -> dict[str, Any]:
+        return link._trying()
+
+    assert list(asyncio.run(asked())) == ["happy_eyeballs_delay"]
+    monkeypatch.setattr(asyncio, "get_running_loop", object)
+    assert link._trying() == {}
