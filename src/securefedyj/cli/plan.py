@@ -13,7 +13,7 @@ from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_seco
 KNOWN = """\
 A plan is made for engine 'replicated' only. What is known of 'mpyc', for 30 steps and
 levels 1 with all parties on a machine with two cores: 650 to 720 rounds, each at least
-as long as a message takes; for each feature, with 3 parties 2 to 5 seconds, and 3 MB that a
+as long as a message takes; for each feature, with 3 parties 2 to 7 seconds, and 3 MB that a
 party sends, with 5 parties 8 to 15 seconds and 7 MB."""
 
 
