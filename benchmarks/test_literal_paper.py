@@ -1,6 +1,5 @@
 """The paper taken literally, a peer for benchmarks, does what the paper says."""
 
-import importlib.util
 import math
 
 import numpy as np
@@ -9,12 +8,11 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import yeojohnson, yeojohnson_llf
 
 from benchmarks.literal_paper import exp_update, fit_literal, transformed
+from tests.extras import needs_mpyc
 
 pytestmark = [
     pytest.mark.mpyc,
-    pytest.mark.skipif(
-        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
-    ),
+    needs_mpyc,
 ]
 
 

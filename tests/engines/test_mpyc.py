@@ -1,7 +1,6 @@
 """Engine `mpyc` gives the same bits as the others, and its processes come and go in order."""
 
 import asyncio
-import importlib.util
 import multiprocessing
 import os
 import random
@@ -25,15 +24,14 @@ from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import delegate, in_lockstep, play_round
 from tests.datasets import table
+from tests.extras import needs_mpyc
 from tests.federated_data import shuffled
 from tests.simulation import FIVE, THREE, simulate
 
 # Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
 pytestmark = [
     pytest.mark.mpyc,
-    pytest.mark.skipif(
-        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
-    ),
+    needs_mpyc,
 ]
 
 WIDTHS = [1, 2, 5]

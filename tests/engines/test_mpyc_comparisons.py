@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from math import prod
@@ -14,13 +13,12 @@ from securefedyj.engines.mpyc import party as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc
 from securefedyj.numerics import wide
 from securefedyj.party import inprocess
+from tests.extras import needs_mpyc
 from tests.simulation import THREE
 
 pytestmark = [
     pytest.mark.mpyc,
-    pytest.mark.skipif(
-        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
-    ),
+    needs_mpyc,
 ]
 
 SPY = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pickle
 import subprocess
@@ -23,13 +22,12 @@ from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.party import inprocess
 from securefedyj.party.messages import VERSION, Kind, Message
+from tests.extras import needs_mpyc
 from tests.simulation import FIVE, THREE, Consortium
 
 with_mpyc = [
     pytest.mark.mpyc,
-    pytest.mark.skipif(
-        importlib.util.find_spec("mpyc") is None, reason="the extra `mpyc` is not installed"
-    ),
+    needs_mpyc,
 ]
 MOST_WAITING = cast(Any, facts_of("mpyc").most_ahead)(1, 1, 3)
 
@@ -232,7 +230,7 @@ async def many_bits(names: tuple[str, ...], size: int) -> int:
 
 
 @pytest.mark.mpyc
-@pytest.mark.skipif(importlib.util.find_spec("mpyc") is None, reason="no extra `mpyc`")
+@needs_mpyc
 def test_others_are_not_further_ahead_of_a_slow_party_than_may_be(monkeypatch):
     monkeypatch.setattr(mpyc_engine, "BLOCK", 1)
     names, size = ("slow", "bob", "cem"), 6
