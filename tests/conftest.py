@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -34,3 +36,11 @@ def own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before, os.environ[VARIABLE] = os.environ[VARIABLE], str(path)
     yield
     os.environ[VARIABLE] = before
+
+
+@pytest.fixture(scope="module")
+def nothing_left_over() -> None:
+    """For tests of warnings: none about what tests before them have left."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()

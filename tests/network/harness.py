@@ -154,6 +154,8 @@ class Loopback:
     ) -> None:
         """Let a party join; `progress` and `done` are called as well as noted here."""
         consortium = consortium or self.consortium
+        if name in self.cables:
+            self.cables[name].cut()  # of an earlier try
         self.cables[name] = cable = Cable(consortium.agreed_hub().port)
         if silo is None:
             silo = timed_silo(self.consortium.agreement(), self.tables[name])

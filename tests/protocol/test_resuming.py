@@ -337,6 +337,7 @@ def test_the_kinds_of_reveals_of_a_run_are_these():
     assert kinds == {Counts, Variation, Step, Magnitudes, Moments}
 
 
+@pytest.mark.usefixtures("nothing_left_over")
 @pytest.mark.parametrize("number", [0, 1, 2, 2 + STEPS, 3 + STEPS])
 def test_a_log_that_refuses_an_opening_ends_the_run_without_a_trace(number):
     class Refuses(Diary):
