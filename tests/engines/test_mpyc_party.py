@@ -98,6 +98,18 @@ def watch(monkeypatch: Any, tmp_path: Any, *more: str) -> Any:
     return file
 
 
+# MPyC takes a loop of uvloop where it finds one, whatever loop is set.
+UVLOOP = """
+import asyncio
+
+class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
+    pass
+
+class _version:
+    __version__ = "0"
+"""
+
+
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 class TestOnTheNetwork:
     pytestmark = with_mpyc
@@ -111,6 +123,12 @@ class TestOnTheNetwork:
         assert len({party.rounds for party in team}) == 1
         sent = max(sum(party.bytes_sent.values()) for party in team) / (size - 1)
         assert 10_000 < sent < MOST_WAITING
+
+    def test_it_works_where_uvloop_is_installed(self, monkeypatch, tmp_path, consortium):
+        (tmp_path / "uvloop.py").write_text(UVLOOP)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        team = parties(consortium)
+        assert inprocess.run(team) == [EXPECTED[len(team)]] * len(team)
 
 
 class Bomb:

@@ -36,7 +36,8 @@ def frame() -> pd.DataFrame:
 
 def test_the_example_in_the_documentation_runs():
     results = doctest.testmod(display)
-    assert (results.failed, results.attempted) == (0, 4)
+    assert results.failed == 0
+    assert results.attempted >= 4
 
 
 def test_it_shows_the_values_and_what_becomes_of_them(frame):

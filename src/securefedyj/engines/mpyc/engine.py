@@ -36,11 +36,12 @@ R = TypeVar("R")
 STATISTICAL_SECURITY = 64
 """How many bits masks are wider than what they hide, about (docs/security.md, section 2)."""
 
-OPTIONS = ("--no-prss", f"--sec-param={STATISTICAL_SECURITY}")
+OPTIONS = ("--no-prss", "--no-uvloop", f"--sec-param={STATISTICAL_SECURITY}")
 """How MPyC is to be started.
 
 Pseudo-random secret sharing takes binomial(K, t) keys, and for these wide fields it is slower
-than messages even for three parties: its random bits cost a square root each.
+than messages even for three parties: its random bits cost a square root each. And where uvloop
+is installed, as Flower and FLARE do, MPyC would take loops of that in place of ours.
 """
 
 WITHOUT_PICKLES = (*OPTIONS, "--mix32-64bit")
