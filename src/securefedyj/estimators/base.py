@@ -95,7 +95,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
 
         def psi_inverse(z: Array, j: int) -> Array:
             if self.standardize:
-                return yeojohnson.unstandardize(z, self.lambdas_[j], self._standardization_of(j))
+                return yeojohnson.unstandardize(z, self.lambdas_[j], self._standardization.take(j))
             return yeojohnson.inverse(z, self.lambdas_[j])
 
         known = ~np.isnan(data)
@@ -205,13 +205,10 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         self._standardization = result.standardization
         self._agreed = (domain.lower, domain.upper)
 
-    def _standardization_of(self, j: int) -> Standardization:
-        return Standardization(*(part[j] for part in self._standardization))
-
     def _psi(self, x: Array, j: int) -> Array:
         """Values of feature j, transformed."""
         if self.standardize:
-            return yeojohnson.standardize(x, self.lambdas_[j], self._standardization_of(j))
+            return yeojohnson.standardize(x, self.lambdas_[j], self._standardization.take(j))
         return yeojohnson.transform(x, self.lambdas_[j])
 
     def _warn_outside(self, data: Array) -> None:
