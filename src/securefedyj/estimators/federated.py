@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
-
 from securefedyj.engines.registry import facts_of
-from securefedyj.estimators.base import (
-    YeoJohnsonTransformer,
-    check_positive_integer,
-    warn_not_converged,
-)
+from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import (
@@ -157,12 +151,12 @@ class SecureFedYJ(YeoJohnsonTransformer):
                 f"result_bits must be from {FEWEST_BITS} to {MOST_BITS}, got {self.result_bits}"
             )
         tables = self._validated_silos(silos)
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        names = self._feature_names()
         parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
         domain = Domain.from_bounds(self.bounds, self.n_features_in_)
-        domain.check_usable([str(name) for name in names])
+        domain.check_usable(names)
         agreement = Agreement(
-            features=tuple(str(name) for name in names),
+            features=tuple(names),
             domain=domain,
             parties=parties,
             committee=facts.committee_of(parties),
@@ -187,17 +181,16 @@ class SecureFedYJ(YeoJohnsonTransformer):
         """Say which lambdas are not certain, and what to change."""
         if self.converged_.all():
             return
-        names = np.array(self.transcript_.agreement.features, dtype=object)
         resolved, narrowed = self.transcript_.certainty()
-        warn_not_converged(
-            names[~resolved].tolist(),
+        self._warn_not_converged(
+            ~resolved,
             "the values vary too little for their bounds, so that lambda is not certain. Agree on "
             "bounds closer to the values, change the unit, or subtract a constant",
         )
         wanted = int(steps_wanted(self.transcript_.agreement.domain).max())
         more = min(max(wanted, self.max_steps + 20), MOST_STEPS)
-        warn_not_converged(
-            names[resolved & ~narrowed].tolist(),
+        self._warn_not_converged(
+            resolved & ~narrowed,
             f"{self.max_steps} steps are too few to find lambda. Set max_steps to {more}, or "
             "change the unit",
         )

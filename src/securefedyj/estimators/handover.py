@@ -59,7 +59,7 @@ def not_carried(fitted: YeoJohnsonTransformer) -> Bools:
 def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> None:
     lambdas = ", ".join(f"{lmbda:.6g}" for lmbda in fitted.lambdas_[unfit][:5])
     found = (
-        f"{fitted._names(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the mean "
+        f"{fitted._named(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the mean "
         "and variance do not fit float64."
     )
     if on_error == "raise" or (on_error == "drop" and unfit.all()):
