@@ -13,13 +13,14 @@ from typing import IO
 
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.cells import Cells, format_number
+from securefedyj.tables.cells import MISSING, Cells, format_number
 from securefedyj.tables.csv_careful import Rows, careful_blocks, compressed, opened, read_layout
 from securefedyj.tables.csv_fast import Stumbled, fast_blocks
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.unchanged import Unchanged
 
+_DEFAULT = Dialect()
 _FIRST_ROWS = 100
 
 
@@ -29,9 +30,9 @@ class CsvSource(Pieces):
     def __init__(
         self,
         path: Path | str,
-        features: Sequence[str] | None,
-        missing: Collection[str],
-        dialect: Dialect,
+        features: Sequence[str] | None = None,
+        missing: Collection[str] = MISSING,
+        dialect: Dialect = _DEFAULT,
     ) -> None:
         self._path, self._unchanged = path, Unchanged(path)
         self._layout = read_layout(path, dialect)
@@ -54,18 +55,18 @@ class CsvSource(Pieces):
         self._unchanged.check()
 
 
-def header(path: Path | str, dialect: Dialect) -> list[str]:
+def header(path: Path | str, dialect: Dialect = _DEFAULT) -> list[str]:
     """The names of the columns."""
     return read_layout(path, dialect).header
 
 
-def described(path: Path | str, dialect: Dialect) -> str:
+def described(path: Path | str, dialect: Dialect = _DEFAULT) -> str:
     """How the file is written, for a person."""
     return read_layout(path, dialect).described()
 
 
 def text_columns(
-    path: Path | str, missing: Collection[str], dialect: Dialect
+    path: Path | str, missing: Collection[str], dialect: Dialect = _DEFAULT
 ) -> dict[str, list[str]]:
     """The columns whose first cells are neither numbers nor missing, with these cells."""
     layout, cells = read_layout(path, dialect), Cells(missing, dialect.decimal, dialect.thousands)
