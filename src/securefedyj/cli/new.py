@@ -107,7 +107,7 @@ def add(commands: Commands) -> None:
         "--engine",
         metavar="NAME",
         help="replicated: three members compute, and a result can be verified; mpyc: all parties "
-        "compute, private unless a majority colludes, slower, with --unverified only "
+        "compute, private unless half of them collude, slower, with --unverified only "
         f"(default: {ENGINE})",
     )
     _add_succession(parser)

@@ -202,7 +202,7 @@ def _two_members(committee: Sequence[str], silos: int) -> str:
     )
 
 
-def _a_majority(committee: Sequence[str], silos: int) -> str:
+def _half_of_all(committee: Sequence[str], silos: int) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
 
 
@@ -251,7 +251,7 @@ ENGINES: Mapping[str, Facts] = {
             ),
             what_left=_SHARES_LEFT,
             what_stayed=_SUMS_STAYED,
-            collusion=_a_majority,
+            collusion=_half_of_all,
             connect=_connect_mpyc,
             launch=_launch_mpyc,
             party=_mpyc_party,

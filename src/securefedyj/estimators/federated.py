@@ -31,8 +31,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
     ----------
     engine : {"replicated", "mpyc", "clear"}, default="replicated"
         "replicated": three computing parties, private unless two of them collude. "mpyc":
-        Shamir sharing among all silos, private unless a majority colludes; slow. "clear": no
-        secrecy at all, for tests and experiments.
+        Shamir sharing among all silos, private unless half of them or more collude; slow. "clear":
+        no secrecy at all, for tests and experiments.
     max_steps : int, default=40
         Number of steps of the exponential search, which halve the interval around lambda.
     levels_per_exchange : int, default=4
