@@ -9,13 +9,7 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
-from securefedyj.protocol.agreement import (
-    FEWEST_BITS,
-    MOST_BITS,
-    MOST_LEVELS,
-    MOST_STEPS,
-    Agreement,
-)
+from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement
 from securefedyj.protocol.silos import Table
 from securefedyj.protocol.simulation import simulate
 from securefedyj.tables.source import is_table
@@ -135,28 +129,12 @@ class SecureFedYJ(YeoJohnsonTransformer):
         facts = facts_of(self.engine)
         check_positive_integer("max_steps", self.max_steps)
         check_positive_integer("levels_per_exchange", self.levels_per_exchange)
-        if self.levels_per_exchange > MOST_LEVELS:
-            raise ValueError(
-                f"levels_per_exchange must be at most {MOST_LEVELS}, got "
-                f"{self.levels_per_exchange}: each level doubles the work of an exchange"
-            )
-        if self.max_steps > MOST_STEPS:
-            raise ValueError(
-                f"max_steps must be at most {MOST_STEPS}, got {self.max_steps}: no search goes on "
-                "for so long"
-            )
         check_positive_integer("result_bits", self.result_bits)
-        if not FEWEST_BITS <= self.result_bits <= MOST_BITS:
-            raise ValueError(
-                f"result_bits must be from {FEWEST_BITS} to {MOST_BITS}, got {self.result_bits}"
-            )
         tables = self._validated_silos(silos)
-        names = self._feature_names()
         parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
         domain = Domain.from_bounds(self.bounds, self.n_features_in_)
-        domain.check_usable(names)
         agreement = Agreement(
-            features=tuple(names),
+            features=tuple(self._feature_names()),
             domain=domain,
             parties=parties,
             committee=facts.committee_of(parties),
