@@ -50,7 +50,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
-	$(BIN)/python -m benchmarks.shamir --output out/engines.json
+	$(BIN)/python -m benchmarks.engines --features 1 --output out/engines.json
 
 bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.loopback
@@ -76,7 +76,6 @@ integrations: .venv/ready
 	$(BIN)/python -m tests.integrations.flare.poc
 	$(BIN)/python -m tests.integrations.flower.deployment
 	$(BIN)/python -m tests.integrations.flower.walk
-	$(BIN)/python -m benchmarks.shamir --features 1 --times 1
 
 docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"

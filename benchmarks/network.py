@@ -85,6 +85,14 @@ def in_process(data: Example) -> SecureFedYJ:
     return SecureFedYJ(bounds=data.bounds).fit(list(data.tables.values()))
 
 
+def prepare(folder: Path, data: Example, fit: SecureFedYJ, verified: bool, **others: Any) -> None:
+    """The consortium that agrees on what a fit in one process had: steps and bits."""
+    local.prepare(
+        folder, data.tables, data.features,
+        max_steps=fit.max_steps, result_bits=fit.result_bits, verified=verified, **others,
+    )  # fmt: skip
+
+
 def run(
     data: Example,
     levels: int,
@@ -96,10 +104,7 @@ def run(
 ) -> dict[str, Any]:
     """One fit with a process for each party; the cost of the party that it costs most."""
     port = PORT if host == HUB else 0
-    local.prepare(
-        folder, data.tables, data.features, host=host, port=port, levels_per_exchange=levels,
-        max_steps=expected.max_steps, result_bits=expected.result_bits, verified=verified,
-    )  # fmt: skip
+    prepare(folder, data, expected, verified, host=host, port=port, levels_per_exchange=levels)
     with local.Processes(folder, within) as processes:
         processes.start_hub()
         start = time.monotonic()
@@ -240,18 +245,20 @@ def contention(parties: int) -> float:
 
 
 def measure(features: int, levels: Sequence[int], shared: float) -> list[dict[str, Any]]:
-    """Run all levels over the lines, next to what the plan says."""
+    """Run all levels over the lines, next to what the plan says; not verified, as the paper."""
     data = example(features)
     expected = in_process(data)
     results = []
     with tempfile.TemporaryDirectory(prefix="lines-") as name:
-        outlook = planned(Path(name) / "plan", data)
+        outlook = planned(Path(name) / "plan", data, expected)
         with Lines(Path(name), DELAY / 2, BYTES_PER_SECOND) as lines:
             for plan in outlook["levels"]:
                 if plan["levels"] not in levels:
                     continue
                 folder, before = Path(name) / str(plan["levels"]), lines.seconds
-                result = run(data, plan["levels"], expected, folder, lines.within, HUB)
+                result = run(
+                    data, plan["levels"], expected, folder, lines.within, HUB, verified=False
+                )
                 result["router_seconds"] = lines.seconds - before
                 result["planned_seconds"] = plan["seconds"]
                 processor = 3 * plan["computing"] + plan["relaying"] + result["router_seconds"]
@@ -267,9 +274,9 @@ def measure(features: int, levels: Sequence[int], shared: float) -> list[dict[st
     return results
 
 
-def planned(folder: Path, data: Example) -> dict[str, Any]:
-    """What `securefedyj plan` says about this network."""
-    local.prepare(folder, data.tables, data.features, port=PORT)
+def planned(folder: Path, data: Example, fit: SecureFedYJ) -> dict[str, Any]:
+    """What `securefedyj plan` says about the same fit over this network."""
+    prepare(folder, data, fit, verified=False, port=PORT)
     command = [str(Path(sys.executable).with_name("securefedyj")), "plan",
                str(folder / "consortium.toml"), "--json", "--delay-ms", str(1e3 * DELAY),
                "--rows", str(max(len(table) for table in data.tables.values())),

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import network, pooled, relay, secure, shamir
+from benchmarks import engines, network, pooled, relay, secure
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bench.json": lambda data: pooled.table(data["results"]),
@@ -25,7 +25,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "network.json": lambda data: f"{network.table(data)}\n\n{network.caption(data)}",
     "engines.json": lambda data: "\n\n".join(
-        (shamir.table(data["results"]), shamir.caption(data["results"]))
+        (engines.table(data["results"]), engines.caption(data["results"]))
     ),
     "relay.json": lambda data: relay.table(data["results"]),
 }

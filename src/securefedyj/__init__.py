@@ -36,4 +36,11 @@ def __getattr__(name: str) -> Any:
     """Import the estimators, and scikit-learn with them, only when they are asked for."""
     if name in _HOMES:
         return getattr(import_module(f"securefedyj.{_HOMES[name]}"), name)
+    if name == "parameters":  # for `securefedyj.parameters.save` without another import
+        return import_module("securefedyj.parameters")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is, also before it is imported."""
+    return sorted({*globals(), *__all__, "parameters"})

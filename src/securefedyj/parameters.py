@@ -107,6 +107,7 @@ class Parameters:
         return all(name == str(j) for j, name in enumerate(self.agreement.features))
 
     def to_json(self) -> dict[str, Any]:
+        """The content of the file, as an object (docs/parameters.md)."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -163,12 +164,38 @@ class Parameters:
 
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
-    """Write the result of a run as parameters.json, whole or not at all."""
+    """Write the result of a run as parameters.json, whole or not at all.
+
+    Parameters
+    ----------
+    transcript : Transcript
+        Of a finished run, such as `transcript_` of a fitted `SecureFedYJ`.
+    path : path-like
+        The file; one that is there is replaced.
+    standardize : bool, default=True
+        Whether the transformer that `load` makes of it gives zero mean and unit variance.
+    """
     write_atomically(path, Parameters.of(transcript, standardize).to_bytes())
 
 
 def read(path: Path | str) -> Parameters:
-    """Read a parameters.json; a ParametersError names the file and what is wrong with it."""
+    """What a parameters.json holds.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    parameters : Parameters
+        With the agreement and the digest of the transcript, which `load` leaves out.
+
+    Raises
+    ------
+    ParametersError
+        If the file is not what it should be: names it, and says what is wrong.
+    """
     try:
         return Parameters.from_json(parse(read_within(path, MOST_BYTES)))
     except IsADirectoryError:

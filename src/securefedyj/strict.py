@@ -66,10 +66,10 @@ def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
     return value
 
 
-def check_depth(value: Any, most: int = MOST_DEPTH) -> None:
+def check_depth(value: Any) -> None:
     """Refuse lists and objects within each other on so many levels that nothing could show them."""
     level = [value]
-    for _ in range(most + 1):
+    for _ in range(MOST_DEPTH + 1):
         level = [
             inner
             for outer in level

@@ -1,13 +1,18 @@
-"""The documents: their links lead somewhere, and they quote messages as the program says them."""
+"""The documents: their links lead somewhere, and commands and messages are those of the program."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from securefedyj.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "securefedyj"
@@ -28,7 +33,7 @@ MODULES = (
 )  # fmt: skip
 INTERNAL = (
     "A party does not send ", " names do not fit an array of shape ", "A digest has ",
-    " bytes, not ", " runs its parties in processes of its own, on one machine",
+    " bytes, not ",
     " has data, but was agreed on as a helper without data",
     # Of a record that cannot be read, the user is told only that.
     " has no content", "a clock shows a finite number",
@@ -83,6 +88,32 @@ def test_tests_and_modules_that_a_page_names_are_there(page):
     names = {Path(path).name for path in known}
     for named in re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8")):
         assert named in (known if "/" in named else names), f"{page.name} names {named}"
+
+
+@pytest.fixture(scope="module")
+def options() -> dict[str, set[str]]:
+    """The options of each command, from its help."""
+    found = {}
+    for command in (module.__name__.rpartition(".")[2] for module in COMMANDS):
+        with redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
+            main([command, "--help"])
+        found[command] = set(re.findall(r"--[a-z][a-z-]+", shown.getvalue()))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_given_options_that_they_have(page, options):
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for command, rest in re.findall(r"securefedyj ([a-z]+)\b([^`|\n]*)", text):
+        for option in re.findall(r"(?<=\s)--[a-z][a-z-]+", rest):
+            assert option in options.get(command, [option]), f"{command} has no {option}"
+
+
+def test_every_extra_is_on_the_page_about_installing():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", page, flags=re.M)
+    assert set(rows) == set(project["optional-dependencies"])
 
 
 def test_messages_are_quoted_as_the_program_says_them():

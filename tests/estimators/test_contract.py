@@ -6,6 +6,7 @@ only silo; and `FrozenYJ` is fitted before it is frozen.
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
 import warnings
@@ -22,6 +23,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 import securefedyj
 from securefedyj import ExpYJ, FrozenYJ, SecureFedYJ
+from securefedyj.estimators import federated, frozen, pooled
 from securefedyj.estimators.base import YeoJohnsonTransformer
 from securefedyj.parameters import Parameters
 
@@ -89,6 +91,13 @@ def test_no_public_estimator_is_left_out() -> None:
         SecureFedYJ,
         FrozenYJ,
     }
+
+
+@pytest.mark.parametrize("module", [federated, frozen, pooled], ids=lambda module: module.__name__)
+def test_examples_of_the_docstrings_run(module: Any) -> None:
+    results = doctest.testmod(module)
+    assert results.failed == 0
+    assert results.attempted >= 4
 
 
 # --- scikit-learn's tests of PowerTransformer ---------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 import warnings
 from typing import Any
@@ -17,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ, SecureFedYJ
-from securefedyj.estimators import federated
 from tests import oracle
 from tests.datasets import table
 
@@ -385,9 +383,3 @@ def test_values_that_vary_too_little_for_their_bounds_are_warned_of():
     X = np.array([10.0, 10.0, 10.0, 10 + 1e-9]).reshape(-1, 1)
     with pytest.warns(UserWarning, match="vary too little for their bounds"):
         SecureFedYJ(engine="clear").fit([X])
-
-
-def test_the_examples_of_the_documentation_run():
-    results = doctest.testmod(federated)
-    assert results.failed == 0
-    assert results.attempted >= 7

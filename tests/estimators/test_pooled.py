@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 import tracemalloc
 import warnings
@@ -23,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ
-from securefedyj.estimators import pooled
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.search import Limits, recover_path
 from securefedyj.numerics.solvers import LAMBDA_LIMIT
@@ -40,12 +38,6 @@ def example(seed: int = 0, n: int = 50) -> Array:
     return np.column_stack(
         [rng.lognormal(size=n), -rng.gamma(3, size=n), rng.standard_t(4, size=n)]
     )
-
-
-def test_the_example_in_the_documentation_runs() -> None:
-    results = doctest.testmod(pooled)
-    assert results.attempted >= 4
-    assert results.failed == 0
 
 
 # --- what is fitted -----------------------------------------------------------------------------

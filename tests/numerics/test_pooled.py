@@ -59,7 +59,7 @@ def fit(x: Array, solver: str = "newton", max_steps: int = 120) -> PooledFit:
 
 
 def standardization(fitted: PooledFit, j: int = 0) -> Standardization:
-    return Standardization(*(part[j] for part in fitted.standardization))
+    return fitted.standardization.take(j)
 
 
 def center_step(at: Standardization) -> float:
@@ -288,7 +288,7 @@ def test_features_do_not_depend_on_each_other(solver: str) -> None:
                 fitted.at_bound[columns],
                 fitted.converged[columns],
                 fitted.constant[columns],
-                Standardization(*(part[columns] for part in fitted.standardization)),
+                fitted.standardization.take(np.array(columns)),
                 fitted.path[:, columns],
                 fitted.n[columns],
             )

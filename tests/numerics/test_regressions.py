@@ -19,7 +19,7 @@ def fit(x, solver="newton", max_steps=120):
 
 
 def z_of(x, fitted):
-    at = yj.Standardization(*(part[0] for part in fitted.standardization))
+    at = fitted.standardization.take(0)
     return yj.standardize(np.array(x, dtype=float), fitted.lmbda[0], at)
 
 

@@ -14,7 +14,7 @@ from securefedyj.parameters import Parameters
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
 from securefedyj.report import page as report
-from securefedyj.report.findings import FEW_VALUES, findings, not_for_sklearn
+from securefedyj.report.findings import FEW_VALUES, findings
 from securefedyj.report.own import OwnRows
 from tests.report.runs import fit
 
@@ -112,7 +112,6 @@ def test_features_that_scikit_learn_cannot_hold_are_named():
     transcript, _ = simulate(agreement, [X])
     with pytest.raises(ValueError, match="far away cannot be handed to scikit-learn"):
         Parameters.of(transcript).estimator().to_sklearn()
-    assert not_for_sklearn(Parameters.of(transcript)).tolist() == [False, True]
     assert "1 that to_sklearn() cannot carry:</strong> <bdi>far away</bdi>" in report.render(
         transcript
     )

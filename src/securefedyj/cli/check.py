@@ -15,6 +15,7 @@ from securefedyj.cli.common import (
     VERIFIED,
     Commands,
     add_dask,
+    add_ledger,
     add_reading,
     command,
     dialect_of,
@@ -25,7 +26,6 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.overview import finding_lines, table_lines
-from securefedyj.cli.record import add_ledger
 from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before

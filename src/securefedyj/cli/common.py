@@ -169,6 +169,17 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_ledger(parser: argparse.ArgumentParser) -> None:
+    """Add the option --ledger."""
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="your own list of runs, which is never sent: you are warned of a run that differs "
+        "little from an earlier one (default: ~/.securefedyj/ledger.jsonl)",
+    )
+
+
 def add_dask(parser: argparse.ArgumentParser) -> None:
     """Add the option --dask, which `reader_of` reads."""
     parser.add_argument(

@@ -12,8 +12,7 @@ from securefedyj.cli.common import tell, wrapped
 
 if TYPE_CHECKING:
     from securefedyj.joining.log import Log
-    from securefedyj.network.participant import Progress
-
+    from securefedyj.network.progress import Progress
 
 _SECONDS_BETWEEN = 0.2
 

@@ -15,6 +15,7 @@ from securefedyj.cli.common import (
     Commands,
     add_cache,
     add_dask,
+    add_ledger,
     add_reading,
     command,
     complain,
@@ -24,7 +25,6 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.display import Display
-from securefedyj.cli.record import add_ledger
 from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate, read_identity

@@ -29,7 +29,14 @@ from securefedyj.network.succession import (
 )
 
 AUTO = "auto"
-_NUMBERS = ("max_steps", "result_bits", "minimum_values", "max_interruptions", "verified", "engine")
+_SETTINGS = (
+    "max_steps",
+    "result_bits",
+    "minimum_values",
+    "max_interruptions",
+    "verified",
+    "engine",
+)
 _WITH_FROM = {"add": "--add", "remove": "--remove", "renew": "--renew", "bounds": "--bounds",
               "drop": "--drop"}  # fmt: skip
 # With more pairs of a feature and a lambda in one exchange, computing takes longer than a round.
@@ -100,7 +107,7 @@ def add(commands: Commands) -> None:
         "--engine",
         metavar="NAME",
         help="replicated: three members compute, and a result can be verified; mpyc: all parties "
-        "compute, private unless a majority colludes, slower, with --unverified only "
+        "compute, private unless half of them collude, slower, with --unverified only "
         f"(default: {ENGINE})",
     )
     _add_succession(parser)
@@ -183,7 +190,7 @@ def _add_succession(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     before = None if options.before is None else Consortium.read(options.before)
-    given = {key: getattr(options, key) for key in _NUMBERS if getattr(options, key) is not None}
+    given = {key: getattr(options, key) for key in _SETTINGS if getattr(options, key) is not None}
     consortium = _first(options, given) if before is None else _next(before, options, given)
     levels, planned = options.levels_per_exchange, ""
     if levels == AUTO or (levels is None and before is None):

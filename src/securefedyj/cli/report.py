@@ -58,8 +58,8 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from securefedyj.report import page as report
-    from securefedyj.report import provenance
+    from securefedyj.report import page, provenance
+    from securefedyj.report.cost import read_cost, read_plan
     from securefedyj.tables.census import taken_in
     from securefedyj.tables.source import as_source
 
@@ -67,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
     cost = {}
     if options.plan is not None:
         levels = transcript.agreement.levels_per_exchange
-        cost["plan"] = report.read_plan(options.plan, levels)
+        cost["plan"] = read_plan(options.plan, levels)
     if options.cost is not None:
-        cost["this run"] = report.read_cost(options.cost)
+        cost["this run"] = read_cost(options.cost)
     values, rows = None, None
     if options.data is not None:
         fill_reading_from_site(options, options.data)
@@ -79,6 +79,6 @@ def run(options: argparse.Namespace) -> int:
         )
         values, rows = census.sample.values, census.rows
     known = None if options.provenance is None else provenance.read(options.provenance)
-    report.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
+    page.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import securefedyj
-from securefedyj import SecureFedYJ
+from securefedyj import FrozenYJ, SecureFedYJ
 from securefedyj.demo.comparison import Comparison
 from securefedyj.demo.layout import cannot_write, command, show_status, underlined, wrapped
 from securefedyj.network.consortium import Feature
@@ -99,7 +99,7 @@ def _silos_by_size(cancer: Comparison) -> list[Array]:
     return [cancer.X[part] for part in np.array_split(order, 3)]
 
 
-def _silo_table(cancer: Comparison, silos: list[Array], federated: SecureFedYJ) -> str:
+def _silo_table(cancer: Comparison, silos: list[Array], federated: FrozenYJ) -> str:
     row = "{:<24}{:>9}{:>9}{:>9}{:>14}{:>14}"
     lines = [
         f"{'':<24}{'median at silo':^27}{'lambda':^28}".rstrip(),

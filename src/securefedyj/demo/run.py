@@ -26,6 +26,7 @@ TRANSCRIPT = "transcript.jsonl"
 # makes the exponential search both double and halve.
 PICTURED = "radius error"
 
+_ALIKE_SHOWN = 5
 _ROW = "{:<24}{:>12}{:>14}{:>12}  {}"
 
 
@@ -50,10 +51,10 @@ def introduction() -> str:
     )
 
 
-def breast_cancer_section(comparison: Comparison, shown: int = 5) -> str:
+def breast_cancer_section(comparison: Comparison) -> str:
     """Ordinary data: the two fits are the same, and a few features show it."""
     alike = comparison.alike
-    spread = np.linspace(0, len(alike) - 1, min(shown, len(alike))).round().astype(int)
+    spread = np.linspace(0, len(alike) - 1, min(_ALIKE_SHOWN, len(alike))).round().astype(int)
     rows = comparison.different + [alike[k] for k in spread]
     return "\n".join(
         [

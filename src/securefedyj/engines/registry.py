@@ -29,12 +29,9 @@ class Connect(Protocol):
         name: str,
         parties: Sequence[str],
         committee: Sequence[str],
-        silos: Sequence[str] | None = None,
+        silos: Sequence[str],
     ) -> Coroutine[Any, Any, Engine]:
-        """The parties and the committee are in the agreed order; silos are those with data.
-
-        None of these means that all parties may have data.
-        """
+        """The parties and the committee are in the agreed order; silos are those with data."""
 
 
 Launch: TypeAlias = Callable[
@@ -65,6 +62,10 @@ class Facts:
     """Who must not collude, by the names of the committee and the number of silos."""
     connect: Connect
     """How a party begins with it."""
+    largest_message: Callable[[int, int], int]
+    """Payload bytes of the largest message when `size` integers of `limbs` limbs are shared,
+    multiplied, compared, taken apart or opened at once. Operations that run in lockstep share their
+    messages: theirs add up."""
     verifies: bool = False
     """Whether it has verified exchanges (`Engine.verified`)."""
     networked: bool = True
@@ -75,10 +76,6 @@ class Facts:
     """What drives a program on the network in place of `Party`, with the same arguments."""
     check_ready: Callable[[], None] = lambda: None
     """Raises ImportError, with a sentence, where a library is missing."""
-    largest_message: Callable[[int, int], int] | None = None
-    """Payload bytes of the largest message when `size` integers of `limbs` limbs are shared,
-    multiplied, compared, taken apart or opened at once; None if the engine sends none of ours.
-    Operations that run in lockstep share their messages: theirs add up."""
     most_ahead: Callable[[int, int, int], int] | None = None
     """Payload bytes that one party sends another while so many integers of so many limbs are dealt
     with, among so many parties; None where a few of the largest messages are the most."""
@@ -99,10 +96,7 @@ class Facts:
 
 
 async def _connect_replicated(
-    name: str,
-    parties: Sequence[str],
-    committee: Sequence[str],
-    silos: Sequence[str] | None = None,
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
 ) -> Engine:
     from securefedyj.engines.replicated import connect
 
@@ -111,10 +105,7 @@ async def _connect_replicated(
 
 
 async def _connect_clear(
-    name: str,
-    parties: Sequence[str],
-    committee: Sequence[str],
-    silos: Sequence[str] | None = None,
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
 ) -> Engine:
     from securefedyj.engines.clear import Clear
 
@@ -130,10 +121,7 @@ def _launch_mpyc(
 
 
 async def _connect_mpyc(
-    name: str,
-    parties: Sequence[str],
-    committee: Sequence[str],
-    silos: Sequence[str] | None = None,
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
 ) -> Engine:
     from securefedyj.engines.mpyc.engine import Mpyc
     from securefedyj.engines.mpyc.party import work
@@ -214,7 +202,7 @@ def _two_members(committee: Sequence[str], silos: int) -> str:
     )
 
 
-def _a_majority(committee: Sequence[str], silos: int) -> str:
+def _half_of_all(committee: Sequence[str], silos: int) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
 
 
@@ -263,7 +251,7 @@ ENGINES: Mapping[str, Facts] = {
             ),
             what_left=_SHARES_LEFT,
             what_stayed=_SUMS_STAYED,
-            collusion=_a_majority,
+            collusion=_half_of_all,
             connect=_connect_mpyc,
             launch=_launch_mpyc,
             party=_mpyc_party,

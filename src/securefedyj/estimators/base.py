@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -95,15 +95,16 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
 
         def psi_inverse(z: Array, j: int) -> Array:
             if self.standardize:
-                return yeojohnson.unstandardize(z, self.lambdas_[j], self._standardization_of(j))
+                return yeojohnson.unstandardize(z, self.lambdas_[j], self._standardization.take(j))
             return yeojohnson.inverse(z, self.lambdas_[j])
 
         known = ~np.isnan(data)
         original = _by_columns(psi_inverse, data, self.copy)
         lost = ~np.isfinite(original) & known
         if lost.any():
+            # "Some values in column" is scikit-learn's, whose tests ask for it.
             warnings.warn(
-                f"Some values in {self._names(np.any(lost, axis=0), 'column')} have no original in "
+                f"Some values in {self._named(np.any(lost, axis=0), 'column')} have no original in "
                 f"{original.dtype}: they lie at or beyond the bound of the fitted transformation, "
                 "or too close to it. They become inf or NaN.",
                 UserWarning,
@@ -112,10 +113,18 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         return original
 
     def log_likelihood(self, X: ArrayLike) -> Array:
-        """The log-likelihood of the fitted lambdas on X, one value per feature.
+        """The log-likelihood of the fitted lambdas on X: the paper's equation 3.
 
-        This is the paper's equation 3: mean and variance are those of X itself. It is inf for
-        a constant feature and NaN for one without values.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data; NaN is ignored.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_features,)
+            With the mean and variance of X itself; inf for a constant feature, NaN for one without
+            values.
         """
         check_is_fitted(self)
         data = self._validated(X)
@@ -140,6 +149,11 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
             What becomes of such a feature: an error that names it; or it is left out, so that
             the PowerTransformer expects the other columns only; or its values pass unchanged.
             The latter two come with a warning.
+
+        Returns
+        -------
+        made : PowerTransformer
+            It transforms as this estimator, up to rounding.
 
         Raises
         ------
@@ -184,19 +198,6 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
 
         return PowerTransformDisplay.from_estimator(self, X, feature=feature)
 
-    def _set_parameters(
-        self, lmbda: Array, standardization: Standardization, constant: NDArray[np.bool_]
-    ) -> None:
-        """Mean and variance follow from center and width; float64 may not be able to hold them."""
-        center, width, _ = standardization
-        u = np.where(center >= 0, lmbda, 2 - lmbda)
-        self.lambdas_ = lmbda
-        self._standardization = standardization
-        self.mean_ = yeojohnson.transform(center, lmbda)
-        with np.errstate(over="ignore", under="ignore"):
-            scale = width * np.exp(u * np.log1p(np.abs(center)))
-            self.var_ = np.where(constant, 0.0, scale * scale)
-
     def _set_result(self, result: Result, domain: Domain) -> None:
         """Take over what a run has found, now or long ago."""
         self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
@@ -205,14 +206,17 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         self._standardization = result.standardization
         self._agreed = (domain.lower, domain.upper)
 
-    def _standardization_of(self, j: int) -> Standardization:
-        return Standardization(*(part[j] for part in self._standardization))
-
     def _psi(self, x: Array, j: int) -> Array:
         """Values of feature j, transformed."""
         if self.standardize:
-            return yeojohnson.standardize(x, self.lambdas_[j], self._standardization_of(j))
+            return yeojohnson.standardize(x, self.lambdas_[j], self._standardization.take(j))
         return yeojohnson.transform(x, self.lambdas_[j])
+
+    def _warn_not_converged(self, chosen: NDArray[np.bool_], words: str) -> None:
+        """Warn of features whose lambda is not certain, if there are any; for `_warn` of a fit."""
+        if chosen.any():
+            # past this, _warn and fit
+            warnings.warn(f"{self._listed(chosen)}: {words}.", ConvergenceWarning, stacklevel=4)
 
     def _warn_outside(self, data: Array) -> None:
         if self._agreed is None:
@@ -221,7 +225,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         outside = np.count_nonzero((data < lower) | (data > upper), axis=0)
         if outside.any():
             warnings.warn(
-                f"Values of {self._names(outside > 0)} {OUTSIDE} ({outside.sum():,} in all). They "
+                f"Values of {self._named(outside > 0)} {OUTSIDE} ({outside.sum():,} in all). They "
                 "are transformed all the same; no silo had such values in the fit.",
                 UserWarning,
                 stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
@@ -233,7 +237,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
             largest = np.finfo(Z.dtype).max
             np.clip(Z, -largest, largest, out=Z)
             warnings.warn(
-                f"Transformed values of {self._names(np.any(beyond, axis=0))} are beyond the range "
+                f"Transformed values of {self._named(np.any(beyond, axis=0))} are beyond the range "
                 f"of {Z.dtype} and were replaced by its largest value. "
                 + (
                     "They are extremely far from the data of the fit."
@@ -266,12 +270,3 @@ def _by_columns(function: Callable[[Array, int], Array], X: Array, copy: bool) -
             with np.errstate(over="ignore"):  # what float32 cannot hold
                 out[rows, j] = function(X[rows, j], j)
     return out
-
-
-def warn_not_converged(names: Sequence[str], words: str) -> None:
-    """Warn of features whose lambda is not certain, if there are any; for `fit` to call."""
-    if not len(names):
-        return
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    listed = ", ".join(str(name) for name in names[:5])
-    warnings.warn(f"{listed}{more}: {words}.", ConvergenceWarning, stacklevel=4)

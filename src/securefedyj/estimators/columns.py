@@ -15,6 +15,7 @@ from securefedyj.tables.source import as_array, as_source, is_table
 
 KEPT_TYPES = (np.float64, np.float32)
 """What is transformed keeps these types; all else becomes the first."""
+_MOST_LISTED = 5
 
 
 class ColumnReader(BaseEstimator):
@@ -52,9 +53,18 @@ class ColumnReader(BaseEstimator):
             )
         return source
 
-    def _names(self, chosen: Any, noun: str = "feature") -> str:
+    def _feature_names(self) -> list[str]:
+        """The names of all features, or their places if they have none."""
+        return [
+            str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))
+        ]
+
+    def _listed(self, chosen: Any) -> str:
         """The chosen features for a message, the first few by name."""
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[chosen]
-        listed = ", ".join(str(name) for name in names[:5])
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"{noun}{'s' if len(names) > 1 else ''} {listed}{more}"
+        names = np.array(self._feature_names(), dtype=object)[chosen]
+        more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+        return ", ".join(names[:_MOST_LISTED]) + more
+
+    def _named(self, chosen: Any, noun: str = "feature") -> str:
+        """The same as part of a sentence."""
+        return f"{noun}{'s' if np.count_nonzero(chosen) > 1 else ''} {self._listed(chosen)}"

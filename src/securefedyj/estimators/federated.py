@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
-
 from securefedyj.engines.registry import facts_of
-from securefedyj.estimators.base import (
-    YeoJohnsonTransformer,
-    check_positive_integer,
-    warn_not_converged,
-)
+from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
-from securefedyj.protocol.agreement import (
-    FEWEST_BITS,
-    MOST_BITS,
-    MOST_LEVELS,
-    MOST_STEPS,
-    Agreement,
-)
+from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement
 from securefedyj.protocol.silos import Table
 from securefedyj.protocol.simulation import simulate
 from securefedyj.tables.source import is_table
@@ -37,8 +25,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
     ----------
     engine : {"replicated", "mpyc", "clear"}, default="replicated"
         "replicated": three computing parties, private unless two of them collude. "mpyc":
-        Shamir sharing among all silos, private unless a majority colludes; slow. "clear": no
-        secrecy at all, for tests and experiments.
+        Shamir sharing among all silos, private unless half of them or more collude; slow. "clear":
+        no secrecy at all, for tests and experiments.
     max_steps : int, default=40
         Number of steps of the exponential search, which halve the interval around lambda.
     levels_per_exchange : int, default=4
@@ -141,28 +129,12 @@ class SecureFedYJ(YeoJohnsonTransformer):
         facts = facts_of(self.engine)
         check_positive_integer("max_steps", self.max_steps)
         check_positive_integer("levels_per_exchange", self.levels_per_exchange)
-        if self.levels_per_exchange > MOST_LEVELS:
-            raise ValueError(
-                f"levels_per_exchange must be at most {MOST_LEVELS}, got "
-                f"{self.levels_per_exchange}: each level doubles the work of an exchange"
-            )
-        if self.max_steps > MOST_STEPS:
-            raise ValueError(
-                f"max_steps must be at most {MOST_STEPS}, got {self.max_steps}: no search goes on "
-                "for so long"
-            )
         check_positive_integer("result_bits", self.result_bits)
-        if not FEWEST_BITS <= self.result_bits <= MOST_BITS:
-            raise ValueError(
-                f"result_bits must be from {FEWEST_BITS} to {MOST_BITS}, got {self.result_bits}"
-            )
         tables = self._validated_silos(silos)
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
         domain = Domain.from_bounds(self.bounds, self.n_features_in_)
-        domain.check_usable([str(name) for name in names])
         agreement = Agreement(
-            features=tuple(str(name) for name in names),
+            features=tuple(self._feature_names()),
             domain=domain,
             parties=parties,
             committee=facts.committee_of(parties),
@@ -187,17 +159,16 @@ class SecureFedYJ(YeoJohnsonTransformer):
         """Say which lambdas are not certain, and what to change."""
         if self.converged_.all():
             return
-        names = np.array(self.transcript_.agreement.features, dtype=object)
         resolved, narrowed = self.transcript_.certainty()
-        warn_not_converged(
-            names[~resolved].tolist(),
+        self._warn_not_converged(
+            ~resolved,
             "the values vary too little for their bounds, so that lambda is not certain. Agree on "
             "bounds closer to the values, change the unit, or subtract a constant",
         )
         wanted = int(steps_wanted(self.transcript_.agreement.domain).max())
         more = min(max(wanted, self.max_steps + 20), MOST_STEPS)
-        warn_not_converged(
-            names[resolved & ~narrowed].tolist(),
+        self._warn_not_converged(
+            resolved & ~narrowed,
             f"{self.max_steps} steps are too few to find lambda. Set max_steps to {more}, or "
             "change the unit",
         )

@@ -42,6 +42,19 @@ class FrozenYJ(YeoJohnsonTransformer):
     Notes
     -----
     docs/transformation.md has the formulas, and what lambda means.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> import securefedyj
+    >>> X = np.random.default_rng(0).lognormal(size=(90, 2))
+    >>> run = securefedyj.SecureFedYJ(engine="clear").fit([X])
+    >>> with TemporaryDirectory() as folder:
+    ...     securefedyj.parameters.save(run.transcript_, f"{folder}/parameters.json")
+    ...     frozen = securefedyj.load(f"{folder}/parameters.json")
+    >>> frozen.fit(X[:5]).n_samples_seen_  # of the run
+    array([90, 90])
     """
 
     agreement_: Agreement

@@ -21,7 +21,7 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     if on_error not in get_args(OnError):
         choices = ", ".join(map(repr, get_args(OnError)))
         raise ValueError(f"on_error must be one of {choices}, got {on_error!r}")
-    unfit = _not_carried(fitted)
+    unfit = not_carried(fitted)
     if unfit.any():
         _tell(fitted, unfit, on_error)
     kept = ~unfit if on_error == "drop" else np.ones(len(unfit), dtype=bool)
@@ -43,7 +43,7 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     return made
 
 
-def _not_carried(fitted: YeoJohnsonTransformer) -> Bools:
+def not_carried(fitted: YeoJohnsonTransformer) -> Bools:
     """Features whose mean and variance, as float64, do not tell how they are standardized."""
     if not fitted.standardize:
         return np.zeros(len(fitted.lambdas_), dtype=bool)
@@ -59,7 +59,7 @@ def _not_carried(fitted: YeoJohnsonTransformer) -> Bools:
 def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> None:
     lambdas = ", ".join(f"{lmbda:.6g}" for lmbda in fitted.lambdas_[unfit][:5])
     found = (
-        f"{fitted._names(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the mean "
+        f"{fitted._named(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the mean "
         "and variance do not fit float64."
     )
     if on_error == "raise" or (on_error == "drop" and unfit.all()):

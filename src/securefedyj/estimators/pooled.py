@@ -7,13 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from securefedyj.estimators.base import (
-    YeoJohnsonTransformer,
-    check_positive_integer,
-    warn_not_converged,
-)
+from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
+from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.passes import over_all
-from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.numerics.pooled import PooledFit, fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
 
@@ -129,19 +126,29 @@ class ExpYJ(YeoJohnsonTransformer):
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
         fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
         fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
-        self._set_parameters(fit.lmbda, fit.standardization, fit.constant)
+        self._set_parameters(fit)
         self.at_bound_, self.converged_ = fit.at_bound, fit.converged
         self.path_ = fit.path
         self.n_samples_seen_ = fit.n
         self._warn()
         return self
 
+    def _set_parameters(self, fit: PooledFit) -> None:
+        """Mean and variance follow from center and width; float64 may not be able to hold them."""
+        center, width, _ = fit.standardization
+        u = np.where(center >= 0, fit.lmbda, 2 - fit.lmbda)
+        self.lambdas_ = fit.lmbda
+        self._standardization = fit.standardization
+        self.mean_ = yeojohnson.transform(center, fit.lmbda)
+        with np.errstate(over="ignore", under="ignore"):
+            scale = width * np.exp(u * np.log1p(np.abs(center)))
+            self.var_ = np.where(fit.constant, 0.0, scale * scale)
+
     def _warn(self) -> None:
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         advice = (
             f"{self.max_steps} steps are too few to find lambda. Set max_steps to "
             f"{2 * self.max_steps}, or solver to 'newton'"
             if self.solver == "expsearch"
             else "lambda is not certain: float64 arithmetic does not resolve the values"
         )
-        warn_not_converged(names[~self.converged_].tolist(), advice)
+        self._warn_not_converged(~self.converged_, advice)

@@ -21,12 +21,10 @@ from securefedyj.numerics.passes import Source
 from securefedyj.tables.digest import column_digests
 
 
-def warnings_before(
-    consortium: Consortium, table: Source, path: Path | None, party: str = ""
-) -> list[str]:
+def warnings_before(consortium: Consortium, table: Source, path: Path | None) -> list[str]:
     """What earlier runs and this one tell together; no file is made."""
     ledger = Ledger(path or default_path())
-    run = _run(ledger, consortium, party, table, "", "")
+    run = _run(ledger, consortium, "", table, "", "")
     note = note_on_unfinished(ledger, run, consortium.max_interruptions)
     return warnings(ledger, run) + [note] * bool(note)
 

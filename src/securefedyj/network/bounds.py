@@ -17,7 +17,7 @@ _HEADERS = 1 << 16
 def largest_message(agreement: Agreement) -> int:
     """Bytes of a message that no honest party exceeds, whatever the data."""
     facts, size, limbs, features = _at_once(agreement)
-    largest = 0 if facts.largest_message is None else facts.largest_message(size, limbs)
+    largest = facts.largest_message(size, limbs)
     if agreement.verified and facts.largest_verified is not None:
         largest = max(largest, facts.largest_verified(features, limbs))
     return _HEADERS + largest

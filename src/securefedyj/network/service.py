@@ -23,24 +23,23 @@ async def serve(
     files: AgreedFiles,
     identity: Identity,
     listen: tuple[str, int],
-    status: tuple[str, int] | None = None,
-    log: Log = log_line,
+    status: tuple[str, int] | None,
 ) -> None:
     """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again."""
-    hub = Hub(consortia, identity, log)
+    hub = Hub(consortia, identity, log_line)
     stopped, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     loop.add_signal_handler(signal.SIGHUP, again.set)
     # Such as a connection that asyncio finds reset twice: a line, and the others go on.
-    loop.set_exception_handler(lambda loop, found: log("trouble", reason=_trouble(found)))
+    loop.set_exception_handler(lambda loop, found: log_line("trouble", reason=_trouble(found)))
     page = Status(lambda: hub.served.rooms.values())
     await hub.start(*listen)
     try:
         if status is not None:
-            log("status", host=status[0], port=await page.start(*status))
-        watching = asyncio.create_task(watch(files, hub, again, log))
+            log_line("status", host=status[0], port=await page.start(*status))
+        watching = asyncio.create_task(watch(files, hub, again, log_line))
         await stopped.wait()
         watching.cancel()
     finally:

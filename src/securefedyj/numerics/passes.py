@@ -112,10 +112,9 @@ def over_blocks(
     columns: Sequence[int],
     function: Callable[[Array], T],
     add: Callable[[T, T], T],
-    told: Told | None = None,
 ) -> T | None:
     """The function of each block of a pass, added up; None where there is no block."""
-    return concluded(source, columns, function, add, _same, told)
+    return concluded(source, columns, function, add, _same)
 
 
 def concluded(
@@ -124,7 +123,6 @@ def concluded(
     function: Callable[[Array], T],
     add: Callable[[T, T], T],
     finish: Callable[[T], R],
-    told: Told | None = None,
 ) -> R | None:
     """What follows from the function of each block, added up; None where there is no block.
 
@@ -134,7 +132,7 @@ def concluded(
     if isinstance(source, Elsewhere):
         return cast("R | None", source.reduce(columns, function, add, finish))
     total: T | None = None
-    for block in read(source, columns, told):
+    for block in read(source, columns):
         part = function(block)
         total = part if total is None else add(total, part)
     return None if total is None else finish(total)

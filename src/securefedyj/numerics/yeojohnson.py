@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from securefedyj.numerics.arrays import Array, Bools
+from securefedyj.numerics.arrays import Array, Bools, Index
 
 # Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
 # small differences by small powers of z.
@@ -44,6 +44,10 @@ class Standardization(NamedTuple):
     center: Array
     width: Array
     center_low: Array = np.array(0.0)
+
+    def take(self, features: int | Index) -> Standardization:
+        """That of one feature, or of some."""
+        return Standardization(*(part[features] for part in self))
 
 
 def phi(x: ArrayLike) -> Array:

@@ -45,6 +45,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
+        """Whether all that was revealed follows from the result."""
         return not self.findings
 
     def statement(self) -> str:

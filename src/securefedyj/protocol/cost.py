@@ -12,7 +12,7 @@ class Cost:
     """What a run took: at all parties where they share a process, at one of them otherwise."""
 
     rounds: int | None
-    """Of messages; None with engine mpyc, whose library does not count them."""
+    """Of messages; None with engine mpyc on one machine, whose library does not count them."""
     bytes_sent: Mapping[str, Mapping[str, int]]
     """By each party to each of its peers, headers included."""
     seconds_local: float

@@ -91,7 +91,7 @@ def certainty_of(revealed: Revealed, result: Result) -> Certainty:
         result.n[varies],
         revealed.search_state().take(varies),
         path,
-        Standardization(*(part[varies] for part in result.standardization)),
+        result.standardization.take(varies),
         beyond,
     )
     return Certainty(resolved, narrowed)

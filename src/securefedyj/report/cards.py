@@ -11,7 +11,6 @@ import numpy as np
 
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.arrays import Array, Signs
-from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Step
 from securefedyj.protocol.transcript import Transcript
@@ -149,7 +148,7 @@ def _normal(z: Array) -> Array:
 
 def _mapped_back(result: Result, j: int) -> Curve:
     """The density of values that the fit makes standard normal: the normal one times the slope."""
-    lmbda, at = result.lmbda[j], Standardization(*(part[j] for part in result.standardization))
+    lmbda, at = result.lmbda[j], result.standardization.take(j)
 
     def log_slope(x: Array) -> Array:
         sloped: Array = (lmbda - 1) * np.sign(x) * np.log1p(np.abs(x))

@@ -22,7 +22,7 @@ from securefedyj.report.markup import number, text
 WIDTH, HEIGHT = 280, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 14, 36
 _CHARACTER = 6.5  # pixels, about
-_CURVE_POINTS, _QUANTILES = 64, 60
+_CURVE_POINTS, _QUANTILES, _TICKS = 64, 60, 5  # at most
 _FARTHEST = 6.0  # standard deviations of a Q-Q plot; dots beyond lie at its edge
 _LEAST_HEIGHT = 3.0  # pixels of a bar that is not empty
 _LEAST_WIDTH = 2.0
@@ -184,13 +184,13 @@ class _Frame:
         return _svg(title, body + axes)
 
 
-def _ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers between low and high."""
+def _ticks(low: float, high: float) -> list[float]:
+    """A few round numbers between low and high."""
     span = high - low
     if not span > 0 or not isfinite(span):
         return []
-    power = 10.0 ** floor(log10(span / about))
-    step = next(power * m for m in (1, 2, 5, 10) if span / (power * m) <= about)
+    power = 10.0 ** floor(log10(span / _TICKS))
+    step = next(power * m for m in (1, 2, 5, 10) if span / (power * m) <= _TICKS)
     first, last = ceil(low / step), floor(high / step)
     return [k * step for k in range(first, last + 1)] if last - first < 20 else []
 

@@ -13,7 +13,6 @@ from securefedyj.report.markup import text
 
 if TYPE_CHECKING:
     from securefedyj.network.forecast import Forecast
-    from securefedyj.protocol.cost import Cost
 
 _SPENT_ON = {
     "seconds_local": "sums of own rows",
@@ -39,13 +38,6 @@ class Column:
     """The parts of the time."""
 
 
-def of_run(cost: Cost) -> Column:
-    """The cost of a run, such as `SecureFedYJ.cost_`."""
-    seconds = {key: float(getattr(cost, key)) for key in _SPENT_ON}
-    sent = {party: cost.sent_by(party) for party in cost.bytes_sent}
-    return _column(cost.rounds, sent, dict(cost.bytes_received), seconds)
-
-
 def of_forecast(forecast: Forecast) -> Column:
     """What a run was expected to cost."""
     return _expected(forecast.rounds, forecast.megabytes, forecast.seconds)
@@ -59,12 +51,16 @@ def read_cost(path: Path | str) -> Column:
     data = _read_object(path)
     own = str(data.get("party", "this party"))
     try:
-        rounds = data.get("rounds")
-        return _column(
+        rounds, sent = data.get("rounds"), _by_party(data["bytes_sent"], own)
+        seconds = {key: float(_number(data[key])) for key in data if key.startswith("seconds")}
+        return Column(
             None if rounds is None else int(_number(rounds)),
-            _by_party(data["bytes_sent"], own),
+            sent,
+            # Of one party alone nobody knows whether it sent most.
+            max(sent.values()) if len(sent) > 1 else None,
+            sum(seconds.values()) if seconds else None,
             _by_party(data.get("bytes_received", {}), own),
-            {key: float(_number(data[key])) for key in data if key.startswith("seconds")},
+            {words: seconds[key] for key, words in _SPENT_ON.items() if key in seconds},
         )
     except (KeyError, TypeError):
         raise ValueError(
@@ -116,20 +112,6 @@ def table(columns: Mapping[str, Column] | None) -> str:
     return (
         '<h2>What it cost</h2>\n<div class="scroll"><table class="plain">'
         f"<thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def _column(
-    rounds: int | None, sent: dict[str, int], received: dict[str, int], seconds: dict[str, float]
-) -> Column:
-    return Column(
-        rounds,
-        sent,
-        # Of one party alone nobody knows whether it sent most.
-        max(sent.values()) if len(sent) > 1 else None,
-        sum(seconds.values()) if seconds else None,
-        received,
-        {words: seconds[key] for key, words in _SPENT_ON.items() if key in seconds},
     )
 
 

@@ -6,16 +6,13 @@ rows, and is told on its own page alone.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from securefedyj.network.consortium import MINIMUM_VALUES
-from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
@@ -74,6 +71,8 @@ def _of_own(own: OwnRows, result: Result) -> Iterator[Finding]:
 
 
 def _of_all(transcript: Transcript, result: Result) -> Iterator[Finding]:
+    from securefedyj.estimators.handover import not_carried  # scikit-learn takes a while to import
+
     certainty = transcript.certainty()
     yield Finding(
         "at the edge",
@@ -125,38 +124,8 @@ def _of_all(transcript: Transcript, result: Result) -> Iterator[Finding]:
     yield Finding(
         "not for scikit-learn",
         "that to_sklearn() cannot carry",
-        not_for_sklearn(Parameters.of(transcript)),
+        not_carried(Parameters.of(transcript).estimator()),
         "Mean and variance of the transformed feature do not fit float64, which scikit-learn "
         "computes with. What securefedyj.load returns transforms them, and so does "
         "securefedyj transform.",
     )
-
-
-def not_for_sklearn(fit: Parameters) -> Bools:
-    """The features that `to_sklearn` refuses: found by halves of those that it refuses together."""
-    refused = np.zeros(len(fit.agreement.features), dtype=bool)
-    asked = deque([np.arange(len(refused))])
-    while asked:
-        some = asked.popleft()
-        if len(some) == 0 or _carried(fit, some):
-            continue
-        if len(some) == 1:
-            refused[some] = True
-        else:
-            asked.extend(np.array_split(some, 2))
-    return refused
-
-
-def _carried(fit: Parameters, chosen: Index) -> bool:
-    """Whether these features alone are carried; their names do not matter, and may be odd."""
-    agreement, parts = fit.agreement, fit.result._asdict()
-    standardization = Standardization(*(part[chosen] for part in parts.pop("standardization")))
-    columns: dict[str, Any] = {name: column[chosen] for name, column in parts.items()}
-    result = Result(**columns, standardization=standardization)
-    names = tuple(map(str, range(len(chosen))))
-    some = replace(agreement, features=names, domain=agreement.domain.take(chosen))
-    try:
-        replace(fit, agreement=some, result=result).estimator().to_sklearn()
-    except ValueError:
-        return False
-    return True

@@ -9,7 +9,6 @@ import numpy as np
 
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.result import Result
 from securefedyj.report.bins import distinguishable
 
@@ -57,7 +56,7 @@ class OwnRows:
         step = 1 if most is None else max(1, len(self.values) // most)
         x = self.values[::step, j]
         x = x[~np.isnan(x)]
-        one = Standardization(*(part[j] for part in self._result.standardization))
+        one = self._result.standardization.take(j)
         with np.errstate(all="ignore"):
             z = yeojohnson.standardize(x, self._result.lmbda[j], one)
         # A table of something else may be transformed to numbers that nobody can draw.

@@ -16,14 +16,12 @@ from securefedyj.protocol.audit import Audit
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import cards, features, statement
-from securefedyj.report.cost import Column, read_cost, read_plan
+from securefedyj.report.cost import Column
 from securefedyj.report.cost import table as cost_table
 from securefedyj.report.findings import findings
 from securefedyj.report.markup import count_range, name_list, text
 from securefedyj.report.own import OwnRows
 from securefedyj.report.provenance import Provenance
-
-__all__ = ["PLOTS", "read_cost", "read_plan", "render", "write"]
 
 PLOTS = 30
 _VERIFICATION = {

@@ -19,7 +19,7 @@ from securefedyj.parameters import Parameters, digest_of
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import page, provenance
-from securefedyj.report.cost import Column, of_forecast
+from securefedyj.report.cost import Column, of_forecast, read_cost
 from securefedyj.report.provenance import Provenance
 
 PARAMETERS, TRANSCRIPT, COST, PROVENANCE, REPORT = (
@@ -115,7 +115,7 @@ def write_report(
     if consortium.engine == ENGINE:  # no other can be planned
         cost[f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s"] = _planned(consortium, transcript)
     if (folder / COST).exists():
-        cost["this run"] = page.read_cost(folder / COST)
+        cost["this run"] = read_cost(folder / COST)
     where = _provenance(transcript, folder)
     page.write(folder / REPORT, transcript, sample, cost, rows=rows, provenance=where)
 

@@ -16,7 +16,6 @@ from distributed import Client, LocalCluster
 
 from securefedyj import __version__
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dask_source import DaskSource, kept, result, task
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import Reader, column_names, written
@@ -73,17 +72,12 @@ def _check_workers(client: Any) -> None:
         )
 
 
-def of_path(
-    path: Path | str,
-    features: Sequence[str],
-    missing: Collection[str] = MISSING,
-    dialect: Dialect | None = None,
+def _source(
+    path: Path, features: Sequence[str], missing: Collection[str], dialect: Dialect
 ) -> DaskSource:
     """The features of a table; each of its files is a partition."""
-    dialect = dialect or Dialect()
-    reading = _Reading(
-        Path(path), dialect.own_names(features), tuple(missing), replace(dialect, rename={})
-    )
+    own = dialect.own_names(features)
+    reading = _Reading(path, own, tuple(missing), replace(dialect, rename={}))
     files: list[Unchanged] = result(task(reading.files))
     return DaskSource(kept([task(reading.rows, file) for file in files]), features)
 
@@ -116,14 +110,14 @@ class _Reading:
         return rows
 
 
-def _column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
+def _column_names(path: Path, dialect: Dialect) -> list[str]:
     names: list[str] = result(task(partial(column_names, path, dialect)))
     return names
 
 
-def _written(path: Path | str, dialect: Dialect | None = None) -> str:
+def _written(path: Path, dialect: Dialect) -> str:
     words: str = result(task(partial(written, path, dialect)))
     return words
 
 
-_READER = Reader(_column_names, of_path, _written)
+_READER = Reader(_column_names, _source, _written)

@@ -11,7 +11,8 @@ from securefedyj.tables import csv_files
 from securefedyj.tables.bad_cells import other_reading
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import column_names, is_csv, summaries
+from securefedyj.tables.files import column_names, summaries
+from securefedyj.tables.kinds import is_csv
 from securefedyj.tables.summary import Summary
 
 _FARTHEST = 2.0**100

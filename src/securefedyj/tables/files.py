@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.findings import Finding, column_findings, value_findings
 from securefedyj.tables.folders import tables_in
+from securefedyj.tables.kinds import is_csv
 from securefedyj.tables.source import as_array, as_source, header_of
 from securefedyj.tables.summary import Summary, summarize
 
@@ -35,23 +36,6 @@ __all__ = [
     "read_table",
     "write_table",
 ]
-
-
-class _Format(Protocol):
-    """What the module of a format offers."""
-
-    def header(self, path: Path | str) -> list[str]: ...
-
-    def write(self, path: Path | str, names: Sequence[str], values: Array) -> None: ...
-
-
-_FORMATS: dict[str, _Format] = {
-    ".csv": csv_files,
-    ".csv.gz": csv_files,
-    ".parquet": parquet,
-    ".pq": parquet,
-}
-ENDINGS = tuple(_FORMATS)
 
 
 class Reader(NamedTuple):
@@ -112,17 +96,16 @@ def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     dialect = dialect or Dialect()
     if Path(path).is_dir():
         return dialect.names(header_of(Path(path), dialect))
-    if is_csv(path):
-        return dialect.names(csv_files.header(path, dialect))
-    return dialect.names(_format(path).header(path))
+    header = csv_files.header(path, dialect) if is_csv(path) else parquet.header(path)
+    return dialect.names(header)
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
     """Write columns of numbers so that they read back exactly; the file is whole or not there."""
-    table_format, data = _format(path), np.asarray(values, dtype=np.float64)
+    write, data = (csv_files if is_csv(path) else parquet).write, np.asarray(values, np.float64)
     if data.ndim != 2 or data.shape[1] != len(names):
         raise ValueError(f"{len(names)} names do not fit an array of shape {data.shape}")
-    table_format.write(path, names, data)
+    write(path, names, data)
 
 
 def check_table(
@@ -180,21 +163,8 @@ def summaries(
 
 def written(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; of a folder, its first table."""
-    first = tables_in(Path(path), ENDINGS)[0] if Path(path).is_dir() else path
+    first = tables_in(Path(path))[0] if Path(path).is_dir() else path
     return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
 
 
 HERE = Reader(column_names, as_source, written)
-
-
-def is_csv(path: Path | str) -> bool:
-    """Whether this is one CSV file, by its name."""
-    return not Path(path).is_dir() and _format(path) is csv_files
-
-
-def _format(path: Path | str) -> _Format:
-    name = Path(path).name.lower()
-    for ending, module in _FORMATS.items():
-        if name.endswith(ending):
-            return module
-    raise TableError(f"{path}: a table's name must end in {', '.join(ENDINGS)}")

@@ -16,6 +16,7 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.cells import Cells, TableError
 from securefedyj.tables.findings import check_columns
+from securefedyj.tables.kinds import ENDINGS, is_csv
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 Open = Callable[[Path, Sequence[str], Collection[str]], Source]
@@ -113,17 +114,19 @@ def columns_of(path: Path, folder: Path, header: Callable[[Path], list[str]]) ->
     return [*own, *(key for key in partition(path, folder) if key not in own)]
 
 
-def tables_in(folder: Path, endings: Collection[str]) -> list[Path]:
+def tables_in(folder: Path) -> list[Path]:
     """The tables within a folder, by name; what begins with a dot or underscore is not data."""
     found = [
         path
         for path in sorted(folder.rglob("*"))
-        if path.name.lower().endswith(tuple(endings))
+        if path.name.lower().endswith(ENDINGS)
         and not any(part[0] in "._" for part in path.relative_to(folder).parts)
         and path.is_file()
     ]
     if not found:
-        raise TableError(f"{folder}: there is no table in this folder ({', '.join(endings)})")
+        raise TableError(f"{folder}: there is no table in this folder ({', '.join(ENDINGS)})")
+    if len(set(map(is_csv, found))) > 1:
+        raise TableError(f"{folder}: the folder has both CSV and Parquet files; give one kind")
     return found
 
 

@@ -11,20 +11,15 @@ from securefedyj.numerics.arrays import Array
 
 
 class ArraySource:
-    """An array of shape (n_rows, n_features); NaN is missing."""
+    """An array of shape (n_rows, n_features), with columns 0, 1, and so on; NaN is missing."""
 
     names: Sequence[str] = ()
 
-    def __init__(self, values: Any, names: Sequence[str] | None = None) -> None:
+    def __init__(self, values: Any) -> None:
         self.values = np.asarray(values)
         if self.values.ndim != 2:
             raise ValueError(f"a table must have two dimensions, got {self.values.ndim}")
-        columns = self.values.shape[1]
-        self.names = tuple(map(str, range(columns) if names is None else names))
-        if len(self.names) != columns:
-            raise ValueError(
-                f"{len(self.names)} names do not fit an array of shape {self.values.shape}"
-            )
+        self.names = tuple(map(str, range(self.values.shape[1])))
 
     @property
     def rows(self) -> int:

@@ -15,19 +15,16 @@ from typing import Any
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Elsewhere, Source, Told, is_source, read
+from securefedyj.numerics.passes import Elsewhere, Source, is_source, read
 from securefedyj.tables import csv_files, parquet
-from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.cells import MISSING
 from securefedyj.tables.csv_files import CsvSource
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.folders import FolderSource, columns_of, tables_in
+from securefedyj.tables.kinds import is_csv
 from securefedyj.tables.memory import ArraySource
 from securefedyj.tables.parquet import ParquetSource
 from securefedyj.tables.pieces import Pieces
-
-__all__ = ["Elsewhere", "Source", "as_array", "as_source", "is_table"]
-
-_CSV, _PARQUET = (".csv", ".csv.gz"), (".parquet", ".pq")
 
 
 def as_source(
@@ -102,12 +99,12 @@ def _is_dask(data: Any) -> bool:
     return library == "dask" and kind in ("DataFrame", "Array")
 
 
-def as_array(source: Source, told: Told | None = None) -> Array:
+def as_array(source: Source) -> Array:
     """All rows of a source, in memory."""
     if isinstance(source, ArraySource) and source.values.dtype == np.float64:
         return source.values
     columns = range(len(source.names))
-    return np.concatenate([*read(source, columns, told), np.empty((0, len(columns)))])
+    return np.concatenate([*read(source, columns), np.empty((0, len(columns)))])
 
 
 def _chosen(source: Source, features: Sequence[str] | None, missing: Collection[str]) -> Source:
@@ -133,24 +130,18 @@ def header_of(folder: Path, dialect: Dialect) -> list[str]:
 
 def files_in(folder: Path, dialect: Dialect) -> tuple[list[Path], Callable[[Path], list[str]]]:
     """The tables of a folder, and what reads their headers."""
-    files = tables_in(folder, (*_CSV, *_PARQUET))
-    kinds = {file.name.lower().endswith(_PARQUET) for file in files}
-    if len(kinds) > 1:
-        raise TableError(f"{folder}: the folder has both CSV and Parquet files; give one kind")
-    return files, parquet.header if kinds.pop() else partial(csv_files.header, dialect=dialect)
+    files = tables_in(folder)
+    csv = is_csv(files[0])
+    return files, partial(csv_files.header, dialect=dialect) if csv else parquet.header
 
 
 def of_file(
     path: Path, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
 ) -> Source:
     """The source of one file."""
-    name = path.name.lower()
-    if name.endswith(_PARQUET):
-        return ParquetSource(path, features, missing)
-    if name.endswith(_CSV):
+    if is_csv(path):
         return CsvSource(path, features, missing, dialect)
-    endings = ", ".join((*_CSV, *_PARQUET))
-    raise TableError(f"{path}: a table's name must end in {endings}, or it is a folder of such")
+    return ParquetSource(path, features, missing)
 
 
 class _Renamed:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from securefedyj.tables.cells import TableError
-from securefedyj.tables.files import ENDINGS
+from securefedyj.tables.kinds import ENDINGS
 
 
 def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:

@@ -20,9 +20,10 @@ from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.change import Change, Outside, OutsideMode
 from securefedyj.tables.csv_careful import compressed
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import ENDINGS, column_names, is_csv
+from securefedyj.tables.files import column_names
 from securefedyj.tables.findings import check_columns
 from securefedyj.tables.folders import partition, tables_in
+from securefedyj.tables.kinds import is_csv
 from securefedyj.tables.targets import check_target
 
 
@@ -109,10 +110,7 @@ def _files(source: Path, target: Path) -> list[Path]:
         if is_csv(source) != is_csv(target):
             raise TableError(f"{target} must have the format of {source}: give it the same ending")
         return [source]
-    files = tables_in(source, ENDINGS)
-    if len(set(map(is_csv, files))) > 1:
-        raise TableError(f"{source}: the folder has both CSV and Parquet files; give one kind")
-    return files
+    return tables_in(source)
 
 
 def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect) -> list[str]:

@@ -17,7 +17,7 @@ same order, whatever else shares the round.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,37 +75,6 @@ def _local_product_of_bits(x: PackedBits, y: PackedBits) -> PackedBits:
 
 INTEGERS = Ring(np.dtype("<u8"), wide.add, wide.subtract, _local_product_of_integers)
 BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _local_product_of_bits)
-
-
-class Role(Protocol):
-    """What a party does in each step, in the committee or outside of it."""
-
-    held: Held
-    """Which components of a value the party has."""
-
-    async def share(self, values: Limbs) -> Components[np.uint64]:
-        """Share the sum of all parties' values."""
-
-    async def multiply(
-        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
-    ) -> Components[D]:
-        """Multiply element by element; x may have axes of length 1 where y is longer."""
-
-    async def summands(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
-        """Share the bits of two integers A and B with A + B = x."""
-
-    async def nibbles(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
-        """Share what the nibbles of A + B = x carry, and the sum of the highest bits of A and B.
-
-        The first are the planes of `nibbles.carries`; the second is one plane.
-        """
-
-    async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
-        """Reveal the elements to every party; on demand with the word of every holder."""
 
 
 class Member:

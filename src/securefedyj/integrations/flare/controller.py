@@ -16,8 +16,7 @@ from securefedyj.files import write_atomically
 from securefedyj.integrations.flare.executor import DIGEST, PARAMETERS, REASON, TASK
 from securefedyj.integrations.job import LONGEST_REASON, compared
 from securefedyj.printable import printable
-
-FILE = "parameters.json"
+from securefedyj.report.results import PARAMETERS as FILE
 
 
 class SecureFedYJController(Controller):

@@ -9,6 +9,7 @@ from flwr.clientapp import ClientApp
 from flwr.supercore.utils import get_flwr_home
 
 from securefedyj.integrations.flower.taking_part import RECORD, answer
+from securefedyj.joining.site import FILE
 
 app = ClientApp()
 
@@ -30,4 +31,4 @@ def _file_of(context: Context) -> Path:
     own = context.node_config
     if RECORD in own:
         return Path(str(own[RECORD])).expanduser()
-    return Path(get_flwr_home()) / RECORD / str(own.get("partition-id", 0)) / "securefedyj.toml"
+    return Path(get_flwr_home()) / RECORD / str(own.get("partition-id", 0)) / FILE

@@ -1,6 +1,6 @@
 """The engines side by side: seconds a feature, in one call and among processes over a hub.
 
-    python -m benchmarks.shamir --data iris wine --parties 3 5
+    python -m benchmarks.engines --data iris wine --parties 3 5
 
 All parties run on this machine, and share its cores. Over the hub, seconds are those of the session
 at the slowest party. The engines take turns, and the shortest of each counts; the ratios are what
@@ -147,17 +147,17 @@ def caption(results: list[dict[str, Any]]) -> str:
     """What else was measured."""
     words = [
         f"{result['parties']} parties, {result['data']}: {cost['rounds']:.0f} rounds, "
-        f"{cost['bytes_sent'] / 1e6 / result['features']:.1f} MB a feature"
+        f"{cost['bytes_sent'] / 1e6 / result['features']:.1f} MB a feature sent"
         for result in results
         for cost in [result["cost"]["mpyc, hub"]]
     ]
     features = ", ".join(
-        f"{features} features of {data}"
+        f"{features} feature{'s' * (features > 1)} of {data}"
         for data, features in {one["data"]: one["features"] for one in results}.items()
     )
     return (
-        f"{features}; {_STEPS['max_steps']} steps, levels {results[0]['levels']}. With `mpyc` over "
-        f"the hub a party has, or sends: {'; '.join(words)}."
+        f"{features}; {_STEPS['max_steps']} steps, levels {results[0]['levels']}. A party with "
+        f"`mpyc` over the hub: {'; '.join(words)}."
     )
 
 
