@@ -18,7 +18,7 @@ __all__ = [
     "join_async",
     "load",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Cancelled": "joining",
