@@ -3,14 +3,13 @@
 import re
 from pathlib import Path
 
+import securefedyj
+
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 
 project = "securefedyj"
 author = "The securefedyj developers"
-version = release = re.search(
-    r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), flags=re.M
-)[1]
+version = release = securefedyj.__version__
 
 extensions = [
     "myst_parser",
