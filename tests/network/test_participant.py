@@ -221,7 +221,11 @@ def test_who_has_the_result_does_not_need_the_others(tmp_path):
 
     transcript, said = run(scenario())
     assert_same_bits(transcript)
-    assert "did not say that it is written" in said[-1]
+    (told,) = [sentence for sentence in said if sentence.startswith("This run is finished: ")]
+    assert f"its result is in {tmp_path / 'ana'} and stays as it is" in told
+    assert "To fit anew, choose another --output." in told
+    assert "we wait up to 0.5 seconds for all others to have it" in told
+    assert said[-1] == "bob and cem confirmed the result and did not say that it is written."
 
 
 def test_a_silent_party_is_named(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from securefedyj.network.peers import Peer
 from securefedyj.network.states import PeerState
+from securefedyj.printable import in_words, parties_in_words
 
 # Unless the user says otherwise, in seconds:
 TIMEOUT = 60.0  # of silence, after which a party counts as lost
@@ -37,7 +38,8 @@ class Patience:
         self._waiting_since: float | None = now
         self._idle_since = now
         self._kept_at: float | None = None
-        self._told = ""  # whom the user knows that we wait for
+        self._told: tuple[str, ...] = ()  # whom the user knows that we wait for
+        self._reminded = False  # whether that is to be said again
 
     def progress(self) -> None:
         """Something was revealed, so waiting starts anew."""
@@ -45,7 +47,11 @@ class Patience:
 
     def start(self) -> None:
         """A session has started; whoever is missing after it is news."""
-        self._told = ""
+        self._told = ()
+
+    def remind(self) -> None:
+        """The user has been told why somebody may not come: say again that we wait."""
+        self._reminded = True
 
     def rest(self, now: float) -> None:
         """We have computed until now, and read nothing meanwhile."""
@@ -108,15 +114,26 @@ class Patience:
         missing = _names(
             peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
         )
-        if not missing or missing == self._told or self._waited(now) <= TELL_AFTER:
+        if not missing or self._waited(now) <= TELL_AFTER:
             return None
-        self._told = missing
-        longest = self._wait if self._kept_at is None else self._timeout
+        known, self._told = missing == self._told, missing
+        again, self._reminded = self._reminded, False
+        if known and not again:
+            return None
+        whom = f"{in_words(missing)}, up to"
         if confirmed:
-            return f"Waiting for {missing} to have the result, too, up to {longest:g} seconds."
-        if opened:
-            return f"Waiting for {missing} to compare the result, up to {longest:g} seconds."
-        return f"Waiting for {missing}, up to {longest:g} seconds."
+            whom = f"{in_words(missing)} to have the result, too, up to"
+        elif opened:
+            whom = f"{in_words(missing)} to compare the result, up to"
+        longest = self._wait if self._kept_at is None else self._timeout
+        if not again:
+            return f"Waiting for {whom} {longest:g} seconds."
+        since = self._waited(now) if self._kept_at is None else now - self._kept_at
+        waiting = "Still waiting for" if known else "Waiting for"
+        return (
+            f"{waiting} {whom} {max(longest - since, 0):.0f} more seconds. Ctrl-C stops; the "
+            "same command goes on later."
+        )
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have lost their patience a moment before us."""
@@ -125,7 +142,7 @@ class Patience:
         names = _names(peer for peer in absent if peer.absent_since < long_ago) or _names(absent)
         if not names:
             return "No session could be brought to progress"
-        return f"Party {names} did not come"
+        return f"{parties_in_words(names)} did not come"
 
     def _waited(self, now: float) -> float:
         if self._waiting_since is None:
@@ -133,5 +150,5 @@ class Patience:
         return now - self._waiting_since
 
 
-def _names(peers: Iterable[Peer]) -> str:
-    return ", ".join(peer.name for peer in peers)
+def _names(peers: Iterable[Peer]) -> tuple[str, ...]:
+    return tuple(peer.name for peer in peers)

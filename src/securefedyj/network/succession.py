@@ -9,8 +9,7 @@ from typing import Any
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.entries import ConsortiumError, Feature, PartyEntry
-from securefedyj.network.repeats import in_words
-from securefedyj.printable import printable, shown
+from securefedyj.printable import in_words, printable, shown
 
 
 @dataclass(frozen=True)
