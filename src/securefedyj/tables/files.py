@@ -52,6 +52,8 @@ _FORMATS: dict[str, _Format] = {
     ".pq": parquet,
 }
 ENDINGS = tuple(_FORMATS)
+_MOST_ROWS_AGAIN = 200_000
+"""Which are read again to tell the line of a row; cell by cell, that is slow."""
 
 
 class Reader(NamedTuple):
@@ -148,10 +150,26 @@ def check_table(
     found += [Finding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(Finding("no rows", None, "the table has no rows", stops=False))
+    lines = _lines_outside(path, columns, dialect) if reader is HERE else {}
     for name, summary in columns.items():
-        found += value_findings(name, summary, *wanted[name])
+        found += value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
     return Checked(rows, reader.written(path, dialect), columns, found)
+
+
+def _lines_outside(
+    path: Path | str, columns: Mapping[str, Summary], dialect: Dialect
+) -> dict[str, int]:
+    """In which line of a CSV file the first value outside the bounds is, unless that is far."""
+    rows = {
+        name: column.first_outside
+        for name, column in columns.items()
+        if column.first_outside is not None and column.first_outside <= _MOST_ROWS_AGAIN
+    }
+    if not rows or not is_csv(path):
+        return {}
+    lines = csv_files.lines_of(path, set(rows.values()), dialect)
+    return {name: lines[row] for name, row in rows.items()}
 
 
 def summaries(
