@@ -19,6 +19,7 @@ from securefedyj.network.errors import (
     OutOfPatience,
 )
 from securefedyj.network.memory import NEW_RUN
+from securefedyj.network.patience import Patience
 from securefedyj.network.progress import Tally
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.states import (
@@ -492,6 +493,15 @@ def test_what_the_hub_says_does_not_lengthen_the_wait():
     solo.now += 41
     solo.happen(events.TimePassed())
     assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
+
+
+def test_several_who_say_nothing_are_named_as_one_says_them():
+    patience = Patience([], 10.0, 100.0, 0.0)
+    assert patience.tale_of_silence(["bob"], "").startswith("Party bob is there, and sent nothing")
+    assert patience.tale_of_silence(["bob", "cem"], " in exchange 2").startswith(
+        "Parties bob and cem are there, and sent nothing of this session for more than 100 seconds "
+        "in exchange 2: stopped."
+    )
 
 
 def test_the_user_is_told_once_whom_we_wait_for():

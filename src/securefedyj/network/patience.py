@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from securefedyj.network.peers import Peer
 from securefedyj.network.states import PeerState
@@ -82,6 +82,15 @@ class Patience:
     def session_is_stuck(self, now: float) -> bool:
         """Whether our program has got nothing for longer than we wait, though all are there."""
         return now - self._idle_since > self._wait + self._timeout
+
+    def tale_of_silence(self, names: Sequence[str], where: str) -> str:
+        """Of peers that are there while a session is stuck."""
+        who = f"{parties_in_words(names)} {'is' if len(names) == 1 else 'are'}"
+        return (
+            f"{who} there, and sent nothing of this session for more than {self._wait:g} seconds"
+            f"{where}: stopped. The same command goes on from there; if sums take longer there, "
+            "give all parties a longer --wait."
+        )
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
         """Name the peers that were silent for long, each once."""

@@ -45,7 +45,7 @@ from securefedyj.network.records import (
 from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
-from securefedyj.printable import in_words, parties_in_words
+from securefedyj.printable import in_words
 
 
 class Sessions:
@@ -272,14 +272,9 @@ class Sessions:
     def _abandon(self) -> None:
         """Give up a session in which somebody is there, and says nothing of it."""
         run = self._run
-        lacking, where = run.lacking, run.where
-        run.interrupt(Signal.PEER_LOST, ", ".join(lacking))
-        who = f"{parties_in_words(lacking)} {'is' if len(lacking) == 1 else 'are'}"
-        raise OutOfPatience(
-            f"{who} there, and sent nothing of this session for more than "
-            f"{self._terms.wait:g} seconds{where}: stopped. The same command goes on from there; "
-            "if sums take longer there, give all parties a longer --wait."
-        )
+        sentence = run.patience.tale_of_silence(run.lacking, run.where)
+        run.interrupt(Signal.PEER_LOST, ", ".join(run.lacking))
+        raise OutOfPatience(sentence)
 
     def _give_up(self) -> None:
         run = self._run
