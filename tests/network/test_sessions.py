@@ -457,6 +457,15 @@ def test_who_was_lost_a_moment_ago_is_not_to_blame():
     assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
 
 
+def test_who_cannot_reach_the_hub_is_told_for_how_long_we_try():
+    solo = Solo()
+    for _ in range(2):
+        solo.happen(events.HubLost("The hub at hub:1 cannot be reached."))
+    assert set(solo.said) == {
+        "The hub at hub:1 cannot be reached. Trying again, up to 100 seconds."
+    }
+
+
 def test_several_who_did_not_come_are_named_as_one_says_them():
     solo = Solo()
     solo.happen(events.HubReached())

@@ -75,6 +75,11 @@ def test_the_same_advice_is_given_once_for_all_columns(tmp_path):
         "'1,5' would be 1.5 with --decimal , (so in c1, c2, c3, c4, c5 and 2 more)."
     )
     assert said["c1"] == "2 cells are not finite numbers: '1,5' (line 2), '2,5' (line 3)."
+    many = "\n".join(f"{k},5;{k},5" for k in range(9))
+    with pytest.raises(BadCellsError) as error:
+        read_table(csv_of(tmp_path, f"a;b\n{many}\n"))
+    assert error.value.columns["a"].count("(line ") == 6
+    assert error.value.columns["b"] == "9 cells are not finite numbers: '0,5' (line 2), others."
     assert said["c8"].endswith("give --missing='?'.")
     assert sum("--decimal" in text for text in said.values()) == 1
 

@@ -175,7 +175,9 @@ class Sessions:
     def _begin_anew(self, reason: str, by: str) -> None:
         """All channels are lost, or about to be given up."""
         self._reached, self._connected = self._connected, False
-        self._run.say(f"{reason} Trying again.")
+        never = by == HUB and not self._reached
+        until = f", up to {self._terms.wait:g} seconds" if never else ""
+        self._run.say(f"{reason} Trying again{until}.")
         self._run.interrupt(Signal.HUB_LOST, by)
         for peer in self._run.peers.values():
             if peer.state is not PeerState.ABSENT:

@@ -48,15 +48,15 @@ class BadCells:
         elif len(self.texts) < _MOST_TEXTS:
             self.texts[text] = Place(1, line)
 
-    def sentence(self) -> str:
-        """Which they are, and where."""
+    def sentence(self, most: int = _MOST_QUOTED) -> str:
+        """Which they are, at most so many of them, and where."""
         named = [_counted(text, place) for text, place in self.texts.items()]
         if self.count == 1:
             (text,) = self.texts
             told = f"line {self.texts[text].line}: {_quoted(text)} is not a finite number"
         else:
-            more = ["others"] if len(named) > _MOST_QUOTED else []
-            these = ", ".join([*named[:_MOST_QUOTED], *more])
+            more = ["others"] if len(named) > most else []
+            these = ", ".join([*named[:most], *more])
             told = f"{self.count} cells are not finite numbers: {these}"
         return f"{told}."
 
@@ -66,10 +66,11 @@ def sentences(
 ) -> dict[str, str]:
     """Of each column, which its bad cells are, where, and what to do; the same advice once."""
     advised = {name: advice(cells.texts, decimal, thousands) for name, cells in columns.items()}
-    return {
-        name: f"{columns[name].sentence()} {words}".rstrip()
-        for name, words in each_once(advised).items()
-    }
+    told = {}
+    for name, words in each_once(advised).items():
+        known = not words and len(columns[name].texts) > _MOST_QUOTED
+        told[name] = f"{columns[name].sentence(1 if known else _MOST_QUOTED)} {words}".rstrip()
+    return told
 
 
 def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:

@@ -22,7 +22,8 @@ REMEDIES = {
     "duplicate column": "Remove all but one, or give the others another name.",
     "no number": "",
     "out of bounds": "Often the unit is another one, or -999 stands for missing values (then give "
-    "--missing=-999). If the values are right, agree on wider bounds with all silos.",
+    "--missing=-999). If the values are right, agree on wider bounds with all silos: "
+    "securefedyj new NEXT.toml --from FILE --bounds NAME:LOWER:UPPER.",
     "no rows": "That is allowed: this silo then has no values of any feature.",
     "few distinct values": "From an exact mean and variance one can then compute how many patients "
     "of all silos have each value. Leave the column out, agree on fewer result_bits, or on more "
