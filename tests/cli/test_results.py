@@ -179,3 +179,11 @@ def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
     assert "it is a folder" in errors
     assert f"securefedyj: {folder / 'none.jsonl'}: No such file or directory\n" in errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["audit", "report"])
+def test_the_folder_of_a_result_is_not_its_transcript(command, tmp_path, capsys):
+    assert main([command, str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"securefedyj: {tmp_path}: this is a folder; give its transcript.jsonl\n"
+    )
