@@ -522,6 +522,10 @@ def test_the_user_is_told_once_whom_we_wait_for():
     solo.happen(events.PeerLeft("bob"))
     solo.happen(events.TimePassed())
     assert solo.said[-1] == "Waiting for bob and cem, up to 100 seconds."
+    solo.arrive("bob")
+    solo.now += 30
+    solo.happen(events.TimePassed())
+    assert solo.said[-1] == "Waiting for cem, up to 69 more seconds."
 
 
 def test_silence_is_warned_of_and_then_ends_the_session():

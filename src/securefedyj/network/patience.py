@@ -15,6 +15,7 @@ WAIT = 600.0  # to wait for parties to come, or to come back
 # Of the timeout: all warn before the first of them begins anew, which ends it for all.
 WARNING = 0.7
 TELL_AFTER = 0.5  # seconds until the user is told whom we wait for
+JUST_NOW = 5.0  # seconds; after them, what is left of a wait is told
 
 
 class Patience:
@@ -135,14 +136,11 @@ class Patience:
         elif opened:
             whom = f"{in_words(missing)} to compare the result, up to"
         longest = self._wait if self._kept_at is None else self._timeout
-        if not again:
-            return f"Waiting for {whom} {longest:g} seconds."
         since = self._waited(now) if self._kept_at is None else now - self._kept_at
+        left = f"{longest:g}" if since < JUST_NOW else f"{max(longest - since, 0):.0f} more"
         waiting = "Still waiting for" if known else "Waiting for"
-        return (
-            f"{waiting} {whom} {max(longest - since, 0):.0f} more seconds. Ctrl-C stops; the "
-            "same command goes on later."
-        )
+        end = " seconds. Ctrl-C stops; the same command goes on later." if again else " seconds."
+        return f"{waiting} {whom} {left}{end}"
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have lost their patience a moment before us."""
