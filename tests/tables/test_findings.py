@@ -113,7 +113,7 @@ def test_the_first_value_outside_is_named_by_its_line_or_its_row(tmp_path, monke
     assert ", first in line 7; " in said(tmp_path / "t.csv")[1]
     pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
     assert ", first in row 3; " in said(tmp_path / "t.parquet")[0]
-    monkeypatch.setattr(files, "_MOST_ROWS_AGAIN", 3)
+    monkeypatch.setattr(files, "_MOST_CELLS_AGAIN", 3 * 3)
     assert ", first in line 6; " in said(tmp_path / "t.csv")[0]
     assert ", first in row 4; " in said(tmp_path / "t.csv")[1]  # too far to be read again
 
