@@ -203,8 +203,6 @@ def stable(step: Typed) -> list[str]:
         ):
             line = re.sub(r"[\d.]+(, [\d.]+)*", "0", re.sub(r"(?<=sent, up to ).* left", "", line))
             line = re.sub(" +", " ", line)
-        if line.startswith("Waiting for "):  # less is left of a wait at a slow desk
-            line = re.sub(r"up to \d+( more)? seconds", "up to 0 seconds", line)
         if line.startswith("exchange ") and lines and lines[-1].startswith("Party "):
             continue  # what was being computed when a party left
         lines.append(line)
