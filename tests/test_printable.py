@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefedyj.printable import printable, printable_lines, shown
+from securefedyj.printable import in_words, parties_in_words, printable, printable_lines, shown
 
 CONTROLS = {
     "escape": ("\x1b[2J\x1b[H", r"\x1b[2J\x1b[H"),
@@ -86,3 +86,11 @@ def test_any_value_is_shown_in_short(value):
 @pytest.mark.parametrize("value", [1, 1.0, True, None, "a", [1, 2], {"a": 1}, float("inf")])
 def test_a_small_value_is_shown_as_python_writes_it(value):
     assert shown(value) == repr(value)
+
+
+def test_names_are_put_as_one_says_them():
+    assert in_words(["east", "south", "west"]) == "east, south and west"
+    assert in_words(["east\n"]) == r"east\x0a"
+    assert in_words([]) == "nobody"
+    assert parties_in_words(["east"]) == "Party east"
+    assert parties_in_words(["east", "west"]) == "Parties east and west"

@@ -8,6 +8,7 @@ another file, say. Here all of that becomes visible escapes.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from reprlib import Repr
 
 MOST_SHOWN = 80
@@ -37,6 +38,17 @@ def printable(text: str, most: int | None = None) -> str:
     if most is not None and len(text) > most:
         text = text[: max(most - 3, 0)] + "..."
     return _SPACES.sub(lambda run: " " + "\\x20" * (len(run[0]) - 1), _visible(text))
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Names one after the other, as one says them."""
+    *most, last = map(printable, names or ("nobody",))
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def parties_in_words(names: Sequence[str]) -> str:
+    """One party, or several, at the beginning of a sentence."""
+    return f"{'Party' if len(names) == 1 else 'Parties'} {in_words(names)}"
 
 
 def printable_lines(text: str) -> str:

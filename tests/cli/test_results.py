@@ -106,6 +106,7 @@ def test_values_outside_the_agreed_bounds_stop_a_transformation_or_are_counted(
     assert main(arguments) == 1
     error = capsys.readouterr().err
     assert "agreed bounds: 'ldh' (1 above 1024), 'crp' (1 below 0). Correct them" in error
+    assert "give --missing=-999 or the like" in error
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     X = np.array([[1, -2], [3000, 4], [np.nan, 5]])
     for outside, values in (("clip", np.clip(X, 0, 1024)), ("keep", X)):
@@ -178,3 +179,11 @@ def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
     assert "it is a folder" in errors
     assert f"securefedyj: {folder / 'none.jsonl'}: No such file or directory\n" in errors
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["audit", "report"])
+def test_the_folder_of_a_result_is_not_its_transcript(command, tmp_path, capsys):
+    assert main([command, str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"securefedyj: {tmp_path}: this is a folder; give its transcript.jsonl\n"
+    )

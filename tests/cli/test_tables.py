@@ -70,7 +70,8 @@ def test_each_finding_comes_with_its_remedy(tmp_path, capsys):
     assert "separated by semicolons, UTF-8, decimal comma" in shown
     assert "lactate 0 40 -999 20 39.5 0 to 40 outside" in shown
     assert (
-        "lactate: 1 below and 0 above the agreed bounds 0 to 40; the values go from -999" in shown
+        "lactate: 1 below and 0 above the agreed bounds 0 to 40, first in line 9; the values go "
+        "from -999 to 39.5" in shown
     )
     assert "x 0 1 1 1 1 0 to 1 constant" in shown
     fixed = ("--decimal", ",", "--rename=Age=age", "--missing=-999")
@@ -221,6 +222,14 @@ def test_draft_says_what_to_type_for_columns_that_are_nearly_numbers(tmp_path, c
     options = ["--decimal", ",", "--missing", "?", "--output", str(tmp_path / "b.csv")]
     assert main(["features", str(table), *options]) == 0
     assert "b.csv: 3 features" in capsys.readouterr().out
+
+
+def test_draft_says_once_what_to_type_for_several_columns(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("age;crp;lactate\n60;1,5;2,5\n61;2,5;3,5\n")
+    assert main(["features", str(tmp_path / "t.csv"), "--output", str(tmp_path / "f.csv")]) == 0
+    shown = flat(capsys.readouterr().out)
+    assert "Left out: crp: '1,5' would be 1.5 with --decimal , (so in lactate)." in shown
+    assert shown.count("Left out") == 1
 
 
 def test_draft_of_decimal_commas_alone_says_so(tmp_path, capsys):

@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,3 +50,14 @@ def test_cells_are_taken_and_refused_as_the_page_says():
     cells = Cells(MISSING)
     assert all(cells.read(cell) is not None for cell in re.findall("`(.*?)`", taken))
     assert all(cells.read(cell) is None for cell in re.findall("`(.*?)`", refused))
+
+
+def test_columns_are_chosen_in_python_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"P{k};{60 + k};{k},5\n" for k in range(9))
+    Path("patients.csv").write_text(f"pid;age;lactate\n{rows}P9;?;\n")
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.M | re.S)
+    found: dict[str, Any] = {}
+    exec(code, found)
+    assert found["yj"].feature_names_in_.tolist() == ["age", "lactate"]
+    assert found["yj"].n_samples_seen_.tolist() == [9, 9]

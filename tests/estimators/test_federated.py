@@ -16,6 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ, SecureFedYJ
+from securefedyj.tables.cells import TableError
+from securefedyj.tables.source import as_source
 from tests import oracle
 from tests.datasets import table
 
@@ -383,3 +385,23 @@ def test_values_that_vary_too_little_for_their_bounds_are_warned_of():
     X = np.array([10.0, 10.0, 10.0, 10 + 1e-9]).reshape(-1, 1)
     with pytest.warns(UserWarning, match="vary too little for their bounds"):
         SecureFedYJ(engine="clear").fit([X])
+
+
+def test_columns_of_a_silos_file_are_chosen_by_name(tmp_path):
+    path, X = tmp_path / "t.csv", np.random.default_rng(0).lognormal(size=(30, 2))
+    frame = pd.DataFrame(X, columns=["b", "a"])
+    frame.assign(pid="x").to_csv(path, index=False)
+    with pytest.raises(TableError, match=r"column 'pid', 30 cells .* fit\(as_source\(table"):
+        SecureFedYJ("clear").fit([path])
+    fitted = SecureFedYJ("clear").fit([as_source(path, ["a", "b"])])
+    expected = SecureFedYJ("clear").fit([frame[["a", "b"]]])
+    np.testing.assert_array_equal(fitted.lambdas_, expected.lambdas_)
+
+
+def test_a_silo_may_be_without_rows_but_not_all(tmp_path):
+    X = np.random.default_rng(0).lognormal(size=(30, 2))
+    nothing = np.empty((0, 2))
+    fitted = SecureFedYJ("clear").fit([nothing, X, None])
+    np.testing.assert_array_equal(fitted.lambdas_, SecureFedYJ("clear").fit([X]).lambdas_)
+    with pytest.raises(ValueError, match="at least one must have rows"):
+        SecureFedYJ("clear").fit([nothing, None, nothing])

@@ -25,6 +25,8 @@ from securefedyj import ExpYJ
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.search import Limits, recover_path
 from securefedyj.numerics.solvers import LAMBDA_LIMIT
+from securefedyj.tables.cells import TableError
+from securefedyj.tables.source import as_source
 from tests import oracle
 from tests.datasets import NAMES, WRONG_IN_SCIKIT_LEARN, features, table
 
@@ -549,3 +551,16 @@ def test_memory_of_a_fit_is_one_copy_of_the_input(solver: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak <= X.nbytes + 16e6
+
+
+def test_columns_of_a_file_are_chosen_by_name_and_found_again(tmp_path):
+    path = tmp_path / "t.csv"
+    frame = pd.DataFrame({"pid": list("xyzuvw"), "b": np.arange(6.0) ** 2, "a": np.arange(6.0)})
+    frame.to_csv(path, index=False)
+    with pytest.raises(TableError, match=r"column 'pid', 6 cells .* fit\(as_source\(table, \['age"):
+        ExpYJ().fit(path)
+    fitted = ExpYJ().fit(as_source(path, ["a", "b"]))
+    assert fitted.feature_names_in_.tolist() == ["a", "b"]
+    expected = ExpYJ().fit(frame[["a", "b"]])
+    np.testing.assert_array_equal(fitted.lambdas_, expected.lambdas_)
+    np.testing.assert_array_equal(fitted.transform(path), expected.transform(frame[["a", "b"]]))

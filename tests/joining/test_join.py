@@ -28,6 +28,7 @@ from securefedyj.network import participant
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
 from securefedyj.numerics.passes import rows_at_once
+from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Origin
@@ -325,6 +326,16 @@ def test_errors_are_the_sentences_of_the_command(stage, name, others, options, m
         assert shown == f"securefedyj: {error.filename}: {error.strerror}"
     else:
         assert shown == f"securefedyj: {error}"
+
+
+def test_values_outside_the_bounds_are_found_by_check_if_they_are_in_a_file(stage, tmp_path):
+    far = pd.DataFrame({"lactate": [1.0, 1e30], "age": [50.0, 51.0]})
+    far.to_csv(tmp_path / "far.csv", index=False)
+    told = "outside its agreed bounds"
+    with pytest.raises(OutOfBounds, match=f"{told}.*`securefedyj check --data` shows where"):
+        join(**stage.arguments("ana", data=tmp_path / "far.csv"))
+    with pytest.raises(OutOfBounds, match=f"{told}.*with all silos.$"):
+        join(**stage.arguments("ana", data=far))
 
 
 def test_hub_is_needed_but_with_another_carrier(stage):

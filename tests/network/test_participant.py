@@ -221,7 +221,11 @@ def test_who_has_the_result_does_not_need_the_others(tmp_path):
 
     transcript, said = run(scenario())
     assert_same_bits(transcript)
-    assert "did not say that it is written" in said[-1]
+    (told,) = [sentence for sentence in said if sentence.startswith("This run is finished: ")]
+    assert f"its result is in {tmp_path / 'ana'} and stays as it is" in told
+    assert "To fit anew, choose another --output." in told
+    assert "we wait up to 0.5 seconds for all others to have it" in told
+    assert said[-1] == "bob and cem confirmed the result and did not say that it is written."
 
 
 def test_a_silent_party_is_named(tmp_path, monkeypatch):
@@ -474,9 +478,13 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
         assert last.startswith("securefedyj: The report could not be written (cannot write ")
         assert "`securefedyj report`" in last
         (tmp_path / "bob" / "report.html").rmdir()
-        processes.start_party("bob", "--wait", "1")  # the same command writes it
-        assert codes_and_logs(processes, 60)["bob"] == 0
+        before = (tmp_path / "eva" / "report.html").stat().st_ino
+        for name in ("bob", "eva"):
+            processes.start_party(name, "--wait", "1")  # the same command writes it
+        again = codes_and_logs(processes, 60)
+        assert (again["bob"], again["eva"]) == (0, 0)
         said = processes.log("bob")
+        assert (tmp_path / "eva" / "report.html").stat().st_ino == before  # where it is missing
     assert said.index("Writing the report.") < said.index("did not say that it is written.")
     for name in FIVE:
         names = {path.name for path in (tmp_path / name).iterdir()}

@@ -207,7 +207,10 @@ def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
         with pytest.raises(JoinError, match="is not the hub's: its digest begins"):
             await net.tasks["cem"]
         async with asyncio.timeout(20):
-            while not any("Party cem was refused" in said for said in net.said["ana"]):
+            while not all(
+                any("seconds. Ctrl-C stops" in said for said in net.said[name])
+                for name in ("ana", "bob")
+            ):
                 await asyncio.sleep(0.01)
         net.start("cem")
         for transcript in (await net.outcomes()).values():
@@ -216,6 +219,8 @@ def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
     net = run(tmp_path, scenario)
     (told,) = [said for said in net.said["bob"] if "refused" in said]
     assert told.startswith("The hub says: Party cem was refused. ")
+    after = net.said["bob"][net.said["bob"].index(told) + 1]
+    assert after.endswith(" seconds. Ctrl-C stops; the same command goes on later.")
 
 
 def test_the_peers_are_told_by_a_party_itself_that_it_has_failed(tmp_path):

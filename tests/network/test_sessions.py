@@ -11,8 +11,15 @@ import pytest
 
 from securefedyj.errors import Unverified
 from securefedyj.network import events, records, run
-from securefedyj.network.errors import EndOfRun, IllegalTransition, JoinError, NotVerified
+from securefedyj.network.errors import (
+    EndOfRun,
+    IllegalTransition,
+    JoinError,
+    NotVerified,
+    OutOfPatience,
+)
 from securefedyj.network.memory import NEW_RUN
+from securefedyj.network.patience import Patience
 from securefedyj.network.progress import Tally
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.states import (
@@ -238,6 +245,7 @@ def said(record: records.AnyRecord) -> events.RecordArrived:
 EVENTS: dict[str, Callable[[Solo], events.Event]] = {
     "hub reached": lambda solo: events.HubReached(),
     "hub lost": lambda solo: events.HubLost("The hub is gone."),
+    "hub spoke": lambda solo: events.HubSpoke("The hub says: nothing."),
     "peer back": lambda solo: events.PeerArrived("bob"),
     "peer departing": lambda solo: events.PeerDeparting("bob"),
     "peer left": lambda solo: events.PeerLeft("bob"),
@@ -449,6 +457,62 @@ def test_who_was_lost_a_moment_ago_is_not_to_blame():
     assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
 
 
+def test_who_cannot_reach_the_hub_is_told_for_how_long_we_try():
+    solo = Solo()
+    for _ in range(2):
+        solo.happen(events.HubLost("The hub at hub:1 cannot be reached."))
+    assert set(solo.said) == {
+        "The hub at hub:1 cannot be reached. Trying again, up to 100 seconds."
+    }
+
+
+def test_several_who_did_not_come_are_named_as_one_says_them():
+    solo = Solo()
+    solo.happen(events.HubReached())
+    later(solo)
+    assert isinstance(solo.error, OutOfPatience)
+    assert str(solo.error) == "Parties bob and cem did not come within 100 seconds: stopped."
+
+
+def test_who_hears_of_a_refusal_is_told_that_we_go_on_waiting_until_when_and_how_to_stop():
+    solo = Solo().bring(State.GATHERING)
+    solo.now += 1
+    solo.happen(events.TimePassed())
+    solo.now += 10
+    for _ in range(2):
+        solo.happen(events.HubSpoke("The hub says: Party cem was refused."))
+        solo.happen(events.TimePassed())
+        solo.happen(events.TimePassed())
+    assert solo.said == [
+        "Waiting for cem, up to 100 seconds.",
+        *2
+        * [
+            "The hub says: Party cem was refused.",
+            "Still waiting for cem, up to 89 more seconds. Ctrl-C stops; the same command goes on "
+            "later.",
+        ],
+    ]
+
+
+def test_what_the_hub_says_does_not_lengthen_the_wait():
+    solo = Solo().bring(State.GATHERING)
+    solo.happen(events.TimePassed())
+    solo.now += 60
+    solo.happen(events.HubSpoke("The hub says: Party cem was refused."))
+    solo.now += 41
+    solo.happen(events.TimePassed())
+    assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
+
+
+def test_several_who_say_nothing_are_named_as_one_says_them():
+    patience = Patience([], 10.0, 100.0, 0.0)
+    assert patience.tale_of_silence(["bob"], "").startswith("Party bob is there, and sent nothing")
+    assert patience.tale_of_silence(["bob", "cem"], " in exchange 2").startswith(
+        "Parties bob and cem are there, and sent nothing of this session for more than 100 seconds "
+        "in exchange 2: stopped."
+    )
+
+
 def test_the_user_is_told_once_whom_we_wait_for():
     solo = Solo().bring(State.GATHERING)
     for _ in range(3):
@@ -457,7 +521,11 @@ def test_the_user_is_told_once_whom_we_wait_for():
     assert solo.said == ["Waiting for cem, up to 100 seconds."]
     solo.happen(events.PeerLeft("bob"))
     solo.happen(events.TimePassed())
-    assert solo.said[-1] == "Waiting for bob, cem, up to 100 seconds."
+    assert solo.said[-1] == "Waiting for bob and cem, up to 100 seconds."
+    solo.arrive("bob")
+    solo.now += 30
+    solo.happen(events.TimePassed())
+    assert solo.said[-1] == "Waiting for cem, up to 69 more seconds."
 
 
 def test_silence_is_warned_of_and_then_ends_the_session():
@@ -948,7 +1016,7 @@ def test_who_has_the_result_from_the_start_may_have_waited_enough_at_once():
     solo = Solo(kept=True)
     solo.now += 1000
     solo.happen(events.TimePassed())
-    assert solo.said == ["bob, cem confirmed the result and did not say that it is written."]
+    assert solo.said == ["bob and cem confirmed the result and did not say that it is written."]
     assert solo.outcome.to_text() == whole().to_text()
 
 

@@ -107,6 +107,7 @@ def test_another_engine_has_another_committee(folder, tmp_path):
         (["--add", "east={west}"], "'east' is a party already. If its key was made anew, say"),
         (["--renew", "west={west}"], "'west' is not a party"),
         (["--bounds", "sodium:0:9"], "'sepsis' has no feature 'sodium'; --feature adds one."),
+        (["--bounds", "Lactat:0:60"], "has no feature 'Lactat' (perhaps 'lactate'?); --feature"),
         (["--drop", "sodium"], "'sepsis' has no feature 'sodium'"),
         (["--feature", "age:0:9"], "age"),
         (["--levels-per-exchange", "auto", "--rows", "0"], "--rows and --mbit must be positive"),

@@ -110,6 +110,8 @@ def test_page_tells_it_and_what_was_checked(run, tmp_path):
     words = " ".join(page.render(run, provenance=known).split())
     for part in ("sepsis &lt;2026&gt;", ORIGIN.digest, "&lt;rows&gt;.csv", known.release):
         assert part in words
+    head = f"Report of run <bdi>sepsis &lt;2026&gt;</bdi> on {known.finished[:10]}, made from its"
+    assert head in words
     assert "except who wrote it." in words
     checked = words[words.index("Checked in the run") : words.index("Assumed, not checked")]
     assert "TLS 1.3" in checked
@@ -118,6 +120,7 @@ def test_page_tells_it_and_what_was_checked(run, tmp_path):
 
 def test_page_of_a_transcript_alone_assumes_what_it_cannot_know(run):
     words = " ".join(page.render(run).split())
+    assert "Report of run <bdi>sepsis &lt;2026&gt;</bdi>, made from its transcript by" in words
     assert "Checked in the run" not in words
     assert "TLS" not in words
     assert "encrypted and authenticated" in words[words.index("Assumed, not checked") :]

@@ -35,7 +35,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_result_is_what_save_and_the_transcript_write(run, tmp_path):
     (tmp_path / "a").mkdir()
     paths = write_results(run, None, "a", tmp_path / "a")
-    assert list(paths) == ["parameters", "transcript"]
+    assert list(paths) == ["parameters", "transcript", "provenance"]
+    assert all(path.exists() for path in paths.values())
     parameters.save(run, tmp_path / "p.json")
     run.write(tmp_path / "t.jsonl")
     assert paths["parameters"].read_bytes() == (tmp_path / "p.json").read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.files import Dialect, TableError, read_table
 from tests.tables.csv_text import csv_of
 
@@ -62,6 +63,25 @@ def test_advice_after_a_wrong_option_leads_back(tmp_path):
     assert "'1.234' would be 1234 with --decimal , --thousands . or 1.234 with --decimal .:" in str(
         error.value
     )
+
+
+def test_the_same_advice_is_given_once_for_all_columns(tmp_path):
+    names = [f"c{j}" for j in range(9)]
+    rows = ["1,5;" * 8 + "?", "2,5;" * 8 + "?"]
+    with pytest.raises(BadCellsError) as error:
+        read_table(csv_of(tmp_path, "\n".join([";".join(names), *rows, ""])))
+    said = error.value.columns
+    assert said["c0"].endswith(
+        "'1,5' would be 1.5 with --decimal , (so in c1, c2, c3, c4, c5 and 2 more)."
+    )
+    assert said["c1"] == "2 cells are not finite numbers: '1,5' (line 2), '2,5' (line 3)."
+    many = "\n".join(f"{k},5;{k},5" for k in range(9))
+    with pytest.raises(BadCellsError) as error:
+        read_table(csv_of(tmp_path, f"a;b\n{many}\n"))
+    assert error.value.columns["a"].count("(line ") == 6
+    assert error.value.columns["b"] == "9 cells are not finite numbers: '0,5' (line 2), others."
+    assert said["c8"].endswith("give --missing='?'.")
+    assert sum("--decimal" in text for text in said.values()) == 1
 
 
 def test_distinct_texts_of_all_columns_are_counted(tmp_path):

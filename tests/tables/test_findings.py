@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from securefedyj.numerics import passes
+from securefedyj.tables import files
 from securefedyj.tables.files import TableError, check_table, read_table
+from securefedyj.tables.memory import ArraySource
+from securefedyj.tables.summary import summarize
 from tests.tables.csv_text import csv_of
 
 
@@ -87,3 +93,36 @@ def test_bad_cells_of_a_folder_are_told_with_their_file(tmp_path):
     assert checked.rows == 2
     assert checked.findings[0].feature == "b"
     assert "2.csv, line 2: 'x' is not a finite number" in checked.findings[0].text
+
+
+def test_the_first_value_outside_is_named_by_its_line_or_its_row(tmp_path, monkeypatch):
+    """Cells of several lines and empty lines are not counted as rows."""
+    text = 'note,a,b\n"two\nlines",1,\n\nx,,2\nx,-1,3\nx,-2,-4\n'
+    (tmp_path / "t.csv").write_text(text)
+
+    def said(path: Path) -> list[str]:
+        found = check_table(path, ["a", "b"], 0, 10).findings
+        return [finding.text for finding in found if finding.kind == "out of bounds"]
+
+    line = 1 + text[: text.index("x,-1")].count("\n")
+    assert line == 6
+    assert (
+        "2 below and 0 above the agreed bounds 0 to 10, first in line 6; "
+        in said(tmp_path / "t.csv")[0]
+    )
+    assert ", first in line 7; " in said(tmp_path / "t.csv")[1]
+    pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
+    assert ", first in row 3; " in said(tmp_path / "t.parquet")[0]
+    monkeypatch.setattr(files, "_MOST_CELLS_AGAIN", 3 * 3)
+    assert ", first in line 6; " in said(tmp_path / "t.csv")[0]
+    assert ", first in row 4; " in said(tmp_path / "t.csv")[1]  # too far to be read again
+
+
+def test_the_first_row_outside_is_counted_over_blocks(monkeypatch):
+    monkeypatch.setattr(passes, "_FEWEST_ROWS", 1)
+    values = np.zeros((10, 1))
+    values[[6, 8]] = 99.0
+    for rows in range(1, 11):
+        monkeypatch.setattr(passes, "BLOCK_VALUES", rows)
+        _, (column,) = summarize(ArraySource(values), np.array([0.0]), np.array([1.0]))
+        assert (column.rows, column.first_outside, column.above) == (10, 7, 2)

@@ -214,5 +214,7 @@ def read_transcript(path: Path) -> Transcript:
 
     try:
         return Transcript.read(path)
+    except IsADirectoryError:
+        raise ValueError(f"{path}: this is a folder; give its transcript.jsonl") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

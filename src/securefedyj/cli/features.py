@@ -83,7 +83,8 @@ def run(options: argparse.Namespace) -> int:
         named = [f"{printable(name)} ({why})" for name, why in left_out.items()]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         tell(wrapped(f"Left out: {', '.join(named[:_MOST_NAMED])}{more}"))
-    for name, why in list(drafted.unread.items())[:_MOST_NAMED]:
+    unread = {name: why for name, why in drafted.unread.items() if why}  # else named by another
+    for name, why in list(unread.items())[:_MOST_NAMED]:
         tell(wrapped(f"Left out: {printable(name)}: {printable(why)}"))
     for sentence in (
         "This is a draft, and nothing is agreed on. The bounds are powers of ten, at least twice "

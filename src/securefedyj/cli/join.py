@@ -67,8 +67,8 @@ def add(commands: Commands) -> None:
         "--output",
         type=Path,
         metavar="FOLDER",
-        help="for parameters.json, transcript.jsonl, report.html and cost.json; to go on after an "
-        "interruption, give the same folder again",
+        help="for parameters.json, transcript.jsonl, cost.json, provenance.json and report.html; "
+        "to go on after an interruption, give the same folder again",
     )
     parser.add_argument(
         "--timeout",
@@ -136,7 +136,7 @@ def _join(options: argparse.Namespace, reader: Reader, display: Display) -> int:
         paths = {name: str(path) for name, path in run.written.items()}
         tell(json.dumps({"party": part.party.name, **paths}))
     else:
-        tell(done)
+        tell(wrapped(done))
     display.note(done)
     if run.no_report:
         complain(run.no_report)

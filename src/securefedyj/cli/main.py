@@ -71,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="securefedyj",
         description="Make features Gaussian: one Yeo-Johnson transformation per feature.",
+        epilog="A consortium types keygen, new, check, hub and join, in this order; the guide is "
+        "docs/first-consortium.md. `securefedyj COMMAND --help` has an example of each.",
     )
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

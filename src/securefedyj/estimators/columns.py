@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,26 @@ from sklearn.utils.validation import validate_data
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
+from securefedyj.tables.bad_cells import BadCellsError
+from securefedyj.tables.cells import TableError
 from securefedyj.tables.source import as_array, as_source, is_table
 
 KEPT_TYPES = (np.float64, np.float32)
 """What is transformed keeps these types; all else becomes the first."""
 _MOST_LISTED = 5
+
+
+@contextmanager
+def choice_of_columns() -> Iterator[None]:
+    """Where a column of a table holds no numbers, say how to fit the others."""
+    try:
+        yield
+    except BadCellsError as error:
+        raise TableError(
+            f"{error} To fit some of its columns only, or to say how it is written: "
+            "fit(as_source(table, ['age', 'lactate'])), with as_source of "
+            "securefedyj.tables.source, which takes `missing` and `dialect` as well."
+        ) from None
 
 
 class ColumnReader(BaseEstimator):

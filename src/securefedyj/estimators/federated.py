@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from securefedyj.engines.registry import facts_of
 from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
+from securefedyj.estimators.columns import choice_of_columns
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement
@@ -117,8 +120,9 @@ class SecureFedYJ(YeoJohnsonTransformer):
             The rows of each silo, with the same columns in the same order. A table is the path
             of a CSV or Parquet file or of a folder of them, a polars LazyFrame or a PyArrow
             table; it is read in blocks, as often as there are exchanges, and its columns are
-            found by their names. The rows of a table of Dask stay with its workers. None stands
-            for a party that computes but has no data, such as a coordinator.
+            found by their names; `securefedyj.tables.source.as_source` chooses some. The rows of
+            a table of Dask stay with its workers. None stands for a party that computes but has
+            no data, such as a coordinator.
         y : None
             Ignored.
 
@@ -148,7 +152,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
             verified=bool(self.verified),
         )
         agreement.check()
-        self.transcript_, self.cost_ = simulate(agreement, tables, self.cache_bytes)
+        with choice_of_columns():
+            self.transcript_, self.cost_ = simulate(agreement, tables, self.cache_bytes)
         result = self.transcript_.result
         assert result is not None
         self._set_result(result, domain)
@@ -193,9 +198,16 @@ class SecureFedYJ(YeoJohnsonTransformer):
                 tables.append(self._validated_table(silo, k == first, ensure_min_samples=0))
             except ValueError as error:
                 raise ValueError(f"silo {k + 1}: {error}") from error
+        if all(_is_empty(table) for table in tables):
+            raise ValueError("Found 0 sample(s) over all silos: at least one must have rows")
         return tables
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False  # `fit` takes a list of them
         return tags
+
+
+def _is_empty(table: Table | None) -> bool:
+    """Whether a silo has no rows, as far as that is known without reading them."""
+    return table is None or (len(table) if isinstance(table, np.ndarray) else table.rows) == 0

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
+from securefedyj.estimators.columns import choice_of_columns
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.passes import over_all
 from securefedyj.numerics.pooled import PooledFit, fit_pooled
@@ -108,7 +109,8 @@ class ExpYJ(YeoJohnsonTransformer):
         ----------
         X : array-like of shape (n_samples, n_features), or table
             The data, at least two rows; NaN is ignored. A table is the path of a CSV or Parquet
-            file or of a folder of them, a polars LazyFrame or a PyArrow table. One that is too
+            file or of a folder of them, a polars LazyFrame or a PyArrow table. All its columns are
+            fitted; `securefedyj.tables.source.as_source` chooses some by name. One that is too
             large to be held is read in blocks, once for each pass, with the same result. A table of
             Dask is fitted by one of its workers, which takes in the rows of all.
         y : None
@@ -125,7 +127,8 @@ class ExpYJ(YeoJohnsonTransformer):
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
         fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
-        fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
+        with choice_of_columns():
+            fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
         self._set_parameters(fit)
         self.at_bound_, self.converged_ = fit.at_bound, fit.converged
         self.path_ = fit.path

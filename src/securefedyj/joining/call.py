@@ -65,7 +65,7 @@ async def join_async(
     key, certificate : path-like
         Of this party; others on the machine must not be able to read the key.
     output : path-like
-        A folder for parameters.json, transcript.jsonl, cost.json and report.html.
+        A folder for parameters.json, transcript.jsonl, cost.json, provenance.json and report.html.
     data : array-like, frame, table or path, optional
         The rows of a silo: whatever `ExpYJ` fits. Columns with names are found by them, those of
         an array are in the agreed order. They must not change while the run is under way. A

@@ -18,6 +18,7 @@ from securefedyj.network.progress import Progress
 from securefedyj.network.proxy import proxy_to
 from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source, is_source
+from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.printable import printable
 from securefedyj.protocol.silos import timed_silo
@@ -107,7 +108,12 @@ class Part:
             return None
         held = own.source.nbytes if isinstance(own.source, HeldSource) else 0
         room, told = self.cache_bytes - held, partial(rows, "summed")
-        return timed_silo(self.consortium.agreement(), own.source, room, told)
+        try:
+            return timed_silo(self.consortium.agreement(), own.source, room, told)
+        except OutOfBounds as error:
+            if not isinstance(self.data, str | Path):
+                raise
+            raise OutOfBounds(f"{error} `securefedyj check --data` shows where.") from None
 
     def digest_of(self, own: Own | None) -> Callable[[bytes], str] | None:
         """What tells later, under a key, whether these are still the same rows."""

@@ -140,12 +140,18 @@ class Run:
             self._report(transcript)
 
     def _report(self, transcript: Transcript) -> None:
-        """Write the report, or keep why that failed: the result is more than its report."""
+        """Write the report, or keep why that failed: the result is more than its report.
+
+        One that is there from an earlier call, as the result then is, stays as it is.
+        """
         part, own = self._part, self._own
-        part.say(f"The result is here.{' Writing the report.' * part.report}")
+        there = "cost" not in self.written and (part.output / REPORT).is_file()
+        part.say(f"The result is here.{' Writing the report.' * (part.report and not there)}")
         try:
             self._warn_of_implausible(transcript)
-            if not part.report:
+            if there:
+                self.written["report"] = part.output / REPORT
+            if there or not part.report:
                 return
             sample, rows = (None, None) if own is None else (own.drawn, own.census.rows)
             write_report(part.consortium, transcript, sample, rows, part.output)

@@ -5,6 +5,10 @@ class JoinError(ValueError):
     """The run ended without a result, for a reason that the user can act on."""
 
 
+class OutOfPatience(JoinError):
+    """Others did not come, or said nothing, for as long as we wait; the same command goes on."""
+
+
 class EndOfRun(JoinError):
     """The run has ended for good: a restart does not go on from here, only a new run does."""
 

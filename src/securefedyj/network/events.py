@@ -42,6 +42,13 @@ class HubLost:
 
 
 @dataclass(frozen=True)
+class HubSpoke:
+    """The hub has words for the user, such as whom it has refused; nothing follows from them."""
+
+    words: str
+
+
+@dataclass(frozen=True)
 class PeerArrived:
     """The hub says that a peer is there; a channel to it is about to be opened."""
 
@@ -128,6 +135,7 @@ class Stopping:
 Event = (
     HubReached
     | HubLost
+    | HubSpoke
     | PeerArrived
     | PeerDeparting
     | PeerLeft

@@ -187,8 +187,10 @@ class _Participant:
             if isinstance(outcome, TooFewValues):
                 return outcome
             self._settings.say(
-                f"The result of an earlier run is in {self._settings.output} and stays as it is; "
-                "for a new run, choose another --output."
+                f"This run is finished: its result is in {self._settings.output} and stays as it "
+                "is. To fit anew, choose another --output. Should a party lack the result, it is "
+                f"handed on: we wait up to {self._settings.wait:g} seconds for all others to have "
+                "it. If they do, stop this by Ctrl-C."
             )
             self._settings.done(outcome, None)
         elif self._journal.interruptions:
@@ -257,7 +259,7 @@ class _Participant:
     async def _take(self, arrival: Arrival) -> None:
         match arrival:
             case Word(sentence):
-                self._settings.say(sentence)
+                await self._happen(events.HubSpoke(sentence))
             case Present(peer, connection) if peer in self._peers:
                 await self._happen(events.PeerArrived(peer))
                 self._channels.open(peer, connection)

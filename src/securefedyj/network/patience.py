@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from securefedyj.network.peers import Peer
 from securefedyj.network.states import PeerState
+from securefedyj.printable import in_words, parties_in_words
 
 # Unless the user says otherwise, in seconds:
 TIMEOUT = 60.0  # of silence, after which a party counts as lost
@@ -14,6 +15,7 @@ WAIT = 600.0  # to wait for parties to come, or to come back
 # Of the timeout: all warn before the first of them begins anew, which ends it for all.
 WARNING = 0.7
 TELL_AFTER = 0.5  # seconds until the user is told whom we wait for
+JUST_NOW = 5.0  # seconds; after them, what is left of a wait is told
 
 
 class Patience:
@@ -37,7 +39,8 @@ class Patience:
         self._waiting_since: float | None = now
         self._idle_since = now
         self._kept_at: float | None = None
-        self._told = ""  # whom the user knows that we wait for
+        self._told: tuple[str, ...] = ()  # whom the user knows that we wait for
+        self._reminded = False  # whether that is to be said again
 
     def progress(self) -> None:
         """Something was revealed, so waiting starts anew."""
@@ -45,7 +48,11 @@ class Patience:
 
     def start(self) -> None:
         """A session has started; whoever is missing after it is news."""
-        self._told = ""
+        self._told = ()
+
+    def remind(self) -> None:
+        """The user has been told why somebody may not come: say again that we wait."""
+        self._reminded = True
 
     def rest(self, now: float) -> None:
         """We have computed until now, and read nothing meanwhile."""
@@ -76,6 +83,15 @@ class Patience:
     def session_is_stuck(self, now: float) -> bool:
         """Whether our program has got nothing for longer than we wait, though all are there."""
         return now - self._idle_since > self._wait + self._timeout
+
+    def tale_of_silence(self, names: Sequence[str], where: str) -> str:
+        """Of peers that are there while a session is stuck."""
+        who = f"{parties_in_words(names)} {'is' if len(names) == 1 else 'are'}"
+        return (
+            f"{who} there, and sent nothing of this session for more than {self._wait:g} seconds"
+            f"{where}: stopped. The same command goes on from there; if sums take longer there, "
+            "give all parties a longer --wait."
+        )
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
         """Name the peers that were silent for long, each once."""
@@ -108,15 +124,23 @@ class Patience:
         missing = _names(
             peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
         )
-        if not missing or missing == self._told or self._waited(now) <= TELL_AFTER:
+        if not missing or self._waited(now) <= TELL_AFTER:
             return None
-        self._told = missing
-        longest = self._wait if self._kept_at is None else self._timeout
+        known, self._told = missing == self._told, missing
+        again, self._reminded = self._reminded, False
+        if known and not again:
+            return None
+        whom = f"{in_words(missing)}, up to"
         if confirmed:
-            return f"Waiting for {missing} to have the result, too, up to {longest:g} seconds."
-        if opened:
-            return f"Waiting for {missing} to compare the result, up to {longest:g} seconds."
-        return f"Waiting for {missing}, up to {longest:g} seconds."
+            whom = f"{in_words(missing)} to have the result, too, up to"
+        elif opened:
+            whom = f"{in_words(missing)} to compare the result, up to"
+        longest = self._wait if self._kept_at is None else self._timeout
+        since = self._waited(now) if self._kept_at is None else now - self._kept_at
+        left = f"{longest:g}" if since < JUST_NOW else f"{max(longest - since, 0):.0f} more"
+        waiting = "Still waiting for" if known else "Waiting for"
+        end = " seconds. Ctrl-C stops; the same command goes on later." if again else " seconds."
+        return f"{waiting} {whom} {left}{end}"
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have lost their patience a moment before us."""
@@ -125,7 +149,7 @@ class Patience:
         names = _names(peer for peer in absent if peer.absent_since < long_ago) or _names(absent)
         if not names:
             return "No session could be brought to progress"
-        return f"Party {names} did not come"
+        return f"{parties_in_words(names)} did not come"
 
     def _waited(self, now: float) -> float:
         if self._waiting_since is None:
@@ -133,5 +157,5 @@ class Patience:
         return now - self._waiting_since
 
 
-def _names(peers: Iterable[Peer]) -> str:
-    return ", ".join(peer.name for peer in peers)
+def _names(peers: Iterable[Peer]) -> tuple[str, ...]:
+    return tuple(peer.name for peer in peers)

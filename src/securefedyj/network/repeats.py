@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from securefedyj.network.ledger import Ledger, RunEntry
-from securefedyj.printable import printable, shown
+from securefedyj.printable import in_words, printable, shown
 
 _MOST_RUNS = 3
 _MOST_NAMES = 5
@@ -126,12 +126,6 @@ def _columns(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     named = in_words(names) if more <= 0 else f"{_list(names[:_MOST_NAMES])} and {more} more"
     return f"column{'s' * (len(names) > 1)} {named}"
-
-
-def in_words(names: Sequence[str]) -> str:
-    """Names one after the other, as one says them."""
-    *most, last = names or ("nobody",)
-    return f"{_list(most)} and {printable(last)}" if most else printable(last)
 
 
 def _list(names: Sequence[str]) -> str:

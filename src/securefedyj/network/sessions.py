@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network import events
-from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.events import Event, Moment, Output
 from securefedyj.network.memory import HUB, Memory
 from securefedyj.network.peers import Peer, check_greeting
@@ -45,10 +45,7 @@ from securefedyj.network.records import (
 from securefedyj.network.run import Run, Terms
 from securefedyj.network.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
-
-
-class _OutOfPatience(JoinError):
-    """We have waited long enough."""
+from securefedyj.printable import in_words
 
 
 class Sessions:
@@ -94,7 +91,7 @@ class Sessions:
             if isinstance(error, EndOfRun):
                 run.memory.fail(str(error))
                 run.tell_all(End(isinstance(error, NotVerified)))
-            run.move(Signal.GAVE_UP if isinstance(error, _OutOfPatience) else Signal.ERROR)
+            run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
             run.output.append(events.Failed(error))
         return run.output
 
@@ -105,6 +102,9 @@ class Sessions:
                 self._connected = self._reached = True
             case events.HubLost(reason):
                 self._begin_anew(reason, HUB)
+            case events.HubSpoke(words):
+                run.say(words)
+                run.patience.remind()
             case events.PeerArrived(name):
                 self._arrive(peers[name])
             case events.PeerDeparting(name):
@@ -175,7 +175,9 @@ class Sessions:
     def _begin_anew(self, reason: str, by: str) -> None:
         """All channels are lost, or about to be given up."""
         self._reached, self._connected = self._connected, False
-        self._run.say(f"{reason} Trying again.")
+        never = by == HUB and not self._reached
+        until = f", up to {self._terms.wait:g} seconds" if never else ""
+        self._run.say(f"{reason} Trying again{until}.")
         self._run.interrupt(Signal.HUB_LOST, by)
         for peer in self._run.peers.values():
             if peer.state is not PeerState.ABSENT:
@@ -272,25 +274,21 @@ class Sessions:
     def _abandon(self) -> None:
         """Give up a session in which somebody is there, and says nothing of it."""
         run = self._run
-        names, where = ", ".join(run.lacking), run.where
-        run.interrupt(Signal.PEER_LOST, names)
-        raise _OutOfPatience(
-            f"Party {names} is there, and sent nothing of this session for more than "
-            f"{self._terms.wait:g} seconds{where}: stopped. The same command goes on from there; "
-            "if sums take longer there, give all parties a longer --wait."
-        )
+        sentence = run.patience.tale_of_silence(run.lacking, run.where)
+        run.interrupt(Signal.PEER_LOST, ", ".join(run.lacking))
+        raise OutOfPatience(sentence)
 
     def _give_up(self) -> None:
         run = self._run
         if run.memory.confirmed:
             late = sorted(peer.name for peer in run.peers.values() if not peer.kept)
-            run.say(f"{', '.join(late)} confirmed the result and did not say that it is written.")
+            run.say(f"{in_words(late)} confirmed the result and did not say that it is written.")
             run.finish(Signal.UNCONFIRMED)
             return
         if run.conclusion.outcome is not None:
             late = sorted(peer.name for peer in run.peers.values() if not peer.done)
-            raise _OutOfPatience(
-                f"All was opened, and {', '.join(late)} did not confirm the result within "
+            raise OutOfPatience(
+                f"All was opened, and {in_words(late)} did not confirm the result within "
                 f"{self._terms.wait:g} seconds: it is not written. Let all parties give the same "
                 "command again, then it is compared, and nothing is opened again."
             )
@@ -299,7 +297,7 @@ class Sessions:
             what = f"The hub at {self._terms.hub} could not be reached"
         done = exchanges_done(run.memory.transcript)
         kept = f" after exchange {done}; the same command goes on from there" if done else ""
-        raise _OutOfPatience(f"{what} within {self._terms.wait:g} seconds: stopped{kept}.")
+        raise OutOfPatience(f"{what} within {self._terms.wait:g} seconds: stopped{kept}.")
 
 
 def _culprit(peer: str, payload: bytes, terms: Terms) -> str:

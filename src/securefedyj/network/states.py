@@ -151,6 +151,7 @@ _FROM_OUTSIDE = frozenset(
     {
         events.HubReached,
         events.HubLost,
+        events.HubSpoke,
         events.PeerArrived,
         events.PeerLeft,
         events.ChannelStands,

@@ -9,8 +9,8 @@ from typing import Any
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.entries import ConsortiumError, Feature, PartyEntry
-from securefedyj.network.repeats import in_words
-from securefedyj.printable import printable, shown
+from securefedyj.printable import in_words, printable, shown
+from securefedyj.tables.findings import suggestion
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def _features_after(before: Consortium, changes: Changes) -> tuple[Feature, ...]
     for name in (*changes.drop, *(feature.name for feature in changes.bounds)):
         if name not in known:
             raise ConsortiumError(
-                f"{before.name!r} has no feature {shown(name)}; --feature adds one."
+                f"{before.name!r} has no feature {shown(name)}{suggestion(name, known)}; "
+                "--feature adds one."
             )
     bounds = {feature.name: (feature.lower, feature.upper) for feature in changes.bounds}
     kept = []

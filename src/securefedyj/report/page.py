@@ -80,7 +80,7 @@ def render(
     drawn = cards.chosen(result, found, own, plots)
     aside = " and ".join(["the cost"] * bool(cost) + ["who wrote it"] * (provenance is not None))
     sections = [
-        _heading(),
+        _heading(transcript, provenance),
         *statement.notices(transcript, audit, own, aside),
         _summary(transcript, result, audit),
         features.noteworthy(transcript, found),
@@ -94,11 +94,15 @@ def render(
     return _page("\n".join(sections))
 
 
-def _heading() -> str:
+def _heading(transcript: Transcript, provenance: Provenance | None) -> str:
+    origin = transcript.origin
+    run = "a run" if origin is None else f"run <bdi>{text(origin.name)}</bdi>"
+    if provenance is not None:
+        run += f" on {text(provenance.finished[:10])}"
     return (
         "<h1>One Yeo-Johnson transformation per feature, fitted together</h1>\n"
-        f'<p class="quiet">Report of a run of securefedyj {__version__}, made from its '
-        "transcript.</p>"
+        f'<p class="quiet">Report of {run}, made from its transcript by securefedyj '
+        f"{__version__}.</p>"
     )
 
 

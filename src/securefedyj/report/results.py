@@ -38,8 +38,7 @@ def write_results(
     provenance.json, with the name of its table.
 
     What all parties have alike has the usual rights of new files, since others here will use it;
-    the party's own files are for their owner alone. Returns the paths by what they hold, but for
-    provenance.json.
+    the party's own files are for their owner alone. Returns the paths by what they hold.
 
     Raises
     ------
@@ -59,6 +58,7 @@ def write_results(
         write_atomically(paths["cost"], content.encode(), private=True)
     if _provenance(transcript, folder) is None:  # else it has the date when the result was new
         provenance.of_run(transcript, party, table, folder).write(folder / PROVENANCE)
+    paths["provenance"] = folder / PROVENANCE
     return paths
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from securefedyj.printable import in_words
 from securefedyj.tables.cells import TableError, parse_number
 
 _MOST_TEXTS = 1000
@@ -47,17 +48,46 @@ class BadCells:
         elif len(self.texts) < _MOST_TEXTS:
             self.texts[text] = Place(1, line)
 
-    def sentence(self, decimal: str = ".", thousands: str = "") -> str:
-        """Which they are, where, and what to do."""
+    def sentence(self, most: int = _MOST_QUOTED) -> str:
+        """Which they are, at most so many of them, and where."""
         named = [_counted(text, place) for text, place in self.texts.items()]
         if self.count == 1:
             (text,) = self.texts
             told = f"line {self.texts[text].line}: {_quoted(text)} is not a finite number"
         else:
-            more = ["others"] if len(named) > _MOST_QUOTED else []
-            these = ", ".join([*named[:_MOST_QUOTED], *more])
+            more = ["others"] if len(named) > most else []
+            these = ", ".join([*named[:most], *more])
             told = f"{self.count} cells are not finite numbers: {these}"
-        return f"{told}. {advice(self.texts, decimal, thousands)}"
+        return f"{told}."
+
+
+def sentences(
+    columns: Mapping[str, BadCells], decimal: str = ".", thousands: str = ""
+) -> dict[str, str]:
+    """Of each column, which its bad cells are, where, and what to do; the same advice once."""
+    advised = {name: advice(cells.texts, decimal, thousands) for name, cells in columns.items()}
+    told = {}
+    for name, words in each_once(advised).items():
+        known = not words and len(columns[name].texts) > _MOST_QUOTED
+        told[name] = f"{columns[name].sentence(1 if known else _MOST_QUOTED)} {words}".rstrip()
+    return told
+
+
+def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:
+    """Advice by columns; where it is the same, the first has it for all, and the others none."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, one in advised.items():
+        alike.setdefault(one.options, []).append(name)
+    words = dict.fromkeys(advised, "")
+    for first, *others in alike.values():
+        words[first] = f"{advised[first].words}{_so_in(others)}."
+    return words
+
+
+def _so_in(others: Sequence[str]) -> str:
+    more = len(others) - _COLUMNS_NAMED
+    named = others if more <= 0 else [*others[:_COLUMNS_NAMED], f"{more} more"]
+    return f" (so in {in_words(named)})" if others else ""
 
 
 class BadCellsError(TableError):
@@ -75,28 +105,39 @@ class BadCellsError(TableError):
         return BadCellsError, self._given
 
 
-def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> str:
+class Advice(NamedTuple):
+    """What bad cells may mean."""
+
+    words: str
+    """Without a full stop."""
+    options: tuple[str, ...]
+    """Those to be typed, one of which is meant."""
+
+
+def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Advice:
     """What the bad texts of a column may mean, and what to type then.
 
     Several readings are all named where the texts do not decide: wrong advice is worse than none.
     """
     texts = list(texts)
     if foreign := [text for text in texts if not _is_unicode(text)]:
-        return (
+        return Advice(
             f"{_quoted(foreign[0])} is not UTF-8, and shown as Windows-1252: if it should read so, "
-            "give --encoding windows-1252."
+            "give --encoding windows-1252",
+            ("--encoding",),
         )
     if meant := other_reading(texts, decimal, thousands):
         return meant
-    options = " ".join(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
+    options = tuple(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
     these = "them; or, if they stand for missing values"
     if len(texts) == 1:
         these = "it; or, if it stands for a missing value"
-    return f"Correct {these}, give {options}{' and so on' * (len(texts) > _MOST_OPTIONS)}."
+    more = " and so on" * (len(texts) > _MOST_OPTIONS)
+    return Advice(f"Correct {these}, give {' '.join(options)}{more}", options)
 
 
-def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> str:
-    """What those texts that are numbers in other notations would be there; "" without any."""
+def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> Advice | None:
+    """What those texts that are numbers in other notations would be there; None without any."""
     readings = sorted(_READINGS, key=lambda reading: reading[0] != decimal)
     meant = {  # what each text would be in each way to read it
         reading: {text: parse_number(text, *reading) for text in texts}
@@ -110,10 +151,11 @@ def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "")
         if explained and None not in values:
             distinct.setdefault(values, reading)
     if not distinct:
-        return ""
-    ways = [f"{values[0]:.15g} with {_typed(*one)}" for values, one in distinct.items()]
+        return None
+    options = tuple(_typed(*one) for one in distinct.values())
+    ways = [f"{values[0]:.15g} with {one}" for values, one in zip(distinct, options, strict=True)]
     choose = ": give what is meant" if len(ways) > 1 else ""
-    return f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}."
+    return Advice(f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}", options)
 
 
 def _typed(decimal: str, thousands: str) -> str:

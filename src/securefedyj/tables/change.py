@@ -101,9 +101,9 @@ class Change:
         if not found or self._outside != "error":
             return
         raise TableError(
-            f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; or "
-            "give --outside clip to put the bound in their place, or --outside keep to transform "
-            "them as they are"
+            f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; or, if "
+            "they stand for missing values, give --missing=-999 or the like; or give --outside "
+            "clip to put the bound in their place, or --outside keep to transform them as they are"
         )
 
 

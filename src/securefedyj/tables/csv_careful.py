@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.bad_cells import BadCells, BadCellsError
+from securefedyj.tables.bad_cells import BadCells, BadCellsError, sentences
 from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
 from securefedyj.tables.dialect import Dialect, Layout, layout_of
 
@@ -102,11 +102,8 @@ def careful_blocks(
             if not any(column.count for column in bad):
                 yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
     if any(column.count for column in bad):
-        texts: dict[str, str] = {}
-        for j, column in zip(columns, bad, strict=True):
-            if column.count:
-                texts[layout.header[j]] = column.sentence(layout.decimal, layout.thousands)
-        raise BadCellsError(str(path), texts)
+        found = {layout.header[j]: one for j, one in zip(columns, bad, strict=True) if one.count}
+        raise BadCellsError(str(path), sentences(found, layout.decimal, layout.thousands))
 
 
 def _numbers(

@@ -82,6 +82,17 @@ def text_columns(
     }
 
 
+def lines_of(
+    path: Path | str, rows: Collection[int], dialect: Dialect = _DEFAULT
+) -> dict[int, int]:
+    """The lines in which rows end, by their numbers from 1; cells may have several lines."""
+    layout, last = read_layout(path, dialect), max(rows)
+    with opened(path) as file:
+        table = Rows(path, file, layout)
+        numbered = enumerate(islice(table, last), start=1)
+        return {number: table.line for number, _ in numbered if number in rows}
+
+
 def write(path: Path | str, names: Sequence[str], values: Array) -> None:
     """Write columns of numbers so that they read back exactly; the file is whole or not there."""
     with _replacing(path) as file:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from securefedyj.tables import csv_files
-from securefedyj.tables.bad_cells import other_reading
+from securefedyj.tables.bad_cells import Advice, each_once, other_reading
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import column_names, summaries
@@ -36,7 +36,8 @@ class Draft(NamedTuple):
     features: list[Drafted]
     left_out: dict[str, str]
     unread: dict[str, str]
-    """Columns that hold numbers, and cells that are none: a sentence that says what to do."""
+    """Columns that hold numbers, and cells that are none: a sentence that says what to do, or
+    none, where that of another column names it."""
 
 
 def draft(
@@ -45,19 +46,19 @@ def draft(
     """All numeric columns of a table."""
     dialect = dialect or Dialect()
     header = column_names(path, dialect)
-    unread = dict[str, str]()
+    readable = dict[str, Advice]()
     left_out = {name: "there twice" for name in header if header.count(name) > 1}
     if is_csv(path):  # the first rows save us from reading texts cell by cell
         texts = csv_files.text_columns(path, missing, dialect)
         for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
             if other := other_reading(cells, dialect.decimal, dialect.thousands):
-                unread[name] = other
+                readable[name] = other
             else:
                 left_out[name] = _TEXT
-    candidates = [name for name in header if name not in left_out and name not in unread]
+    candidates = [name for name in header if name not in left_out and name not in readable]
     everywhere = dict.fromkeys(candidates, (-inf, inf))
     rows, columns, bad = summaries(path, everywhere, missing, dialect)
-    unread |= bad
+    unread = each_once(readable) | bad
     features = []
     for name, here in columns.items():
         lower, upper = round_bounds(here.least, here.greatest) if here.present else (0.0, 0.0)

@@ -38,6 +38,10 @@ __all__ = [
 ]
 
 
+_MOST_CELLS_AGAIN = 5_000_000
+"""Which are read again to tell the line of a row: cell by cell, in about a second."""
+
+
 class Reader(NamedTuple):
     """Who reads a table: this process, or a cluster."""
 
@@ -131,10 +135,27 @@ def check_table(
     found += [Finding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(Finding("no rows", None, "the table has no rows", stops=False))
+    most = _MOST_CELLS_AGAIN // max(len(header), 1)
+    lines = _lines_outside(path, columns, dialect, most) if reader is HERE else {}
     for name, summary in columns.items():
-        found += value_findings(name, summary, *wanted[name])
+        found += value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
     return Checked(rows, reader.written(path, dialect), columns, found)
+
+
+def _lines_outside(
+    path: Path | str, columns: Mapping[str, Summary], dialect: Dialect, most: int
+) -> dict[str, int]:
+    """In which line of a CSV file the first value outside is, if it is in one of so many rows."""
+    rows = {
+        name: column.first_outside
+        for name, column in columns.items()
+        if column.first_outside is not None and column.first_outside <= most
+    }
+    if not rows or not is_csv(path):
+        return {}
+    lines = csv_files.lines_of(path, set(rows.values()), dialect)
+    return {name: lines[row] for name, row in rows.items()}
 
 
 def summaries(

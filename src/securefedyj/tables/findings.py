@@ -22,7 +22,8 @@ REMEDIES = {
     "duplicate column": "Remove all but one, or give the others another name.",
     "no number": "",
     "out of bounds": "Often the unit is another one, or -999 stands for missing values (then give "
-    "--missing=-999). If the values are right, agree on wider bounds with all silos.",
+    "--missing=-999). If the values are right, agree on wider bounds with all silos: "
+    "securefedyj new NEXT.toml --from FILE --bounds NAME:LOWER:UPPER.",
     "no rows": "That is allowed: this silo then has no values of any feature.",
     "few distinct values": "From an exact mean and variance one can then compute how many patients "
     "of all silos have each value. Leave the column out, agree on fewer result_bits, or on more "
@@ -57,7 +58,7 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
     others = [repr(name) for name in dict.fromkeys(header) if name not in features]
     for name in dict.fromkeys(features):
         if name not in header:
-            text = f"there is no such column{_suggestion(name, header)}"
+            text = f"there is no such column{suggestion(name, header)}"
             if others and "perhaps" not in text:
                 more = f" and {len(others) - _OTHERS_NAMED} more" * (len(others) > _OTHERS_NAMED)
                 text += f"; not agreed on, but here: {', '.join(others[:_OTHERS_NAMED])}{more}"
@@ -70,12 +71,19 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
             yield Finding("duplicate column", name, text, stops=True, count=times)
 
 
-def value_findings(name: str, found: Summary, lower: float, upper: float) -> Iterator[Finding]:
-    """What is wrong or remarkable about the values of a column."""
+def value_findings(
+    name: str, found: Summary, lower: float, upper: float, line: int | None = None
+) -> Iterator[Finding]:
+    """What is wrong or remarkable about the values of a column.
+
+    `line` is that of the first value outside the bounds, where the table has lines.
+    """
     if outside := found.below + found.above:
+        first = f"row {found.first_outside}" if line is None else f"line {line}"
         text = (
             f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
-            f"{upper:g}; the values go from {found.least:g} to {found.greatest:g}"
+            f"{upper:g}, first in {first}; the values go from {found.least:g} to "
+            f"{found.greatest:g}"
         )
         yield Finding("out of bounds", name, text, True, outside, outside / found.rows)
     if found.rows and not found.present:
@@ -106,8 +114,8 @@ def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str])
         raise TableError(f"{path}: {'; '.join(wrong[:_COLUMNS_NAMED])}{more}")
 
 
-def _suggestion(name: str, header: Sequence[str]) -> str:
-    """Similar names, even where only case and spaces differ."""
+def suggestion(name: str, header: Sequence[str]) -> str:
+    """Similar names for a sentence, even where only case and spaces differ."""
     plain = {column.strip().casefold(): column for column in header}
     close = get_close_matches(name.strip().casefold(), plain, n=3)
     return f" (perhaps {' or '.join(repr(plain[c]) for c in close)}?)" if close else ""

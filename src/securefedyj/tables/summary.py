@@ -33,6 +33,8 @@ class Summary:
     below: int = 0
     above: int = 0
     """Values outside the bounds."""
+    first_outside: int | None = None
+    """The number of the first row with such a value, from 1."""
     exact: bool = True
     """Whether the median is of all values, or of a sample."""
 
@@ -83,6 +85,7 @@ class _Seen:
                 greatest=column.greatest if rows > column.missing else nan,
                 below=column.below,
                 above=column.above,
+                first_outside=column.first_outside,
                 exact=self.sample.stride == 1,
             )
             for column, median in zip(self.columns, self.sample.medians(), strict=True)
@@ -93,15 +96,18 @@ class _Seen:
 class _Column:
     lower: float
     upper: float
+    rows: int = 0
     missing: int = 0
     least: float = inf
     greatest: float = -inf
     below: int = 0
     above: int = 0
+    first_outside: int | None = None
     distinct: set[float] = field(default_factory=set)
 
-    def add(self, values: Array) -> None:
-        missing = np.isnan(values)
+    def add(self, block: Array) -> None:
+        missing, values, before = np.isnan(block), block, self.rows
+        self.rows += len(block)
         if missing.any():
             self.missing += int(np.count_nonzero(missing))
             values = values[~missing]
@@ -113,6 +119,9 @@ class _Column:
             self.below += int(np.count_nonzero(values < self.lower))
         if greatest > self.upper:
             self.above += int(np.count_nonzero(values > self.upper))
+        if self.first_outside is None and (least < self.lower or greatest > self.upper):
+            outside = (block < self.lower) | (block > self.upper)
+            self.first_outside = before + int(np.argmax(outside)) + 1
         # Most columns have many distinct values, and a few rows show that.
         for first in range(0, len(values), MOST_DISTINCT):
             if len(self.distinct) >= MOST_DISTINCT:
@@ -120,9 +129,13 @@ class _Column:
             self.distinct.update(values[first : first + MOST_DISTINCT].tolist())
 
     def __add__(self, other: _Column) -> _Column:
-        known = len(self.distinct) >= MOST_DISTINCT
+        known, first = len(self.distinct) >= MOST_DISTINCT, self.first_outside
+        if first is None and other.first_outside is not None:
+            first = self.rows + other.first_outside
         return replace(
             self,
+            rows=self.rows + other.rows,
+            first_outside=first,
             missing=self.missing + other.missing,
             least=min(self.least, other.least),
             greatest=max(self.greatest, other.greatest),
