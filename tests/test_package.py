@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
+
+import securefedyj
+from tests.protocol.small_run import small_run
 
 PROGRAM = """
 import sys
@@ -18,3 +23,26 @@ assert not hasattr(securefedyj, "no_such_name")
 
 def test_what_is_public_is_there_and_loaded_when_it_is_asked_for():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+
+
+REPORT = """
+import sys
+from securefedyj.cli import main
+assert main(["report", *sys.argv[1:]]) == 0
+assert not {"scipy.stats", "sklearn"} & sys.modules.keys(), "they take seconds to load"
+"""
+
+
+def test_a_report_needs_no_scikit_learn(tmp_path: Path) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+    lines = small_run().to_lines()
+    transcript.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    page = tmp_path / "report.html"
+    command = [sys.executable, "-c", REPORT, str(transcript), "--output", str(page)]
+    subprocess.run(command, check=True)
+    assert page.stat().st_size > 10_000
+
+
+def test_the_program_runs_as_a_module() -> None:
+    told = subprocess.check_output([sys.executable, "-m", "securefedyj", "--version"], text=True)
+    assert told == f"securefedyj {securefedyj.__version__}\n"

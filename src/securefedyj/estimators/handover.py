@@ -21,7 +21,10 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     if on_error not in get_args(OnError):
         choices = ", ".join(map(repr, get_args(OnError)))
         raise ValueError(f"on_error must be one of {choices}, got {on_error!r}")
-    unfit = not_carried(fitted)
+    if fitted.standardize:
+        unfit = ~fitted._standardization.told_by(fitted.mean_, fitted.var_)
+    else:
+        unfit = np.zeros(len(fitted.lambdas_), dtype=bool)
     if unfit.any():
         _tell(fitted, unfit, on_error)
     kept = ~unfit if on_error == "drop" else np.ones(len(unfit), dtype=bool)
@@ -41,19 +44,6 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
         scaler.n_features_in_ = made.n_features_in_
         made._scaler = scaler
     return made
-
-
-def not_carried(fitted: YeoJohnsonTransformer) -> Bools:
-    """Features whose mean and variance, as float64, do not tell how they are standardized."""
-    if not fitted.standardize:
-        return np.zeros(len(fitted.lambdas_), dtype=bool)
-    constant = fitted.var_ == 0
-    center, width, _ = fitted._standardization
-    with np.errstate(over="ignore"):
-        unfit = ~np.isfinite(fitted.mean_) | ~np.isfinite(fitted.var_)
-        unfit |= ~constant & (np.sqrt(fitted.var_) < 1e-10 * np.abs(fitted.mean_))
-        unfit |= constant & (width != 1 / (1 + np.abs(center)))
-    return unfit
 
 
 def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> None:

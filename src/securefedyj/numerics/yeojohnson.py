@@ -49,6 +49,15 @@ class Standardization(NamedTuple):
         """That of one feature, or of some."""
         return Standardization(*(part[features] for part in self))
 
+    def told_by(self, mean: Array, var: Array) -> Bools:
+        """Of which features mean and variance, as float64, tell the same."""
+        constant = var == 0
+        with np.errstate(over="ignore"):
+            precise = np.sqrt(var) >= 1e-10 * np.abs(mean)
+            at_zero = self.width == 1 / (1 + np.abs(self.center))
+        told: Bools = np.isfinite(mean) & np.isfinite(var) & np.where(constant, at_zero, precise)
+        return told
+
 
 def phi(x: ArrayLike) -> Array:
     """sgn(x) log(1+|x|): a product, where the paper prints a sum."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from securefedyj.network.consortium import MINIMUM_VALUES
 from securefedyj.numerics.arrays import Array, Bools
-from securefedyj.parameters import Parameters
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.own import OwnRows
@@ -71,8 +70,6 @@ def _of_own(own: OwnRows, result: Result) -> Iterator[Finding]:
 
 
 def _of_all(transcript: Transcript, result: Result) -> Iterator[Finding]:
-    from securefedyj.estimators.handover import not_carried  # scikit-learn takes a while to import
-
     certainty = transcript.certainty()
     yield Finding(
         "at the edge",
@@ -124,7 +121,7 @@ def _of_all(transcript: Transcript, result: Result) -> Iterator[Finding]:
     yield Finding(
         "not for scikit-learn",
         "that to_sklearn() cannot carry",
-        not_carried(Parameters.of(transcript).estimator()),
+        ~result.standardization.told_by(result.mean, result.var),
         "Mean and variance of the transformed feature do not fit float64, which scikit-learn "
         "computes with. What securefedyj.load returns transforms them, and so does "
         "securefedyj transform.",
