@@ -5,6 +5,10 @@ class JoinError(ValueError):
     """The run ended without a result, for a reason that the user can act on."""
 
 
+class OwnTrouble(JoinError):
+    """The reason is at our machine, and so is the sentence: it may name files and count rows."""
+
+
 class EndOfRun(JoinError):
     """The run has ended for good: a restart does not go on from here, only a new run does."""
 
