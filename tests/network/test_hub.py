@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import json
 import socket
 import ssl
@@ -97,6 +98,26 @@ def test_who_has_no_certificate_of_the_file_is_refused_and_logged(tmp_path, fore
     (line,) = [line for line in lines if line.startswith("refused")]
     assert "certificate" in line
     assert "127.0.0.1" in line
+
+
+def test_a_stranger_with_an_odd_certificate_is_a_stranger_like_others(tmp_path):
+    """Whatever stumbles over it would write a line each time."""
+    troubles: list[object] = []
+
+    async def scenario(net: Loopback) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: troubles.append(found))
+        identity = keygen("stranger", tmp_path / "elsewhere")
+        der = ssl.PEM_cert_to_DER_cert(identity.certificate.read_text())
+        odd = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x26")  # version 39
+        identity.certificate.write_text(ssl.DER_cert_to_PEM_cert(odd))
+        for _ in range(3):
+            await refused(await connected(net, identity))
+            await asyncio.sleep(0.1)
+            gc.collect()
+
+    lines = with_hub(tmp_path, scenario).lines
+    assert len([line for line in lines if line.startswith("refused")]) == 3
+    assert not troubles
 
 
 def test_a_name_with_the_key_of_another_is_refused_with_a_sentence(tmp_path):
