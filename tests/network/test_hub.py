@@ -120,6 +120,40 @@ def test_a_stranger_with_an_odd_certificate_is_a_stranger_like_others(tmp_path):
     assert not troubles
 
 
+def end_and_spoil(net: Loopback, name: str) -> None:
+    """End the handshake, with a record right behind it that is not of TLS."""
+    hub = net.consortium.agreed_hub()
+    settings = tls.context(net.identity(name), [hub.certificate], server_side=False)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = settings.wrap_bio(incoming, outgoing)
+    with socket.create_connection((hub.host, hub.port), timeout=5) as line:
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                line.sendall(outgoing.read())
+                incoming.write(line.recv(1 << 16))
+        line.sendall(outgoing.read() + b"\x17\x03\x03\x00\x30" + bytes(48))
+        with contextlib.suppress(OSError):
+            line.recv(1 << 16)
+
+
+def test_a_party_that_breaks_tls_at_once_is_refused_like_others(tmp_path):
+    troubles: list[object] = []
+
+    async def scenario(net: Loopback) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: troubles.append(found))
+        for _ in range(3):
+            await asyncio.to_thread(end_and_spoil, net, "ana")
+            await asyncio.sleep(0.1)
+            gc.collect()
+
+    lines = with_hub(tmp_path, scenario).lines
+    assert len([line for line in lines if line.startswith("refused")]) == 3
+    assert not troubles
+
+
 def test_a_name_with_the_key_of_another_is_refused_with_a_sentence(tmp_path):
     async def scenario(net: Loopback) -> None:
         frame = await (await joined(net, "bob", said="ana")).receive()

@@ -144,7 +144,8 @@ class Hub:
             await self._serve(party, writer, address)
         except TimeoutError:
             self._log_refusal(address, "it did not say in time who it is", der)
-        except (OSError, EOFError, ProtocolError, MadeRoom, Refused) as error:
+        except (OSError, EOFError, ValueError, ProtocolError, MadeRoom, Refused) as error:
+            # A ValueError is of a session of TLS that broke as soon as it stood.
             self._log_refusal(address, tls.described(error), der or tls.shown_certificate(error))
             await self._tell_of_refusal(error)
         finally:
