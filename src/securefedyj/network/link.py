@@ -189,7 +189,7 @@ async def connect(
         der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     except ValueError:  # it broke as soon as it stood, and anybody on the way can see to that
         writer.close()
-        raise LinkLost(f"The connection to the hub at {hub.address}{way} was cut.") from None
+        raise LinkLost(f"The hub at {hub.address} cannot be reached{way}: TLS broke.") from None
     try:
         tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
     except ProtocolError as error:
