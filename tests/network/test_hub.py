@@ -20,6 +20,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network import hub as hub_module
 from securefedyj.network import link, rooms, tls
 from securefedyj.network import lobby as lobby_module
+from securefedyj.network import log as log_module
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.outbox import Outbox
@@ -118,6 +119,25 @@ def test_a_stranger_with_an_odd_certificate_is_a_stranger_like_others(tmp_path):
     lines = with_hub(tmp_path, scenario).lines
     assert len([line for line in lines if line.startswith("refused")]) == 3
     assert not troubles
+
+
+def test_a_party_that_comes_and_goes_does_not_fill_the_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_module, "BURST", 3)
+
+    async def scenario(net: Loopback) -> None:
+        for name in (*["ana"] * 10, "bob"):
+            client = await joined(net, name)
+            frame = await client.receive()
+            assert frame is not None
+            assert frame.type == Type.WELCOME
+            client.writer.close()
+            await asyncio.sleep(0.02)
+
+    lines = with_hub(tmp_path, scenario).lines
+    for event in ("connected", "left"):
+        said = [line for line in lines if line.startswith(event)]
+        assert sum("'ana'" in line for line in said) == 3
+        assert sum("'bob'" in line for line in said) == 1
 
 
 def end_and_spoil(net: Loopback, name: str) -> None:
