@@ -9,30 +9,32 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def replacing(path: Path | str) -> Iterator[Path]:
+def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
     """A temporary file in the same folder, which takes the place of `path` when all went well.
 
     It is on the disk before it gets its name, so a crash leaves the old file or the new one.
-    After an error the old file is as it was, and nothing else is left behind.
+    After an error the old file is as it was, and nothing else is left behind. It has the rights of
+    the old file or those of a new one; a private one is at all times for its owner alone.
     """
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    kept = None if private or not target.exists() else target.stat().st_mode & 0o777
+    rights = 0o600 if private or kept is not None else 0o666  # of these the umask takes its own
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights))
     except OSError as error:
         raise type(error)(f"cannot write {path}: {error.strerror}") from error
-    os.close(handle)
-    temporary = Path(name)
     try:
-        temporary.chmod(_mode(target))
+        if kept is not None:
+            temporary.chmod(kept)
         yield temporary
         _sync(temporary)
         os.replace(temporary, target)
@@ -72,9 +74,7 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
 
 def write_atomically(path: Path | str, content: bytes, *, private: bool = False) -> None:
     """Write a whole file, or leave what was there before; a private one is for its owner alone."""
-    with replacing(path) as temporary:
-        if private:  # also where a file was there that others could read
-            temporary.chmod(0o600)
+    with replacing(path, private=private) as temporary:
         try:
             temporary.write_bytes(content)
         except OSError as error:  # such as a full disk
@@ -109,15 +109,6 @@ def lines_within(path: Path | str, most: int, most_in_line: int) -> Iterator[byt
 
 def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count} bytes"
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file would get."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def _sync(path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from typing import Any, NoReturn, cast
@@ -306,6 +307,20 @@ def test_a_piece_that_cannot_be_ends_the_party(messages, sentence):
         _ = party.result
 
 
+def test_pieces_of_one_byte_take_no_more_memory_than_large_ones():
+    party = new_party(THREE.parties, 0)
+    party.start()
+    tracemalloc.start()
+    try:
+        while party.error is None:
+            party.receive(replace(piece(), payload=bytes(bytearray(1))))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "too much: 1 bytes" in str(party.error)
+    assert held < 2 * MOST_WAITING
+
+
 def test_no_peer_makes_rounds_larger_than_a_message_can_say():
     party = new_party(THREE.parties, 0)
     party.start()
@@ -328,7 +343,7 @@ def test_a_line_takes_messages_in_any_order_and_in_any_pieces():
 
 
 def test_a_line_keeps_no_more_than_may_wait():
-    line = child._Line(most_waiting=child._HELD + 100)
+    line = child._Line(most_waiting=pipe.HELD + 100)
     line.data_received(labelled(1, bytes(100)))
     line.receive(1)
     line.data_received(labelled(2, bytes(80)))

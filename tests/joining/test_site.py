@@ -50,6 +50,12 @@ def test_file_gives_the_arguments_of_join(tmp_path):
     inspect.signature(join_async).bind(**site.arguments())
 
 
+def test_password_of_a_proxy_is_not_shown(tmp_path):
+    path = tmp_path / "securefedyj.toml"
+    path.write_text(NEEDED + 'proxy = "http://ana:s3cret@proxy.example"\n')
+    assert "s3cret" not in repr(read_site(path))
+
+
 def test_what_the_file_leaves_out_is_as_in_a_call(tmp_path):
     path = tmp_path / "securefedyj.toml"
     path.write_text(NEEDED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import json
 import socket
 import ssl
@@ -19,6 +20,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network import hub as hub_module
 from securefedyj.network import link, rooms, tls
 from securefedyj.network import lobby as lobby_module
+from securefedyj.network import log as log_module
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.outbox import Outbox
@@ -97,6 +99,79 @@ def test_who_has_no_certificate_of_the_file_is_refused_and_logged(tmp_path, fore
     (line,) = [line for line in lines if line.startswith("refused")]
     assert "certificate" in line
     assert "127.0.0.1" in line
+
+
+def test_a_stranger_with_an_odd_certificate_is_a_stranger_like_others(tmp_path):
+    """Whatever stumbles over it would write a line each time."""
+    troubles: list[object] = []
+
+    async def scenario(net: Loopback) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: troubles.append(found))
+        identity = keygen("stranger", tmp_path / "elsewhere")
+        der = ssl.PEM_cert_to_DER_cert(identity.certificate.read_text())
+        odd = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x26")  # version 39
+        identity.certificate.write_text(ssl.DER_cert_to_PEM_cert(odd))
+        for _ in range(3):
+            await refused(await connected(net, identity))
+            await asyncio.sleep(0.1)
+            gc.collect()
+
+    lines = with_hub(tmp_path, scenario).lines
+    assert len([line for line in lines if line.startswith("refused")]) == 3
+    assert not troubles
+
+
+def test_a_party_that_comes_and_goes_does_not_fill_the_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_module, "BURST", 3)
+
+    async def scenario(net: Loopback) -> None:
+        for name in (*["ana"] * 10, "bob"):
+            client = await joined(net, name)
+            frame = await client.receive()
+            assert frame is not None
+            assert frame.type == Type.WELCOME
+            client.writer.close()
+            await asyncio.sleep(0.02)
+
+    lines = with_hub(tmp_path, scenario).lines
+    for event in ("connected", "left"):
+        said = [line for line in lines if line.startswith(event)]
+        assert sum("'ana'" in line for line in said) == 3
+        assert sum("'bob'" in line for line in said) == 1
+
+
+def end_and_spoil(net: Loopback, name: str) -> None:
+    """End the handshake, with a record right behind it that is not of TLS."""
+    hub = net.consortium.agreed_hub()
+    settings = tls.context(net.identity(name), [hub.certificate], server_side=False)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = settings.wrap_bio(incoming, outgoing)
+    with socket.create_connection((hub.host, hub.port), timeout=5) as line:
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                line.sendall(outgoing.read())
+                incoming.write(line.recv(1 << 16))
+        line.sendall(outgoing.read() + b"\x17\x03\x03\x00\x30" + bytes(48))
+        with contextlib.suppress(OSError):
+            line.recv(1 << 16)
+
+
+def test_a_party_that_breaks_tls_at_once_is_refused_like_others(tmp_path):
+    troubles: list[object] = []
+
+    async def scenario(net: Loopback) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, found: troubles.append(found))
+        for _ in range(3):
+            await asyncio.to_thread(end_and_spoil, net, "ana")
+            await asyncio.sleep(0.1)
+            gc.collect()
+
+    lines = with_hub(tmp_path, scenario).lines
+    assert len([line for line in lines if line.startswith("refused")]) == 3
+    assert not troubles
 
 
 def test_a_name_with_the_key_of_another_is_refused_with_a_sentence(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from securefedyj.cli.main import main
-from securefedyj.network import local
+from securefedyj.network import local, tls
 from securefedyj.network.consortium import Feature
 from securefedyj.network.identity import fingerprint, keygen
 
@@ -36,6 +36,37 @@ def test_fingerprint_is_that_of_the_certificate_in_binary(tmp_path):
     pem = keygen("Zürich 1", tmp_path).certificate.read_text()
     der = ssl.PEM_cert_to_DER_cert(pem)
     assert fingerprint(pem) == f"sha256:{hashlib.sha256(der).hexdigest()}"
+
+
+def altered(pem: str, before: bytes, after: bytes) -> str:
+    """The same certificate with other bytes in it, which nobody has signed."""
+    der = ssl.PEM_cert_to_DER_cert(pem)
+    assert before in der
+    return ssl.DER_cert_to_PEM_cert(der.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda pem: altered(pem, b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x26"),  # version 39
+        lambda pem: altered(pem, b"\x0c\x05north", b"\xc2\x05north"),  # OpenSSL knows no such text
+    ],
+)
+def test_what_tls_cannot_read_is_no_certificate(tmp_path, spoil):
+    pem = keygen("north", tmp_path).certificate.read_text()
+    with pytest.raises(ValueError, match="this is not a certificate in PEM form"):
+        fingerprint(spoil(pem))
+
+
+@pytest.mark.parametrize("between", ["", "!\n"])
+def test_what_tls_trusts_is_what_the_fingerprint_is_of(tmp_path, between):
+    """Python skips what OpenSSL stumbles over, in the text of a certificate."""
+    identity = keygen("north", tmp_path)
+    head, *lines, end = identity.certificate.read_text().splitlines()
+    pem = between.join([head, *lines, end])
+    assert fingerprint(pem) == fingerprint(identity.certificate.read_text())
+    settings = tls.context(identity, [pem], server_side=False)
+    assert settings.cert_store_stats()["x509"] == 1
 
 
 def test_nothing_is_overwritten(tmp_path, capsys):

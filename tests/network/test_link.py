@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import socket
 
 import pytest
 
 from securefedyj.errors import ProtocolError
+from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
-from securefedyj.network.link import Link
+from securefedyj.network.link import Link, connect
+from tests.network.harness import THREE, Loopback, prepare
 
 
 def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
@@ -49,3 +53,36 @@ def test_a_reader_takes_frames_up_to_its_bound():
     large = Writer().encode(Frame(Type.HELLO, body=bytes(1000)))
     with pytest.raises(ProtocolError, match=r"announced a frame of 1014 bytes; 14 to 369 are"):
         list(Reader("x", most=100).feed(large[:10]))
+
+
+@pytest.mark.processes
+def test_who_spoils_tls_on_the_way_cuts_a_connection_and_ends_no_run(tmp_path):
+    """A record behind the hub's last word of the handshake needs no key."""
+    spoiled: list[bytes] = []
+
+    async def scenario() -> None:
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            hub = net.consortium.agreed_hub()
+
+            async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                there, back = await asyncio.open_connection(hub.host, hub.port)
+                with contextlib.suppress(OSError):
+                    back.write(await reader.read(1 << 16))
+                    spoiled.append(await there.read(1 << 16))
+                    writer.write(spoiled[-1] + b"\x17\x03\x03\x00\x30" + bytes(48))
+                    await reader.read()
+                back.close()
+                writer.close()
+
+            between = await asyncio.start_server(pass_on, "127.0.0.1", 0)
+            address = f"127.0.0.1:{between.sockets[0].getsockname()[1]}"
+            moved = dataclasses.replace(hub, address=address)
+            agreed = dataclasses.replace(net.consortium, hub=moved)
+            with pytest.raises(LinkLost) as caught:
+                await connect(agreed, "ana", net.identity("ana"), 5.0)
+            assert not isinstance(caught.value, Unwelcome)
+            between.close()
+
+    asyncio.run(scenario())
+    assert spoiled

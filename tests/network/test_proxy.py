@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 import re
 import ssl
 from collections.abc import Coroutine
@@ -86,7 +88,11 @@ def test_credentials_come_from_the_environment_and_are_never_shown(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "url", ["", "socks5://a:1", "http://", "http://a:99999", "ftp://a", "http://a/b", "http://a b"]
+    "url",
+    [
+        *("", "socks5://a:1", "http://", "http://a:99999", "ftp://a", "http://a/b", "http://a b"),
+        "http://ana:4711#5@proxy.example",  # which is no host named ana, with a port to be told
+    ],
 )
 def test_what_is_no_http_proxy_is_refused(url):
     with pytest.raises(ValueError, match=r"^--proxy must be the URL of an HTTP proxy"):
@@ -154,6 +160,14 @@ def test_a_wrong_password_is_not_repeated_to_the_user(tmp_path):
     assert "does not accept our user name and password (407 Wrong)" in str(error)
     assert SECRET not in str(error)
     assert b"Proxy-Authorization: Basic YW5hOnMzY3JldA==\r\n" in proxy.heads[0]
+
+
+def test_a_password_that_is_not_utf8_is_not_quoted_and_is_sent_as_it_is(tmp_path):
+    proxy = ConnectProxy(b"HTTP/1.1 407 Wrong\r\n\r\n")
+    given = os.fsdecode(b"ana:p\xe4ss")  # as the environment has it
+    error = attempt(tmp_path, proxy, credentials=given)
+    assert "does not accept our user name and password" in str(error)
+    assert base64.b64encode(b"ana:p\xe4ss") in proxy.heads[0]
 
 
 def test_words_of_the_proxy_are_not_taken_for_words_of_the_hub(tmp_path):

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import shutil
 import signal
+import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from securefedyj.network.agreed_files import AgreedFiles
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.hub import Hub
-from securefedyj.network.identity import Identity, keygen
+from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
 from tests.network.harness import THREE, Loopback, prepare
 from tests.network.test_hub import Client, connected, joined, refused
 
@@ -89,6 +90,24 @@ def test_a_file_of_another_hub_is_not_served(tmp_path, two):
     served, (trouble,) = names(AgreedFiles([folder], identity_of(tmp_path)))
     assert served == ["one"]
     assert "no party would accept this hub" in trouble
+
+
+def test_a_certificate_that_tls_cannot_read_ends_nothing(tmp_path, two):
+    """It would keep the hub from starting, and others' files from being served."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    two[0].write(folder / "one.toml")
+    ana = two[1].parties[0]
+    der = ssl.PEM_cert_to_DER_cert(ana.certificate)
+    odd = der.replace(b"\x0c\x03ana", b"\xc2\x03ana")  # a text of a kind that OpenSSL does not know
+    text = two[1].to_toml().replace(ana.certificate, ssl.DER_cert_to_PEM_cert(odd))
+    text = text.replace(ana.fingerprint, fingerprint_of_der(odd))
+    (folder / "two.toml").write_text(text, encoding="utf-8")
+    files = AgreedFiles([folder], identity_of(tmp_path))
+    served, (trouble,) = names(files)
+    assert served == ["one"]
+    assert "the certificate of 'ana': this is not a certificate" in trouble
+    with_both(tmp_path, files.read()[0], lambda hub, *_: hub.update(files.read()[0]))
 
 
 def test_a_folder_that_is_gone_ends_nothing(tmp_path, two):

@@ -410,6 +410,20 @@ def test_who_leaves_during_a_computation_is_named_at_once_and_once():
     ]
 
 
+def test_a_carrier_cannot_flood_the_user_with_who_comes_and_goes():
+    solo = Solo().bring(State.COMPUTING)
+    for _ in range(3):
+        solo.happen(events.PeerDeparting("bob"))
+    solo.compute()
+    for _ in range(100):  # as it says, for no channel stands
+        solo.happen(events.PeerLeft("bob"))
+        solo.happen(events.PeerArrived("bob"))
+        solo.happen(events.PeerArrived("bob"))
+    assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
+        "Party bob left in exchange 1."
+    ]
+
+
 def test_who_says_that_it_has_failed_is_named_once_also_after_the_hub_said_that_it_left():
     solo = Solo().bring(State.COMPUTING)
     solo.happen(events.PeerDeparting("bob"))

@@ -146,24 +146,29 @@ def test_a_request_without_end_is_not_waited_for(monkeypatch):
     assert long.startswith(b"HTTP/1.1 400 ")
 
 
-def test_few_are_answered_at_once(monkeypatch):
+def test_who_asks_never_waits_for_idle_connections(monkeypatch):
+    """A few that say nothing would keep everybody from the page, for as long as they come back."""
     monkeypatch.setattr(status_module, "MOST_AT_ONCE", 2)
 
     async def run() -> list[bytes]:
         served = Status(lambda: [])
         port = await served.start("127.0.0.1", 0)
-        lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        refused = await lines[2][0].read()  # the first two have not asked yet
-        lines[0][1].write(b"GET / HTTP/1.1\r\n\r\n")
-        answered = await lines[0][0].read()
+        lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        lines[4][1].write(b"GET / HTTP/1.1\r\n\r\n")
+        answered = await lines[4][0].read()
+        ends = await asyncio.gather(
+            *(reader.read() for reader, _ in lines[:3]), return_exceptions=True
+        )
+        lines[3][1].write(b"GET / HTTP/1.1\r\n\r\n")  # there is room for one more
+        answered_too = await lines[3][0].read()
         for _, writer in lines:
             writer.close()
         await served.stop()
-        return [refused, answered]
+        assert all(end == b"" or isinstance(end, ConnectionError) for end in ends)
+        return [answered, answered_too]
 
-    refused, answered = asyncio.run(run())
-    assert refused == b""
-    assert answered.startswith(b"HTTP/1.1 200 OK")
+    for answer in asyncio.run(run()):
+        assert answer.startswith(b"HTTP/1.1 200 OK")
 
 
 @pytest.mark.processes

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from securefedyj.joining.log import Log
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.errors import JoinError
-from securefedyj.printable import printable_lines
+from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.report.results import PARAMETERS
 
@@ -29,9 +28,7 @@ class Notes:
         self._path = folder / LOG
 
     def say(self, sentence: str) -> None:
-        now = datetime.datetime.now(datetime.UTC)
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(f"{now:%Y-%m-%d %H:%M:%S} {printable_lines(sentence)}\n")
+        Log(self._path).note(sentence)
 
 
 def named(consortium: Consortium) -> str:
@@ -51,7 +48,8 @@ def check_digest(consortium: Consortium, party: str, digest: object) -> None:
 
 def told_to_all(error: Exception, name: str) -> str:
     """Why a site has no result, with nothing of its data: the cause of other errors stays there."""
-    if isinstance(error, Refused | JoinError | TooFewValues):
+    public = isinstance(error, Refused | JoinError | TooFewValues)
+    if public and not isinstance(error, OwnTrouble):
         return str(error)
     return f"{name} cannot take part; why is in {LOG} there, and nowhere else."
 

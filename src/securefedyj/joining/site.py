@@ -75,7 +75,7 @@ class Site:
     own_minimum: int = 0
     timeout: float = TIMEOUT
     wait: float = WAIT
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
 
     def arguments(self) -> dict[str, Any]:
         """For `join` and `join_async`: ``await join_async(**site.arguments())``."""

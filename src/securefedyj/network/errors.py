@@ -9,6 +9,10 @@ class OutOfPatience(JoinError):
     """Others did not come, or said nothing, for as long as we wait; the same command goes on."""
 
 
+class OwnTrouble(JoinError):
+    """The reason is at our machine, and so is the sentence: it may name files and count rows."""
+
+
 class EndOfRun(JoinError):
     """The run has ended for good: a restart does not go on from here, only a new run does."""
 

@@ -66,7 +66,7 @@ class Hub:
         self._numbers = itertools.count(1)
         self._lobby = Lobby()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._throttles: dict[str, Throttle] = {}  # by who is refused; one for all strangers
+        self._throttles: dict[str, Throttle] = {}  # by party; one for all strangers
         self._listeners: list[socket.socket] = []
         self._listening: list[asyncio.Task[None]] = []
 
@@ -144,7 +144,8 @@ class Hub:
             await self._serve(party, writer, address)
         except TimeoutError:
             self._log_refusal(address, "it did not say in time who it is", der)
-        except (OSError, EOFError, ProtocolError, MadeRoom, Refused) as error:
+        except (OSError, EOFError, ValueError, ProtocolError, MadeRoom, Refused) as error:
+            # A ValueError is of a session of TLS that broke as soon as it stood.
             self._log_refusal(address, tls.described(error), der or tls.shown_certificate(error))
             await self._tell_of_refusal(error)
         finally:
@@ -199,8 +200,12 @@ class Hub:
     async def _serve(self, party: _Introduced, writer: asyncio.StreamWriter, address: str) -> None:
         room, name, frames, numbered = party
         connection = await room.enter(name, next(self._numbers))
-        self._log("connected", consortium=room.consortium.name, party=name, address=address,
-                  connection=connection.number)  # fmt: skip
+        now, party_of = time.monotonic(), f"{name} of {room.consortium.name!r}"
+        throttle = self._throttles.setdefault(party_of, Throttle(now))
+        told = throttle.lets_through(now)
+        if told:
+            self._log("connected", consortium=room.consortium.name, party=name, address=address,
+                      connection=connection.number, **throttle.left_out())  # fmt: skip
         sender = asyncio.create_task(self._send(connection, writer, numbered))
         receiver = asyncio.create_task(self._receive(connection, frames))
         try:
@@ -216,11 +221,13 @@ class Hub:
             sender.cancel()
             receiver.cancel()
             await asyncio.gather(sender, receiver, return_exceptions=True)
-        self._log("left", consortium=room.consortium.name, party=name,
-                  connection=connection.number, reason=reason,
-                  frames_received=connection.received.frames,
-                  bytes_received=connection.received.bytes, frames_sent=connection.sent.frames,
-                  bytes_sent=connection.sent.bytes)  # fmt: skip
+        if told:
+            self._log("left", consortium=room.consortium.name, party=name,
+                      connection=connection.number, reason=reason,
+                      frames_received=connection.received.frames,
+                      bytes_received=connection.received.bytes,
+                      frames_sent=connection.sent.frames,
+                      bytes_sent=connection.sent.bytes)  # fmt: skip
         if reason not in _CLOSED and name not in room.present:
             await room.tell_all(f"Party {name} was lost: {reason}.")
 

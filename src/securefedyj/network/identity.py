@@ -124,7 +124,9 @@ def to_der(pem: str) -> bytes:
     try:
         der = ssl.PEM_cert_to_DER_cert(pem.strip())
         x509.load_der_x509_certificate(der)
-    except ValueError:
+        # It must not be TLS that stumbles, where others use the same settings.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
+    except Exception:  # errors about certificates are of several kinds
         if "PRIVATE KEY-----" in pem:
             raise ValueError(
                 "this is a private key, which only its owner may have, and not a certificate: are "

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.network.bounds import largest_record
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.memory import Memory
 from securefedyj.network.outcome import digest_of
 from securefedyj.network.progress import exchanges_done
@@ -36,7 +36,7 @@ _NUMBERS = ("exchange", "opening", "repeat", "session")
 _TEXTS = ("confirmed", "failed")
 
 
-class JournalError(JoinError):
+class JournalError(OwnTrouble):
     """A journal that a run cannot go on from."""
 
 
@@ -192,14 +192,14 @@ class Journal(Memory):
                 while data:
                     data = data[os.write(self._file, data) :]
         except OSError as error:  # such as a full disk: nothing may be sent after it
-            raise JoinError(f"cannot write {self.path}: {error.strerror}") from error
+            raise OwnTrouble(f"cannot write {self.path}: {error.strerror}") from error
 
     def _sync(self) -> None:
         try:
             with self._writing:
                 os.fsync(self._file)
         except OSError as error:
-            raise JoinError(f"cannot write {self.path}: {error.strerror}") from error
+            raise OwnTrouble(f"cannot write {self.path}: {error.strerror}") from error
 
 
 def _check_format(header: Any) -> None:

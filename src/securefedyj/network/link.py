@@ -185,7 +185,11 @@ async def connect(
         if proxy is not None and isinstance(error, ssl.SSLError):
             reason = f"{reason}. {on_inspection(hub)}"
         raise LinkLost(f"The hub at {hub.address} cannot be reached{way}: {reason}.") from None
-    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    try:
+        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    except ValueError:  # it broke as soon as it stood, and anybody on the way can see to that
+        writer.close()
+        raise LinkLost(f"The hub at {hub.address} cannot be reached{way}: TLS broke.") from None
     try:
         tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
     except ProtocolError as error:

@@ -31,7 +31,7 @@ from securefedyj.network.carrier import (
 from securefedyj.network.channels import Channels
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.dialer import Dialer
-from securefedyj.network.errors import JoinError
+from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.events import Event, Moment, Outcome, Output
 from securefedyj.network.identity import Identity
 from securefedyj.network.journal import Journal
@@ -200,8 +200,8 @@ class _Participant:
             try:
                 await self._connect()
                 await self._attend()
-            except Unwelcome as error:
-                raise JoinError(str(error)) from None
+            except Unwelcome as error:  # it may name our proxy
+                raise OwnTrouble(str(error)) from None
             except LinkLost as error:
                 await self._happen(events.HubLost(str(error)))
                 await self._drop_link()

@@ -94,7 +94,8 @@ def _parsed(url: str, where: str) -> Proxy:
         usual = _PORTS[parts.scheme]
         port = parts.port or usual
         host = parts.hostname or ""
-        if not re.fullmatch(r"[\w.:%-]+", host) or parts.path.strip("/") or parts.query:
+        rest = (parts.path.strip("/"), parts.query, parts.fragment)
+        if not re.fullmatch(r"[\w.:%-]+", host) or any(rest):
             raise ValueError
     except (ValueError, KeyError):
         raise ValueError(
@@ -152,7 +153,8 @@ def _request(proxy: Proxy, hub: Hub) -> bytes:
     target = written(host, hub.port)
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", "User-Agent: securefedyj"]
     if proxy.credentials:
-        words = base64.b64encode(proxy.credentials.encode()).decode()
+        own = proxy.credentials.encode(errors="surrogateescape")  # bytes of the environment
+        words = base64.b64encode(own).decode()
         lines.append(f"Proxy-Authorization: Basic {words}")
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from securefedyj.errors import ProtocolError, Unverified
 from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
-from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.interruptions import Interruptions
@@ -319,11 +319,13 @@ def _check_end(error: Exception | None) -> None:
     """Raise what has ended a program, if it has not come to its own end."""
     if error is None or isinstance(error, TooFewValues | Drained):
         return
-    if isinstance(error, EndOfRun):
+    if isinstance(error, EndOfRun | OwnTrouble):
         raise error
     if isinstance(error, Unverified):
         raise NotVerified from error
-    if isinstance(error, ProtocolError | JoinError | OSError | ChangedData):
+    if isinstance(error, OSError | ChangedData):
+        raise OwnTrouble(str(error)) from error
+    if isinstance(error, ProtocolError | JoinError):
         raise JoinError(str(error)) from error
     # What an error of another library says may hold values: its name must do.
     raise JoinError(f"The computation failed here ({type(error).__name__}).") from error

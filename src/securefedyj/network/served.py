@@ -171,5 +171,5 @@ def _subject(der: bytes) -> str:
             NameOID.COMMON_NAME
         )
         return str(names[0].value) if names else ""
-    except ValueError:
+    except Exception:  # of several kinds: it is what a stranger sends
         return ""

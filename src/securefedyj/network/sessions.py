@@ -148,12 +148,13 @@ class Sessions:
 
     def _announce(self, peer: Peer) -> None:
         """Say at once who has left while we compute, which may take minutes."""
-        if self._run.state is State.COMPUTING and not peer.kept:
+        if self._run.state is State.COMPUTING and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} left{self._run.where}.")
             peer.announced = True
 
     def _lose(self, peer: Peer, what: str) -> None:
-        if not peer.kept and not peer.announced:
+        # Without a channel it is the carrier who says that it was there, as often as it likes.
+        if peer.connected and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
         peer.lose(self._run.now.steady)
         self._run.interrupt(Signal.PEER_LOST, peer.name)

@@ -190,7 +190,7 @@ class Status:
         self._rooms = rooms
         self._host = ""
         self._servers: list[asyncio.Server] = []
-        self._answering = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port."""
@@ -207,21 +207,24 @@ class Status:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._answering += 1
+        self._open[writer] = None
+        if len(self._open) > MOST_AT_ONCE:
+            oldest = next(iter(self._open))  # it makes room, or a few idle ones would keep it
+            del self._open[oldest]
+            oldest.transport.abort()
         try:
-            if self._answering <= MOST_AT_ONCE:
-                async with asyncio.timeout(PATIENCE):
-                    try:
-                        head = await reader.readuntil(b"\r\n\r\n")
-                    except asyncio.LimitOverrunError:
-                        head = b""
-                    writer.write(self._answer(head))
-                    writer.close()
-                    await writer.wait_closed()
+            async with asyncio.timeout(PATIENCE):
+                try:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                except asyncio.LimitOverrunError:
+                    head = b""
+                writer.write(self._answer(head))
+                writer.close()
+                await writer.wait_closed()
         except (OSError, EOFError, TimeoutError):
             pass
         finally:
-            self._answering -= 1
+            self._open.pop(writer, None)
             writer.transport.abort()  # who does not take the answer in time
 
     def _answer(self, head: bytes) -> bytes:

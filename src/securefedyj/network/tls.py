@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network.identity import Identity, fingerprint_of_der
+from securefedyj.network.identity import Identity, fingerprint_of_der, to_der
 
 MAX_RECORD = 1 << 30  # bytes; the largest message of the protocol is far below
 MOST_AT_FIRST = (1 << 20) + (1 << 12)  # bytes of a record, while nothing is known of a session
@@ -34,8 +34,8 @@ def context(
     made.check_hostname = False  # the certificate itself is pinned, which is more
     made.verify_mode = ssl.CERT_REQUIRED
     made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    if pems := joined(trusted):
-        made.load_verify_locations(cadata=pems)
+    if certificates := joined(trusted):
+        made.load_verify_locations(cadata=certificates)
     if server_side:
         made.num_tickets = 0  # sessions are never resumed: every one has fresh keys
     try:
@@ -48,9 +48,9 @@ def context(
     return made
 
 
-def joined(pems: Iterable[str]) -> str:
-    """Certificates in one text, as OpenSSL takes them."""
-    return "".join(f"{pem.strip()}\n" for pem in pems)
+def joined(pems: Iterable[str]) -> bytes:
+    """Certificates one after the other, as OpenSSL takes them; in the form whose hash is pinned."""
+    return b"".join(map(to_der, pems))
 
 
 class _AlertingSession(ssl.SSLObject):

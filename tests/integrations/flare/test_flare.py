@@ -20,6 +20,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.fl_exception import UnsafeComponentError
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
+from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
 from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 from nvflare.private.admin_defs import Message
 from nvflare.private.aux_runner import AuxMsgTarget, AuxRunner
@@ -245,6 +246,20 @@ def test_client_of_flare_lets_its_server_read_any_file(tmp_path):
     secret.write_text("a key")
     request = Message(topic="shell", body=f"cat {secret}")
     assert ShellCommandProcessor().process(request, None).body == "a key"
+
+
+def test_job_without_code_may_name_any_folder_to_a_component_of_flare(tmp_path):
+    loader = {
+        "path": "nvflare.app_opt.xgboost.histogram_based_v2.csv_data_loader.CSVDataLoader",
+        "args": {"folder": "/srv/securefedyj"},
+    }
+    resources = tmp_path / "resources.json"
+    workspace = types.SimpleNamespace(get_resources_file_path=lambda: str(resources))
+    for kept, allowed in ((DEFAULT_CLASS_ALLOW_LIST, True), ([], False)):
+        resources.write_text(json.dumps({"class_allow_list": [*kept, *ALLOWED]}))
+        refused = contextlib.nullcontext() if allowed else pytest.raises(UnsafeComponentError)
+        with refused:
+            ComponentPathAuthorizer().authorize_component_config(loader, workspace=workspace)
 
 
 def test_flare_does_not_encrypt_what_nobody_answers(monkeypatch):

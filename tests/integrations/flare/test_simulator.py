@@ -64,3 +64,13 @@ def test_job_with_another_agreed_file_is_refused(tmp_path):
     printed = simulate(tmp_path, tmp_path / "altered.toml")
     assert "refuses this job: it is about an agreed file with another digest than" in printed
     assert not list(tmp_path.rglob("parameters.json"))
+
+
+def test_server_that_swaps_two_sites_is_refused(tmp_path):
+    sites.prepare(tmp_path, sites.tables(1))
+    printed = simulate(tmp_path, tmp_path / "consortium.toml", SWAP="north,south")
+    assert list((tmp_path / "watched").glob("*.swapped"))
+    refusal = "did not come from there unchanged, and was not used"
+    assert refusal in printed, printed
+    assert not list(tmp_path.rglob("parameters.json"))
+    assert all('"reveal"' not in state.read_text() for state in tmp_path.rglob("state.jsonl"))

@@ -109,6 +109,14 @@ def test_server_has_no_result_unless_each_party_returns_it(answers, sentence):
         run_server(answers)
 
 
+def test_words_of_a_node_are_harmless_and_few():
+    with pytest.raises(NoResult) as caught:
+        run_server([*results("north", "south"), Error(3, "\x1b[2J\nAll is well." + "!" * 10_000)])
+    sentence = str(caught.value)
+    assert sentence.isprintable()
+    assert len(sentence) < 2000
+
+
 @pytest.mark.parametrize("number", [2, 4])
 def test_each_party_has_one_node(number):
     with pytest.raises(NoResult, match=f"3 parties, and {number} SuperNodes"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,24 @@ def test_what_a_site_stumbles_over_stays_there(folder, consortium):
         "reason": f"west cannot take part; why is in {LOG} there, and nowhere else.",
     }
     assert "secret 4711" in (folder / "west" / LOG).read_text()
+
+
+def test_proxy_of_a_site_is_told_to_nobody(folder, consortium):
+    class Refusing(BaseHTTPRequestHandler):
+        def do_CONNECT(self):
+            self.send_error(403)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{proxy.server_port}"
+        file = sites.file_of(folder, "south")
+        own = folder / "proxied.toml"
+        own.write_text(f'{file.read_text()}proxy = "http://{address}"\n')
+        back = answer({"digest": named(consortium)}, own)
+        proxy.shutdown()
+    assert "south cannot take part" in str(back["reason"])
+    assert f"The proxy at {address} does not let us" in (folder / "south" / LOG).read_text()
+    assert (folder / "south" / LOG).stat().st_mode & 0o077 == 0
 
 
 def test_site_without_a_file_says_so_at_home(tmp_path):

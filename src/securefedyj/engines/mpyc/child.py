@@ -24,7 +24,6 @@ from securefedyj.engines.mpyc.runtime import library
 from securefedyj.errors import ProtocolError
 
 _LABEL = struct.Struct("<qI")  # of a message of MPyC: its number, and the size of what follows
-_HELD = 256  # bytes of memory for a message that waits, besides what is in it
 
 
 def main(index: int, parties: int, most_waiting: int) -> NoReturn:
@@ -153,7 +152,7 @@ class _Line:
         """What has come with a label, or will; called by MPyC."""
         if label in self._early:
             payload = self._early.pop(label)
-            self._waiting -= _HELD + len(payload)
+            self._waiting -= pipe.HELD + len(payload)
             return payload
         future = self._waited_for[label] = asyncio.get_event_loop().create_future()
         return future
@@ -190,7 +189,7 @@ class _Line:
         if label in self._early:
             raise ProtocolError("A party sent two messages with one label.")
         self._early[label] = payload
-        self._waiting += _HELD + len(payload)
+        self._waiting += pipe.HELD + len(payload)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class MpycParty(Party[R]):
         self._child: _Child | None = None
         self._released = False
         self._unread: deque[Message] = deque()
-        self._waiting: Counter[str] = Counter()  # bytes of each peer in there
+        self._waiting: Counter[str] = Counter()  # bytes of each peer, to hold that
         self._last: dict[str, int] = dict.fromkeys(self.peers, 0)  # the round of its last message
         self._answers: Sequence[Any] | None = None
         self._lacking: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class MpycParty(Party[R]):
         if not max(1, self._last[sender]) <= message.round <= last:
             raise ProtocolError(f"{described(message)} is out of turn, in round {self.rounds}.")
         self._last[sender] = message.round
-        self._waiting[sender] += size
+        self._waiting[sender] += pipe.HELD + size
         if size > LARGEST_PIECE or self._waiting[sender] > self._most:
             raise ProtocolError(
                 f"{described(message)} is too much: {size} bytes, and {LARGEST_PIECE} are the most "
@@ -124,7 +124,7 @@ class MpycParty(Party[R]):
                 self._step(answers, outgoing)
             elif self._unread:
                 message = self._unread.popleft()
-                self._waiting[message.sender] -= len(message.payload)
+                self._waiting[message.sender] -= pipe.HELD + len(message.payload)
                 self.rounds = max(self.rounds, message.round + 1)
                 sender = self._order.index(message.sender).to_bytes(2)
                 self._take_turn(self._child, [b"data", sender, message.payload], outgoing)

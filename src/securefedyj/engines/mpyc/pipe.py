@@ -13,6 +13,9 @@ import numpy as np
 
 from securefedyj.engines.mpyc.operations import Answer, Operation, Residues
 
+HELD = 256
+"""Bytes of memory for a message of a peer that waits, besides what is in it."""
+
 _COUNT = struct.Struct("!I")
 _LENGTH = struct.Struct("!Q")
 _WORK = struct.Struct("!BHB")  # operation, limbs, operands

@@ -11,6 +11,8 @@ from flwr.serverapp import Grid, ServerApp
 from securefedyj.files import write_atomically
 from securefedyj.integrations.flower.collecting import Answers, NoResult
 from securefedyj.integrations.flower.taking_part import DIGEST, RECORD
+from securefedyj.integrations.job import LONGEST_REASON
+from securefedyj.printable import printable
 from securefedyj.report.results import PARAMETERS as FILE
 
 _LOOK_EVERY = 0.5  # seconds, at what has come
@@ -67,7 +69,8 @@ def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: fl
         for reply in grid.pull_messages(waiting):
             node = waiting.pop(reply.metadata.reply_to_message_id)
             if reply.has_error():
-                raise NoResult(f"Flower says of SuperNode {node}: {reply.error.reason}")
+                said = printable(str(reply.error.reason), LONGEST_REASON)
+                raise NoResult(f"Flower says of SuperNode {node}: {said}")
             answers.take(reply.content.get(RECORD, {}))
         time.sleep(_LOOK_EVERY)
     return answers.result()

@@ -2,7 +2,8 @@
 
 In the folder WATCH, as long as it has a file `on`, the processes of FLARE's server leave all frames
 that they handle, and those of the sites what they share. Of a site's packets LOSE in a hundred are
-lost. With IN_THE_CLEAR there is no TLS within the packets.
+lost. With IN_THE_CLEAR there is no TLS within the packets. With SWAP=ONE,TWO, the server passes off
+these two sites for each other.
 """
 
 import os
@@ -54,6 +55,40 @@ def watch_server() -> None:
         return task(self, connection, frame)
 
     ConnManager.process_frame_task = seen
+    if os.environ.get("SWAP"):
+        swap_sites(*os.environ["SWAP"].split(","))
+
+
+def swap_sites(one: str, two: str) -> None:
+    """What a third site sends to one of them goes to the other, and what they send is of the other.
+
+    Their names are of one length, so that they can change places in a message of FLARE.
+    """
+    from nvflare.fuel.f3.cellnet import core_cell
+    from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey as Key
+    from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, StreamHeaderKey
+
+    from securefedyj.integrations.flare.bus import TOPIC
+
+    forward, other = core_cell.CoreCell._forward, {one: two, two: one}
+
+    def swapped(cell: str) -> str:
+        name, *rest = cell.split(".")
+        return ".".join([other.get(name, name), *rest])
+
+    def forward_swapped(self, endpoint, origin, destination, kind, message):
+        ends = {cell.split(".")[0] for cell in (origin, destination)}
+        if message.get_header(Key.CHANNEL) == STREAM_CHANNEL and not ends <= set(other):
+            origin, destination = swapped(origin), swapped(destination)
+            message.add_headers({Key.ORIGIN: origin, Key.DESTINATION: destination})
+            if message.get_header(StreamHeaderKey.TOPIC) == TOPIC:
+                parts = bytes(message.payload).split(one.encode())
+                turned = [part.replace(two.encode(), one.encode()) for part in parts]
+                message.payload = two.encode().join(turned)
+                append("swapped", b".")
+        return forward(self, endpoint, origin, destination, kind, message)
+
+    core_cell.CoreCell._forward = forward_swapped
 
 
 if os.environ.get("WATCH"):
