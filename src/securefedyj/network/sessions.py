@@ -176,8 +176,7 @@ class Sessions:
     def _begin_anew(self, reason: str, by: str) -> None:
         """All channels are lost, or about to be given up."""
         self._reached, self._connected = self._connected, False
-        never = by == HUB and not self._reached
-        until = f", up to {self._terms.wait:g} seconds" if never else ""
+        until = f", up to {self._terms.wait:g} seconds" * (by == HUB and not self._reached)
         self._run.say(f"{reason} Trying again{until}.")
         self._run.interrupt(Signal.HUB_LOST, by)
         for peer in self._run.peers.values():
