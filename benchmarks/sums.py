@@ -28,26 +28,22 @@ SHAPES = ((200, 1000), (350, 2000), (10_000, 100), (1_000_000, 2))
 LAMBDAS = (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0)
 
 
-def shortest(functions: dict[str, Callable[[], Any]], turns: int, busy: bool) -> dict[str, float]:
-    """Seconds of each function, by turns."""
-    best = dict.fromkeys(functions, np.inf)
+def shortest(
+    numpy: Callable[[], Any], loops: Callable[[], Any], turns: int, busy: bool
+) -> dict[str, float]:
+    """Seconds of NumPy, of the loops on one core, and of the loops on all of them, by turns."""
+    ways = {"numpy": (1, numpy), "fast": (1, loops), "cores": (threads(), loops)}
+    best = dict.fromkeys(ways, np.inf)
     clock = time.thread_time if busy else time.perf_counter
     for _ in range(turns):
-        for name, function in functions.items():
+        for name, (cores, function) in ways.items():
             if busy and name == "cores":
                 continue
-            start = clock()
-            function()
-            best[name] = min(best[name], clock() - start)
+            with mock.patch.dict(os.environ, {THREADS_VARIABLE: str(cores)}):
+                start = clock()
+                function()
+                best[name] = min(best[name], clock() - start)
     return best
-
-
-def with_threads(count: int, function: Callable[[], Any]) -> Callable[[], Any]:
-    def run() -> Any:
-        with mock.patch.dict(os.environ, {THREADS_VARIABLE: str(count)}):
-            return function()
-
-    return run
 
 
 def digits(encoding: Encoding) -> int:
@@ -60,14 +56,9 @@ def digits(encoding: Encoding) -> int:
 def measure(rows: int, features: int, turns: int, busy: bool) -> None:
     X = np.random.default_rng(0).lognormal(size=(rows, features))
     domain, names = Domain.from_bounds(None, features), [""] * features
-    cores = threads()
-    kinds: dict[str, Callable[[], Any]] = {
-        "numpy": lambda: Matrices(X, domain, names),
-        "fast": with_threads(1, lambda: Blocks(X, domain, names)),
-        "cores": with_threads(cores, lambda: Blocks(X, domain, names)),
-    }
+    arranging = partial(Matrices, X, domain, names), partial(Blocks, X, domain, names)
     print(f"\n{rows:,} rows x {features:,} features")
-    _show("arranging", "", shortest(kinds, 2, busy), X.size)
+    _show("arranging", "", shortest(*arranging, 2, busy), X.size)
     numpys, fused = Matrices(X, domain, names), Blocks(X, domain, names)
     # Each lambda by itself, and all of them together, as an exchange asks for them.
     for lmbdas in (*((one,) for one in LAMBDAS), LAMBDAS):
@@ -76,14 +67,10 @@ def measure(rows: int, features: int, turns: int, busy: bool) -> None:
         asked = pairs, lambdas, encoding, int(encoding.limbs.max())
         if not np.array_equal(numpys.sums(*asked), fused.sums(*asked)):
             raise AssertionError(f"the bits differ at lambda {lmbdas}")
-        ways: dict[str, Callable[[], Any]] = {
-            "numpy": partial(numpys.sums, *asked),
-            "fast": with_threads(1, partial(fused.sums, *asked)),
-            "cores": with_threads(cores, partial(fused.sums, *asked)),
-        }
+        summing = partial(numpys.sums, *asked), partial(fused.sums, *asked)
         name = f"{lmbdas[0]:+.1f}" if len(lmbdas) == 1 else "all"
         values = X.size * len(lmbdas)
-        _show(name, str(digits(encoding)), shortest(ways, turns, busy), values)
+        _show(name, str(digits(encoding)), shortest(*summing, turns, busy), values)
 
 
 def _show(what: str, digits: str, seconds: dict[str, float], values: int) -> None:

@@ -110,8 +110,8 @@ def test_equal_values_do_not_overflow():
 def residuals_of(loop: Any) -> np.ndarray:
     """y and d of many values by a loop, where they are neither near 1 nor near 0."""
     L = np.random.default_rng(5).uniform(0.4, 9.0, 4096)
-    y, d = np.empty((2, 4096))
-    loop(0.7, L, y, d)
+    y, d, scratch = np.empty((3, 4096))
+    loop(0.7, L, y, d, scratch)
     return np.array([y, d])
 
 

@@ -57,7 +57,8 @@ def log1p(x: Array) -> Array:
     bits &= _MANTISSA_BITS
     bits += _SQRT_HALF_BITS
     # What 1 + x lost in rounding. Where e = 0, x itself is used and nothing is lost.
-    lost = np.where(x < 1, x - (t - 1), 1 - (t - x))
+    lost = np.minimum(x, 1.0)
+    lost -= t - np.maximum(x, 1.0)
     lost /= t
     near = exponent == 0
     np.copyto(lost, 0.0, where=near)

@@ -73,12 +73,10 @@ class Blocks:
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-        sides = encoding.positive, encoding.negative
-        skip = np.stack([side.spare // DIGIT for side in sides])
+        skip = np.stack([encoding.positive.spare, encoding.negative.spare]) // DIGIT
         # The loops take arrays in one piece.
         features, lambdas, grid = (np.array(part) for part in (feature, lmbda, encoding.grid))
-        bits = max(int(part.max(initial=0)) for side in sides for part in side[:2])
-        digits = bits // FUSED_DIGIT + 3
+        digits = int(encoding.sum_bits.max(initial=0)) // FUSED_DIGIT + 3
         pieces, parts = self._shares(feature)
         results = np.empty((parts, 4, limbs, len(feature)), dtype=np.uint64)
 
@@ -108,7 +106,7 @@ class Blocks:
 
         Each thread takes some pairs, or where they are few, a part of the blocks of all.
         """
-        pairs, values = len(feature), int(self._sizes[feature].sum())
+        pairs, values = len(feature), int(self.count[feature].sum())
         threads = min(fast.threads(), values // _WORTH_A_THREAD)
         if threads < 2:
             return [(0, 0, pairs)], 1

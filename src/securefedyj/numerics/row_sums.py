@@ -7,7 +7,7 @@ kept aside. So the bits of a sum depend on the values and their order alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,60 +86,61 @@ def add_by_numpy(summands: Array, total: Array, lost: Array) -> None:
 
 def by_numpy(D: Array, length: Integers, where: Index, at: Exponents, sums: Array) -> None:
     """The sums over each piece, as the compiled loop takes them."""
-    _, pieces, width = D.shape
+    pieces = D.shape[1]
     for regime, terms in ((at.small, _series_terms), (~at.small, _exponential_terms)):
-        for which in blocks_of(np.flatnonzero(regime), width):
+        for which in blocks_of(np.flatnonzero(regime), int(np.max(length))):
             sides = where[which]
             contiguous = sides[-1] - sides[0] == len(sides) - 1
-            rows = D[sides[0] : sides[-1] + 1] if contiguous else D[sides]
+            rows = slice(sides[0], sides[-1] + 1) if contiguous else sides
             kappa, shift, one = (column[which, None] for column in at[:3])
-            for piece in range(pieces):
-                n = np.max(length[sides, piece])
-                sums[piece][:, which] = terms(rows[:, piece, :n], kappa, shift, one)
+            lanes = np.zeros((pieces, SUMS, len(which), LANES))
+            for piece, n in enumerate(np.max(length[sides], axis=0).tolist()):
+                terms(D[rows, piece, :n], kappa, shift, one, lanes[piece])
+            sums[:, :, which] = _folded(lanes)
 
 
-def _series_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
+def _series_terms(D: Array, kappa: Array, shift: Array, one: Array, lanes: Array) -> None:
     """R, R' and R'' by their series, where the closed forms cancel."""
     phi1, phi2, phi3 = phi_series(kappa * D)
     r0 = D * phi1
     r1 = D * D * (phi1 - phi2)
     r2 = D * D * D * (phi1 - 2 * phi2 + 2 * phi3)
-    return _folded([*_common(r0, r1, r2), _lanes(r0 * r2), _lanes(D)])
+    _write_lanes(r0 * r2, lanes[6])
+    _write_common(r0, r1, r2, D, lanes)
 
 
-def _exponential_terms(D: Array, kappa: Array, shift: Array, one: Array) -> Array:
+def _exponential_terms(D: Array, kappa: Array, shift: Array, one: Array, lanes: Array) -> None:
     q0 = kappa * D
-    q0 -= shift
+    if shift.any():
+        q0 -= shift
     np.maximum(q0, LEAST_EXPONENT, out=q0)
-    power, q1, q2 = np.empty((3, *D.shape))
+    power, q1, q2 = (np.empty(D.shape) for _ in range(3))
     reduce_exponent(q0, power, q1, q2)
     exp(q0, q1, q2)
     q0 *= power
     np.multiply(D, q0, out=q1)
     np.multiply(D, q1, out=q2)
     q0 -= one
-    return _folded([*_common(q0, q1, q2), np.zeros((len(D), LANES)), _lanes(D)])
+    _write_common(q0, q1, q2, D, lanes)
 
 
-def _common(r0: Array, r1: Array, r2: Array) -> Iterator[Array]:
-    """The lanes of r0, r1, r2, r0^2, r0 r1 and r1^2."""
-    yield from map(_lanes, (r0, r1, r2))
-    product = np.empty_like(r0)
-    for pair in ((r0, r0), (r0, r1), (r1, r1)):
-        yield _lanes(np.multiply(*pair, out=product))
+def _write_common(r0: Array, r1: Array, r2: Array, D: Array, lanes: Array) -> None:
+    """The lanes of all but r0 r2. What is in r2 is lost."""
+    for terms, out in ((r0, 0), (r1, 1), (r2, 2), (D, 7)):
+        _write_lanes(terms, lanes[out])
+    for a, b, out in ((r0, r0, 3), (r0, r1, 4), (r1, r1, 5)):
+        _write_lanes(np.multiply(a, b, out=r2), lanes[out])
 
 
-def _lanes(terms: Array) -> Array:
+def _write_lanes(terms: Array, out: Array) -> None:
     """The sum of every lane of each row; NumPy adds in order along an axis that is not the last."""
-    lanes: Array = np.add.reduce(terms.reshape(len(terms), -1, LANES), axis=1)
-    return lanes
+    np.add.reduce(terms.reshape(len(terms), -1, LANES), axis=1, out=out)
 
 
-def _folded(lanes: list[Array]) -> Array:
+def _folded(lanes: Array) -> Array:
     """The sums of all lanes, by halves."""
-    sums = np.array(lanes)
-    while sums.shape[-1] > 1:
-        half = sums.shape[-1] // 2
-        sums = sums[..., :half] + sums[..., half:]
-    total: Array = sums[..., 0]
+    while lanes.shape[-1] > 1:
+        half = lanes.shape[-1] // 2
+        lanes = lanes[..., :half] + lanes[..., half:]
+    total: Array = lanes[..., 0]
     return total

@@ -81,10 +81,34 @@ def log1p(x):
     return e * _LN2_HIGH + (e * _LN2_LOW + (0.0 if near else lost) + 2.0 * s * p)
 
 
+# Each of these loops is short: a longer one would be a chain of operations on each value that the
+# processor cannot overlap with the next ones.
+
+
 @inner
-def _phi2(r):
+def _reduce(u, L, r, T):
+    """e^{uL} = T e^r, with T a power of two."""
+    for i in range(len(L)):
+        z = u * L[i]
+        rounded = z * _LOG2_E + _ROUND
+        k = rounded - _ROUND
+        r[i] = (z - k * _LN2_HIGH) - k * _LN2_LOW
+        T[i] = float_of((bits_of(rounded) + 1023) << 52)
+
+
+@inner
+def _phi2_begun(r):
+    """Horner's scheme as far as it goes in one loop."""
     p = r * _PHI2[0] + _PHI2[1]
-    for c in _PHI2[2:]:
+    for c in _PHI2[2:7]:
+        p = p * r + c
+    return p
+
+
+@inner
+def _phi2(p, r):
+    """The rest of it."""
+    for c in _PHI2[7:]:
         p = p * r + c
     return p
 
@@ -92,26 +116,25 @@ def _phi2(r):
 @inner
 def near_one(u, L, y, d):
     for i in range(len(L)):
+        d[i] = _phi2_begun(u * L[i])
+    for i in range(len(L)):
         z = u * L[i]
-        b = _phi2(z)
+        b = _phi2(d[i], z)
         a = b * z + 1.0
         y[i] = a * L[i]
         d[i] = ((a - b) * L[i]) * L[i]
 
 
 @inner
-def general(u, L, y, d):
-    # Two loops: one alone would be a chain too long for the processor to overlap.
+def general(u, L, y, d, scratch):
     v = 1.0 / u
+    _reduce(u, L, y, d)
     for i in range(len(L)):
-        z = u * L[i]
-        rounded = z * _LOG2_E + _ROUND
-        k = rounded - _ROUND
-        y[i] = (z - k * _LN2_HIGH) - k * _LN2_LOW
-        d[i] = float_of((bits_of(rounded) + 1023) << 52)
+        scratch[i] = _phi2_begun(y[i])
     for i in range(len(L)):
-        r, T = y[i], d[i]
-        b = _phi2(r)
+        scratch[i] = _phi2(scratch[i], y[i])
+    for i in range(len(L)):
+        r, T, b = y[i], d[i], scratch[i]
         a = b * r + 1.0
         E = (a * r) * T + (T - 1.0)
         r_y = E * v
@@ -124,17 +147,16 @@ def general(u, L, y, d):
 def decaying(u, L, y, d):
     """Write 0 for values near L = 0, and return how many are not."""
     v, slope, far = 1.0 / u, abs(u), 0
+    _reduce(u, L, y, d)
     for i in range(len(L)):
-        z = u * L[i]
-        rounded = z * _LOG2_E + _ROUND
-        k = rounded - _ROUND
-        r = (z - k * _LN2_HIGH) - k * _LN2_LOW
-        T = float_of((bits_of(rounded) + 1023) << 52)
+        r = y[i]
         s = r * r
         p = s * _R[0] + _R[1]
         for c in _R[2:]:
             p = p * s + c
-        r_y = ((r / (p - r)) * 2.0 + 1.0) * T * v
+        y[i] = r / (p - r)
+    for i in range(len(L)):
+        r_y = (y[i] * 2.0 + 1.0) * d[i] * v
         r_d = r_y * (L[i] - v)
         near = slope * L[i] <= NEAR_ZERO
         far += 0 if near else 1

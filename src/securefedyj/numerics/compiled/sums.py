@@ -32,21 +32,23 @@ DIGIT = 26
 # Where digits are many, less of a block at once: 128 products, 2^(25 + 25 + 7 + 5).
 _SOME = 32
 
-_RADIX = 2.0**DIGIT
+# From the unit of a digit to that of the one below.
+_NEXT = 2.0**-DIGIT
 # A float64 of this size has no bits behind the binary point: adding it rounds to an integer.
 _ROUND = 1.5 * 2.0**52
-_ROUND_BITS = 0x4338_0000_0000_0000
 _LOW_HALF = 0xFFFF_FFFF
-_HALF_CONSTANT = 27
 _NEAR, _DECAYING = encoding.NEAR, encoding.DECAYING
 _SKIPPED = encoding.DIGIT
 
 
 @inner
-def _digit(v):
-    """v rounded to an integer of at most 32 bits: as an integer, and what v has beyond it."""
-    rounded = v + _ROUND
-    return bits_of(rounded) - _ROUND_BITS, v - (rounded - _ROUND)
+def _digit(v, unit):
+    """v rounded to a multiple of 2^e, for unit = _ROUND 2^e, and what v has beyond it.
+
+    The multiple, which has at most 32 bits, comes with the bits of the unit, whose low 32 are 0.
+    """
+    rounded = v + unit
+    return bits_of(rounded), v - (rounded - unit)
 
 
 @inner
@@ -56,16 +58,24 @@ def _int32(digit):
 
 
 @inner
-def _sum_three(y, d, y_scale, d_scale, sums):
+def _write_sums(of_digits, n, unit, sums):
+    """Write sums of n digits each, the highest first, without what the bits of the units add."""
+    for a in range(len(of_digits)):
+        sums[len(of_digits) - 1 - a] = of_digits[a] - n * bits_of(unit)
+        unit *= _NEXT
+
+
+@inner
+def _sum_three(y, d, y_unit, d_unit, sums):
     sy0 = sy1 = sy2 = sd0 = sd1 = sd2 = 0
     yy0 = yy1 = yy2 = yy11 = yy3 = yy4 = yd0 = yd1 = yd2 = yd3 = yd4 = 0
     for i in range(len(y)):
-        y2, rest = _digit(y[i] * y_scale)
-        y1, rest = _digit(rest * _RADIX)
-        y0, rest = _digit(rest * _RADIX)
-        d2, rest = _digit(d[i] * d_scale)
-        d1, rest = _digit(rest * _RADIX)
-        d0, rest = _digit(rest * _RADIX)
+        y2, rest = _digit(y[i], y_unit)
+        y1, rest = _digit(rest, y_unit * _NEXT)
+        y0, rest = _digit(rest, y_unit * _NEXT**2)
+        d2, rest = _digit(d[i], d_unit)
+        d1, rest = _digit(rest, d_unit * _NEXT)
+        d0, rest = _digit(rest, d_unit * _NEXT**2)
         sy0 += y0
         sy1 += y1
         sy2 += y2
@@ -85,12 +95,8 @@ def _sum_three(y, d, y_scale, d_scale, sums):
         yd2 += y0 * d2 + y1 * d1 + y2 * d0
         yd3 += y1 * d2 + y2 * d1
         yd4 += y2 * d2
-    sums[0, 0] = sy0
-    sums[0, 1] = sy1
-    sums[0, 2] = sy2
-    sums[1, 0] = sd0
-    sums[1, 1] = sd1
-    sums[1, 2] = sd2
+    _write_sums((sy2, sy1, sy0), len(y), y_unit, sums[0])
+    _write_sums((sd2, sd1, sd0), len(d), d_unit, sums[1])
     sums[2, 0] = yy0
     sums[2, 1] = 2 * yy1
     sums[2, 2] = 2 * yy2 + yy11
@@ -104,19 +110,19 @@ def _sum_three(y, d, y_scale, d_scale, sums):
 
 
 @inner
-def _sum_four(y, d, y_scale, d_scale, sums):
+def _sum_four(y, d, y_unit, d_unit, sums):
     sy0 = sy1 = sy2 = sy3 = sd0 = sd1 = sd2 = sd3 = 0
     yy0 = yy1 = yy2 = yy11 = yy3 = yy4 = yy22 = yy5 = yy6 = 0
     yd0 = yd1 = yd2 = yd3 = yd4 = yd5 = yd6 = 0
     for i in range(len(y)):
-        y3, rest = _digit(y[i] * y_scale)
-        y2, rest = _digit(rest * _RADIX)
-        y1, rest = _digit(rest * _RADIX)
-        y0, rest = _digit(rest * _RADIX)
-        d3, rest = _digit(d[i] * d_scale)
-        d2, rest = _digit(rest * _RADIX)
-        d1, rest = _digit(rest * _RADIX)
-        d0, rest = _digit(rest * _RADIX)
+        y3, rest = _digit(y[i], y_unit)
+        y2, rest = _digit(rest, y_unit * _NEXT)
+        y1, rest = _digit(rest, y_unit * _NEXT**2)
+        y0, rest = _digit(rest, y_unit * _NEXT**3)
+        d3, rest = _digit(d[i], d_unit)
+        d2, rest = _digit(rest, d_unit * _NEXT)
+        d1, rest = _digit(rest, d_unit * _NEXT**2)
+        d0, rest = _digit(rest, d_unit * _NEXT**3)
         sy0 += y0
         sy1 += y1
         sy2 += y2
@@ -143,14 +149,8 @@ def _sum_four(y, d, y_scale, d_scale, sums):
         yd4 += y1 * d3 + y2 * d2 + y3 * d1
         yd5 += y2 * d3 + y3 * d2
         yd6 += y3 * d3
-    sums[0, 0] = sy0
-    sums[0, 1] = sy1
-    sums[0, 2] = sy2
-    sums[0, 3] = sy3
-    sums[1, 0] = sd0
-    sums[1, 1] = sd1
-    sums[1, 2] = sd2
-    sums[1, 3] = sd3
+    _write_sums((sy3, sy2, sy1, sy0), len(y), y_unit, sums[0])
+    _write_sums((sd3, sd2, sd1, sd0), len(d), d_unit, sums[1])
     sums[2, 0] = yy0
     sums[2, 1] = 2 * yy1
     sums[2, 2] = 2 * yy2 + yy11
@@ -176,21 +176,19 @@ def _dot(a, b):
 
 
 @inner
-def _split(values, scale, digits):
-    for i in range(len(values)):
-        rest = values[i] * scale
-        for row in range(len(digits) - 1, -1, -1):
-            digit, rest = _digit(rest)
-            digits[row, i] = digit
-            rest *= _RADIX
+def _split(values, unit, digits):
+    for row in range(len(digits) - 1, -1, -1):
+        for i in range(len(values)):
+            digits[row, i], values[i] = _digit(values[i], unit)
+        unit *= _NEXT
 
 
 @inner
-def _sum_many(y, d, y_scale, d_scale, n, sums):
+def _sum_many(y, d, y_unit, d_unit, n, sums):
     """Of any number of digits: for values so far apart that three or four do not hold them."""
     digits = np.empty((2 * n + 1, len(y)), np.int32)
-    _split(y, y_scale, digits[:n])
-    _split(d, d_scale, digits[n : 2 * n])
+    _split(y, y_unit, digits[:n])
+    _split(d, d_unit, digits[n : 2 * n])
     digits[2 * n] = 1
     sums[:, : 2 * n] = 0
     for a in range(n):
@@ -213,21 +211,22 @@ def _add(words, position, value):
 
 
 @inner
-def _window(e0, e1, lowest):
+def _window(ends, lowest):
     """Where the bits of a block are: from 2^lo on, and how many, the sign included.
 
-    The others of a block are between the two of the exponents, but for errors of rounding.
+    All numbers in it are between the two ends, but for errors of rounding.
     """
+    e0, e1 = exponent(ends[0]), exponent(ends[1])
     lo = max(min(e0, e1) - 53, lowest)
     return lo, max(e0, e1) + 3 - lo
 
 
 @inner
 def _constant(c, grid):
-    """rint(c 2^grid), as (low + 2^27 high) 2^position."""
+    """rint(c 2^grid), as (low + 2^DIGIT high) 2^position; low has 26 bits, high 27."""
     lo = max(exponent(c) - 52, -grid)
     integer = np.int64(np.rint(c * power_of_two(-lo)))
-    return (integer & (2**_HALF_CONSTANT - 1), integer >> _HALF_CONSTANT), lo + grid
+    return integer & (2**DIGIT - 1), integer >> DIGIT, lo + grid
 
 
 @inner
@@ -237,20 +236,26 @@ def _add_constants(u, far, sign, grid, y_at, d_at, n, sums, total):
     (c_y + r_y)(c + r) = r_y r + c_y r + c r_y + c_y c, for y and for d.
     """
     c = 1.0 / abs(u)
-    (c_y, cy_at), (c_d, cd_at) = _constant(c, grid), _constant(c * c, grid)
-    for i in range(2):
-        y_i, d_i, up = c_y[i], c_d[i], _HALF_CONSTANT * i
-        _add(total[0], cy_at + up, sign * far * y_i)
-        _add(total[1], cd_at + up, far * d_i)
-        for j in range(2):
-            at = cy_at + up + _HALF_CONSTANT * j
-            _add(total[2], cy_at + at, far * y_i * c_y[j])
-            _add(total[3], cd_at + at, sign * far * y_i * c_d[j])
-        for a in range(n):
-            at = up + DIGIT * a
-            _add(total[2], cy_at + y_at + at, 2 * y_i * sums[0, a])
-            _add(total[3], cy_at + d_at + at, sign * y_i * sums[1, a])
-            _add(total[3], cd_at + y_at + at, sign * d_i * sums[0, a])
+    (y0, y1, cy_at), (d0, d1, cd_at) = _constant(c, grid), _constant(c * c, grid)
+    _add(total[0], cy_at, sign * far * (y0 + (y1 << DIGIT)))
+    _add(total[1], cd_at, far * (d0 + (d1 << DIGIT)))
+    far_y0, far_y1 = far * y0, far * y1
+    at = cy_at + cy_at
+    _add(total[2], at, far_y0 * y0)
+    _add(total[2], at + DIGIT, 2 * far_y0 * y1)
+    _add(total[2], at + 2 * DIGIT, far_y1 * y1)
+    at = cy_at + cd_at
+    _add(total[3], at, sign * far_y0 * d0)
+    _add(total[3], at + DIGIT, sign * (far_y0 * d1 + far_y1 * d0))
+    _add(total[3], at + 2 * DIGIT, sign * far_y1 * d1)
+    below_y = below_d = 0
+    for a in range(n + 1):
+        at = DIGIT * a
+        s_y, s_d = (sums[0, a], sums[1, a]) if a < n else (0, 0)
+        _add(total[2], cy_at + y_at + at, 2 * (y0 * s_y + y1 * below_y))
+        _add(total[3], cy_at + d_at + at, sign * (y0 * s_d + y1 * below_d))
+        _add(total[3], cd_at + y_at + at, sign * (d0 * s_y + d1 * below_y))
+        below_y, below_d = s_y, s_d
 
 
 @inner
@@ -258,18 +263,18 @@ def _add_block(u, y, d, y_window, d_window, far, sign, grid, sums, total):
     """Add the sums over residuals, and with the constants of so many of them that have one."""
     (y_lo, y_bits), (d_lo, d_bits) = y_window, d_window
     n = max(3, -(-max(y_bits, d_bits) // DIGIT))
-    y_scale = power_of_two(-y_lo - DIGIT * (n - 1))
-    d_scale = power_of_two(-d_lo - DIGIT * (n - 1))
+    y_unit = _ROUND * power_of_two(y_lo + DIGIT * (n - 1))
+    d_unit = _ROUND * power_of_two(d_lo + DIGIT * (n - 1))
     y_at, d_at, decays = grid + y_lo, grid + d_lo, far > 0
     step = BLOCK if n <= 4 else _SOME
     for first in range(0, len(y), step):
         some = slice(first, first + step)
         if n == 3:
-            _sum_three(y[some], d[some], y_scale, d_scale, sums)
+            _sum_three(y[some], d[some], y_unit, d_unit, sums)
         elif n == 4:
-            _sum_four(y[some], d[some], y_scale, d_scale, sums)
+            _sum_four(y[some], d[some], y_unit, d_unit, sums)
         else:
-            _sum_many(y[some], d[some], y_scale, d_scale, n, sums)
+            _sum_many(y[some], d[some], y_unit, d_unit, n, sums)
         for a in range(n):
             _add(total[0], y_at + DIGIT * a, sign * sums[0, a])
             _add(total[1], d_at + DIGIT * a, sums[1, a])
@@ -283,19 +288,16 @@ def _add_block(u, y, d, y_window, d_window, far, sign, grid, sums, total):
 
 @inner
 def _take_near_zero(u, L, near):
-    """Copy the values near L = 0 but 0 itself, as a block; return its length."""
-    slope, count, largest = abs(u), 0, 0
+    """Copy the values near L = 0, up to the zeros at the end, as a block; return its length."""
+    slope, count = abs(u), 0
     for i in range(len(L)):
-        near[count] = L[i]
-        if slope * L[i] <= NEAR_ZERO and L[i] > 0.0:
-            if L[i] > near[largest]:
-                largest = count
-            count += 1
+        near[count] = L[i]  # overwritten by the next one, if it is not near
+        count += slope * L[i] <= NEAR_ZERO
+    while near[count - 1] == 0.0:  # the first one is not
+        count -= 1
     length = -(-count // LANES) * LANES
-    near[count:length] = 0.0
-    # The smallest of all comes first already.
-    if count > 1:
-        near[1], near[largest] = near[largest], near[1]
+    for i in range(count, length):
+        near[i] = 0.0
     return length
 
 
@@ -303,48 +305,47 @@ def _take_near_zero(u, L, near):
 def _add_side(values, u, L_max, sign, grid, skip, first, last, work, sums, total):
     """Add the sums over some blocks of one sign."""
     lowest = _SKIPPED * skip - grid
-    all_near_one, decays = abs(u) * L_max <= _NEAR, -u * L_max > _DECAYING
+    all_near_one, decays, c = abs(u) * L_max <= _NEAR, -u * L_max > _DECAYING, 1.0 / abs(u)
     for block in range(first, last):
         L = values[block * BLOCK : (block + 1) * BLOCK]
         if L[0] == 0.0:
             continue
+        largest = 1 if L[1] > 0.0 else 0
         # Of a decaying side, the values far from L = 0, and then those near it.
         for near in range(2 if decays else 1):
+            if near:
+                if abs(u) * L[0] > NEAR_ZERO:
+                    break
+                # y is between L / 2 and L, and d between L^2 / 4 and L^2.
+                low, high = L[0] / 2, NEAR_ZERO * c
+                y_ends, d_ends = (low, high), (low * low, high * high)
+                L = work[2, : _take_near_zero(u, L, work[2])]
             y, d, far = work[0, : len(L)], work[1, : len(L)], 0
-            if decays and not near:
+            if near or all_near_one:
+                near_one(u, L, y, d)
+            elif decays:
                 far = decaying(u, L, y, d)
                 if not far:
                     continue
-                # No residual is larger than its constant.
-                c = 1.0 / abs(u)
-                y_first, d_first = c, c * c
             else:
-                if near:
-                    if abs(u) * L[0] > NEAR_ZERO:
-                        break
-                    L = work[2, : _take_near_zero(u, L, work[2])]
-                    y, d = y[: len(L)], d[: len(L)]
-                if near or all_near_one:
-                    near_one(u, L, y, d)
-                else:
-                    general(u, L, y, d)
-                y_first, d_first = y[0], d[0]
-            second = 1 if L[1] > 0.0 else 0
-            y_window = _window(exponent(y_first), exponent(y[second]), lowest)
-            d_window = _window(exponent(d_first), exponent(d[second]), lowest)
+                general(u, L, y, d, work[2])
+            if not near:
+                # No residual of a decaying side is larger than its constant.
+                y_first, d_first = (c, c * c) if decays else (y[0], d[0])
+                y_ends, d_ends = (y_first, y[largest]), (d_first, d[largest])
+            y_window, d_window = _window(y_ends, lowest), _window(d_ends, lowest)
             _add_block(u, y, d, y_window, d_window, far, sign, grid, sums, total)
 
 
 @inner
 def _carried(total, result, pair):
     """Write the words of each sum as a wide integer."""
-    for which in range(4):
-        above = 0
-        for limb in range(result.shape[1]):
-            low = total[which, 2 * limb] + above
+    for limb in range(result.shape[1]):
+        for which in range(4):
+            low = total[which, 2 * limb]
             high = total[which, 2 * limb + 1] + (low >> 32)
             result[which, limb, pair] = (low & _LOW_HALF) | (high << 32)
-            above = high >> 32
+            total[which, 2 * limb + 2] += high >> 32
 
 
 @kept(
@@ -359,7 +360,7 @@ def write_sums(
     Parameters
     ----------
     values : array of shape (features, room)
-        The blocks of each feature: those of its values >= 0, then those of its values < 0.
+        The blocks of each feature: those of its values > 0, then those of its values < 0.
     sizes : array of shape (features, 2)
         How many values of each sign, a multiple of `LANES`.
     L_max : array of shape (2, features)
@@ -369,7 +370,7 @@ def write_sums(
     skip : array of shape (2, pairs)
         Digits of the encoding that each side leaves out.
     digits, part, parts, first, last : int
-        As many digits as any y or d of these encodings has; which of how many parts; which pairs.
+        No y or d of these encodings has more digits; which of how many parts; which pairs.
     result : array of shape (4, limbs, pairs)
     """
     work = np.empty((3, BLOCK))

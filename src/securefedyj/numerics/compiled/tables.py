@@ -1,4 +1,7 @@
-"""A table becomes blocks of values, as `compiled.sums` takes them, and S_phi."""
+"""A table becomes blocks of values, as `compiled.sums` takes them, and S_phi.
+
+Zeros are left out: they add nothing to any sum.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def _arrange_feature(x, phi_scale, values, sizes, phi):
         for i in range(len(some)):
             L[i] = log1p(abs(some[i]))
         for i in range(len(some)):
-            if some[i] >= 0.0:
+            if some[i] > 0.0:
                 values[above] = L[i]
                 above += 1
             elif some[i] < 0.0:
@@ -84,16 +87,17 @@ def arrange(x, lower, upper, phi_scale, values, sizes, count, phi):
     """
     outside = 0
     for j in range(len(x)):
-        negative = present = beyond = 0
+        positive = negative = present = beyond = 0
         for i in range(x.shape[1]):
             value = x[j, i]
+            positive += 1 if value > 0.0 else 0
             negative += 1 if value < 0.0 else 0
             present += 1 if value == value else 0
             beyond += 1 if value < lower[j] or value > upper[j] else 0
         outside += beyond
         if not beyond:
             count[j] = present
-            sizes[j, 0] = -(-(present - negative) // LANES) * LANES
+            sizes[j, 0] = -(-positive // LANES) * LANES
             sizes[j, 1] = -(-negative // LANES) * LANES
             _arrange_feature(x[j], phi_scale[j], values[j], sizes[j], phi[j])
     return outside
