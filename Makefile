@@ -50,7 +50,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.pooled --output out/bench.json
 	$(BIN)/python -m benchmarks.secure --output out/secure.json
-	$(BIN)/python -m benchmarks.engines --features 1 --output out/engines.json
+	$(BIN)/python -m benchmarks.engines --output out/engines.json
 
 bench-network: .venv/ready
 	$(BIN)/python -m benchmarks.loopback
