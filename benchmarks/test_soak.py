@@ -28,7 +28,8 @@ def test_each_kind_of_process_may_be_killed():
 
 def test_corrupted_streams_give_the_same_bits_or_a_sentence():
     tally = soak.soak_corruptions(6, random.Random(1), quiet, most_per_run=6, max_steps=20)
-    assert tally.done.total() == 6
+    assert tally.done.total() >= 6  # more, where a run has stopped before it had its six
+    assert (tally.same == tally.runs) == (not tally.stopped), str(tally)
 
 
 def test_soak_notices_another_bit(monkeypatch, tmp_path):

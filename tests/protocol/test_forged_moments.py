@@ -301,7 +301,7 @@ values = st.one_of(
 
 @settings(max_examples=40)
 @given(
-    rows=st.lists(st.tuples(values, values, close), max_size=9),
+    rows=st.lists(st.tuples(values, values, close), min_size=1, max_size=9),
     steps=st.sampled_from([1, 7, 30]),
     bits=st.integers(8, 44),
     bounds=st.sampled_from([(-100, 100), None, (-100, 1e30), (-1e30, 100)]),

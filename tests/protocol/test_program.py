@@ -188,7 +188,7 @@ small = st.lists(
 
 
 @settings(max_examples=15)
-@given(st.lists(small, min_size=3, max_size=5))
+@given(st.lists(small, min_size=3, max_size=5).filter(any))  # some silo has rows
 def test_any_split_of_any_data_gives_the_bits_of_one_silo(silos):
     tables = [np.array(rows, dtype=np.float64).reshape(-1, 2) for rows in silos]
     options: dict[str, Any] = {"max_steps": 11, "levels_per_exchange": 4, "bounds": (-100, 100)}
