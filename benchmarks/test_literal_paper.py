@@ -8,12 +8,8 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import yeojohnson, yeojohnson_llf
 
 from benchmarks.literal_paper import exp_update, fit_literal, transformed
-from tests.extras import needs_mpyc
 
-pytestmark = [
-    pytest.mark.mpyc,
-    needs_mpyc,
-]
+pytestmark = pytest.mark.mpyc
 
 
 def test_it_finds_the_maximum_of_the_likelihood():

@@ -13,7 +13,6 @@ import pytest
 from securefedyj.engines.mpyc.engine import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
 from securefedyj.protocol.course import PAIRS_AT_ONCE
-from tests.extras import needs_mpyc
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
 WORDS = {"million": 10**6, "billion": 10**9}
@@ -90,7 +89,6 @@ mpc._np_randoms(mpc.SecInt(64).field, 1, 1 << STATISTICAL_SECURITY)
 
 
 @pytest.mark.mpyc
-@needs_mpyc
 @pytest.mark.parametrize("parties", [3, 10])
 def test_mpyc_draws_masks_as_wide_as_the_page_says(parties):
     command = [sys.executable, "-c", MASKS, str(parties)]

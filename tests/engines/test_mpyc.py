@@ -24,15 +24,11 @@ from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import delegate, in_lockstep, play_round
 from tests.datasets import table
-from tests.extras import needs_mpyc
 from tests.federated_data import shuffled
 from tests.simulation import FIVE, THREE, simulate
 
 # Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
-pytestmark = [
-    pytest.mark.mpyc,
-    needs_mpyc,
-]
+pytestmark = pytest.mark.mpyc
 
 WIDTHS = [1, 2, 5]
 REFUSALS = {

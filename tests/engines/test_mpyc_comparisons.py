@@ -13,13 +13,9 @@ from securefedyj.engines.mpyc import party as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc
 from securefedyj.numerics import wide
 from securefedyj.party import inprocess
-from tests.extras import needs_mpyc
 from tests.simulation import THREE
 
-pytestmark = [
-    pytest.mark.mpyc,
-    needs_mpyc,
-]
+pytestmark = pytest.mark.mpyc
 
 SPY = """
 import json, sys

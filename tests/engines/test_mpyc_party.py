@@ -23,13 +23,8 @@ from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.party import inprocess
 from securefedyj.party.messages import VERSION, Kind, Message
-from tests.extras import needs_mpyc
 from tests.simulation import FIVE, THREE, Consortium
 
-with_mpyc = [
-    pytest.mark.mpyc,
-    needs_mpyc,
-]
 MOST_WAITING = cast(Any, facts_of("mpyc").most_ahead)(1, 1, 3)
 
 
@@ -113,7 +108,7 @@ class _version:
 
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
 class TestOnTheNetwork:
-    pytestmark = with_mpyc
+    pytestmark = pytest.mark.mpyc
 
     def test_no_pickle_is_read_and_the_results_are_right(self, monkeypatch, tmp_path, consortium):
         file = watch(monkeypatch, tmp_path, WITHOUT_GUARD)
@@ -168,7 +163,7 @@ child.main(*map(int, arguments))
 
 
 class TestGuards:
-    pytestmark = with_mpyc
+    pytestmark = pytest.mark.mpyc
 
     def test_the_watch_would_see_a_pickle(self, monkeypatch, tmp_path):
         file = watch(monkeypatch, tmp_path, WITHOUT_OPTION, WITHOUT_GUARD)
@@ -249,7 +244,6 @@ async def many_bits(names: tuple[str, ...], size: int) -> int:
 
 
 @pytest.mark.mpyc
-@needs_mpyc
 def test_others_are_not_further_ahead_of_a_slow_party_than_may_be(monkeypatch):
     monkeypatch.setattr(mpyc_engine, "BLOCK", 1)
     names, size = ("slow", "bob", "cem"), 6

@@ -20,7 +20,6 @@ from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
 from securefedyj.network.identity import keygen
 from securefedyj.protocol.transcript import Transcript
 from tests.datasets import table
-from tests.extras import needs_mpyc
 from tests.network.test_participant import codes_and_logs, wait_for_state
 
 X = np.column_stack([table("iris")[:, 1], table("wine")[:150, 0]])
@@ -41,7 +40,6 @@ def notes(folder: Path, kind: str) -> list[int]:
 
 @pytest.mark.mpyc
 @pytest.mark.processes
-@needs_mpyc
 def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tmp_path):
     prepare(tmp_path)
     with local.Processes(tmp_path, reports=True) as processes:

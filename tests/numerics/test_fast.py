@@ -127,7 +127,6 @@ def test_an_error_in_any_thread_is_raised(monkeypatch):
     assert in_threads(work, range(5)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_child_has_threads_of_its_own(monkeypatch):
     """Those of its parent are not there."""
