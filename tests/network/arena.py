@@ -42,8 +42,8 @@ OPENINGS = {
     "moments": 3 + STEPS,
 }
 
-# Those at the end of a run that is verified.
-VERIFIED = {"verdict": 2 + STEPS, "magnitudes": 3 + STEPS, "moments": 4 + STEPS}
+# The one at the end of a run that is verified.
+FINAL = 2 + STEPS
 
 
 class Arena(Loopback):
@@ -55,7 +55,7 @@ class Arena(Loopback):
         super().__init__(folder, prepare(folder, tables or FOUR, **options), dict(tables or FOUR))
         self.stage = Stage(attackers)
         if self.consortium.verified:
-            self.stage.openings.verdicts.add(VERIFIED["verdict"])
+            self.stage.openings.final = FINAL
         self._outputs: dict[str, Path] = {}
 
     @property

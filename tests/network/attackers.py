@@ -45,12 +45,14 @@ class LyingSilo:
     """Adds numbers of its choice to the sums of its rows.
 
     `phi` and `yy` are integers on the grids that the sums are on; a lie may change while it runs.
+    At the lambdas of `elsewhere` the sums are those of another silo.
     """
 
     def __init__(self, silo: Any) -> None:
         self._silo, self.count = silo, silo.count
         self.phi = self.yy = 0
         self.before_sums: Callable[[], None] = lambda: None
+        self.elsewhere: tuple[Any, Any] | None = None
 
     def phi_sum(self, features: Any, limbs: int) -> Any:
         self.before_sums()
@@ -58,6 +60,11 @@ class LyingSilo:
 
     def sums(self, *arguments: Any) -> Any:
         sums = self._silo.sums(*arguments)
+        if self.elsewhere is not None:
+            other, lmbda = self.elsewhere
+            lies = arguments[1] == lmbda[arguments[0]]
+            pairs = zip(sums, other.sums(*arguments), strict=True)
+            sums = type(sums)(*(np.where(lies, false, true) for true, false in pairs))
         return sums._replace(yy=_plus(sums.yy, self.yy))
 
 
@@ -173,14 +180,16 @@ class Stage:
         self.engines[name] = lambda engine, play: Peeking(engine, play, look)
 
     def _program(self, original: Any) -> Any:
-        async def watched(engine: Any, silo: Any, agreement: Any, transcript: Any, log: Any) -> Any:
+        async def watched(
+            engine: Any, silo: Any, agreement: Any, transcript: Any, log: Any, *rest: Any
+        ) -> Any:
             transcript = Transcript(agreement) if transcript is None else transcript
             party = self._here.party
             play = Play(party.name, party._session, len(transcript.reveals), transcript)
             self._plays[party] = play
             if party.name in self.engines:
                 engine = self.engines[party.name](engine, play)
-            return await original(engine, silo, agreement, transcript, Numbering(log, play))
+            return await original(engine, silo, agreement, transcript, Numbering(log, play), *rest)
 
         return watched
 
@@ -216,7 +225,7 @@ class Stage:
             for said in [record] if alter is None else alter(peer, record):
                 number = self.number(said)
                 if number is not None and name not in self.attackers | self.dead:
-                    self.openings.note(number, said.message.session, name)
+                    self.openings.note(number, said.message, name)
                 if name not in self.dead:
                     original(own, peer, said)
                 if name in self.sent:
@@ -333,7 +342,7 @@ def begin(digest: str) -> Any:
     """A BEGIN of the present form."""
     values: dict[str, Any] = {
         "session": "ab" * 16, "reveals": 0, "exchange": 0, "digest": digest, "finished": False,
-        "sending": False, "repeated": False,
+        "sending": False, "repeated": False, "accepted": 0, "computed": "00" * 16,
     }  # fmt: skip
     return records.Begin(**{name: values[name] for name in records.Begin.__annotations__})
 
@@ -361,8 +370,8 @@ def shorten(path: Path, reveals: int) -> None:
     path.write_text("".join(kept))
 
 
-def launder(path: Path) -> None:
-    """Forget what a party has noted against itself."""
+def launder(path: Path, *others: str) -> None:
+    """Forget what a party has noted against itself, and lines of other kinds."""
     lines = path.read_text().splitlines(keepends=True)
-    notes = ("interruption", "session", "repeat", "failed")
+    notes = ("interruption", "session", "repeat", "failed", *others)
     path.write_text("".join(line for line in lines if next(iter(json.loads(line))) not in notes))

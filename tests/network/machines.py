@@ -162,7 +162,7 @@ class Machine:
         """So many has it seen."""
         return len(self.known.transcript.reveals)
 
-    def new_party(self, session: bytes, length: int) -> Party[Transcript]:
+    def new_party(self, session: bytes, length: int, reopening: bool = False) -> Party[Transcript]:
         start = Transcript(AGREEMENT, self.known.transcript.reveals[:length])
         party = Party(self.name, NAMES, self.program(start), session=session, parameters=PARAMETERS)
         _programs.append(party)

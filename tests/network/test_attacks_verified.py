@@ -14,14 +14,21 @@ import pytest
 from securefedyj.network.errors import EndOfRun, NotVerified
 from securefedyj.network.records import Begin, Done, End
 from securefedyj.party.messages import Kind, Message
-from securefedyj.protocol.reveals import Verdict
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import OPENINGS, OUTSIDER, VERIFIED, Arena, Mishaps, content, play
-from tests.network.attackers import Flipping, Play
+from tests.network.arena import FINAL, OPENINGS, OUTSIDER, Arena, Mishaps, content, play
+from tests.network.attackers import Flipping
 
 pytestmark = pytest.mark.processes
 
 SENTENCE = str(NotVerified())
+REFUTED: dict[str, Any] = {
+    "reveal": "final",
+    "features": [0, 1],
+    "holds": False,
+    "magnitude": [0, 0],
+    "V": ["0x0", "0x0"],
+    "S_y": ["0x0", "0x0"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def expected(tmp_path_factory) -> Transcript:
         async with Arena(tmp_path_factory.mktemp("undisturbed"), verified=True) as arena:
             arena.join()
             outcomes = await arena.outcomes()
-            assert arena.stage.openings.times() == dict.fromkeys(range(VERIFIED["moments"] + 1), 1)
+            assert arena.stage.openings.times() == dict.fromkeys(range(FINAL + 1), 1)
             return outcomes["ana"]
 
     result: Transcript = play(scenario)
@@ -52,7 +59,9 @@ def check_not_verified(arena: Arena, outcomes: dict[str, Any]) -> None:
         assert arena.parameters(name) is None
         lines = lines_of(arena, name)
         assert lines[-1] == {"failed": SENTENCE}
-        assert not [line for line in lines if line.get("reveal") in ("magnitudes", "moments")]
+        for line in lines:
+            if line.get("reveal") == "final":
+                assert line == REFUTED
 
 
 def check_all_have(arena: Arena, outcomes: dict[str, Any], expected: Transcript) -> None:
@@ -116,7 +125,7 @@ def test_who_cheats_ends_the_run_for_good_also_if_it_comes_back(tmp_path, cheate
             check_not_verified(arena, await arena.outcomes())
             assert changed
             before = arena.stage.openings.times()
-            assert set(before) <= set(range(VERIFIED["verdict"] + 1))
+            assert set(before) <= set(range(FINAL + 1))
             arena.join(wait=0.3)
             for name in arena.honest:
                 await arena.ended(name)
@@ -143,8 +152,7 @@ def test_a_sign_that_a_member_flips_is_believed_only_without_verification(
             if verified:
                 check_not_verified(arena, outcomes)
                 for name in arena.honest:
-                    verdict = {"reveal": "verdict", "features": [0, 1], "holds": False}
-                    assert verdict in lines_of(arena, name)
+                    assert REFUTED in lines_of(arena, name)
             else:
                 for name in arena.honest:
                     assert outcomes[name].result.lmbda.tolist() != expected.result.lmbda.tolist()
@@ -154,23 +162,27 @@ def test_a_sign_that_a_member_flips_is_believed_only_without_verification(
 
 
 def test_what_was_said_in_an_earlier_session_is_of_no_use(tmp_path):
-    """Member ana fails before the verdict, and then says what it said before it."""
+    """Member ana fails within the checks, and then says what it said before."""
     said: dict[tuple[Any, ...], bytes] = {}
     replayed: list[Any] = []
+    arenas: list[Arena] = []
 
     def change(place: tuple[Any, ...], payload: bytes) -> bytes:
         session, *rest = place
         if not said or ("first", session) in said:
             said["first", session] = b""
             said[tuple(rest)] = payload
+            if rest == [Kind.CHECK, "bob", 3]:
+                arenas[0].kill("ana")
             return payload
         replayed.append(place)
-        return said[tuple(rest)]
+        return said.get(tuple(rest), payload)
 
     async def scenario() -> None:
         async with Arena(tmp_path, ["ana"], verified=True) as arena:
+            arenas.append(arena)
             arena.stage.messages["ana"] = Final(change)
-            mishaps = Mishaps(arena, "ana", "before", [VERIFIED["verdict"]])
+            mishaps = Mishaps(arena, "ana", "before", [])
             arena.join()
             await mishaps.watch()
             check_not_verified(arena, await arena.outcomes())
@@ -203,102 +215,5 @@ def test_a_false_end_ends_the_run_and_takes_no_result_away(tmp_path, expected, u
                     assert type(outcomes[name]) is EndOfRun
                     assert arena.parameters(name) is None
                     assert lines_of(arena, name)[-1] == {"failed": str(outcomes[name])}
-
-    play(scenario)
-
-
-@pytest.mark.parametrize(
-    ("name", "moment", "opening"),
-    [
-        ("ana", "had", "verdict"),
-        ("bob", "before", "magnitudes"),
-        (OUTSIDER, "had", "verdict"),
-    ],
-)
-def test_an_interruption_behind_the_verdict_ends_with_the_same_bits(
-    tmp_path, expected, name, moment, opening
-):
-    async def scenario() -> None:
-        async with Arena(tmp_path, verified=True) as arena:
-            mishaps = Mishaps(arena, name, moment, [VERIFIED[opening]])
-            arena.join()
-            await mishaps.watch()
-            check_all_have(arena, await arena.outcomes(), expected)
-            again = [line["repeat"] for line in lines_of(arena, "ana") if "repeat" in line]
-            if name != OUTSIDER:  # without which the others may have had all of it
-                assert again[0] == VERIFIED["verdict"]
-
-    play(scenario)
-
-
-def test_a_second_one_ends_the_run_for_good(tmp_path):
-    async def scenario() -> None:
-        async with Arena(tmp_path, verified=True) as arena:
-            numbers = [VERIFIED["magnitudes"]] * 2
-            mishaps = Mishaps(arena, "bob", "before", numbers)
-            arena.join()
-            await mishaps.watch()
-            outcomes = await arena.outcomes()
-            arena.check(outcomes)
-            for name, outcome in outcomes.items():
-                assert isinstance(outcome, EndOfRun), (name, outcome)
-                assert arena.parameters(name) is None
-
-    play(scenario)
-
-
-def test_another_input_behind_the_verdict_is_found(tmp_path):
-    """Member ana has seen the verdict, fails, and comes back with other sums."""
-
-    async def scenario() -> None:
-        async with Arena(tmp_path, ["ana"], verified=True) as arena:
-            liar = arena.liar("ana")
-            oracle = Mishaps(arena, "ana", "had", [VERIFIED["verdict"]] * 3, silo=liar)
-            liar.before_sums = lambda: setattr(liar, "phi", len(oracle.seen) << 55)
-            arena.join("bob", "cem", "dua")
-            arena.join("ana", silo=liar)
-            await oracle.watch()
-            check_not_verified(arena, await arena.outcomes())
-            assert [bits.tolist() for bits in oracle.seen] == [[1], [0]]
-
-    play(scenario)
-
-
-def pretend(record: Any, reveals: int, digest: str) -> Any:
-    if not isinstance(record, Begin):
-        return record
-    return dataclasses.replace(record, reveals=reveals, digest=digest, sending=False)
-
-
-@pytest.mark.parametrize("how", ["claim", "journal"])
-def test_a_verdict_that_one_party_made_up_is_not_taken(tmp_path, expected, how):
-    """Member cem fails before the verdict, and comes back as one that has it."""
-    line = {"reveal": "verdict", "features": [0, 1], "holds": True}
-
-    async def scenario() -> None:
-        async with Arena(tmp_path, ["cem"], verified=True) as arena:
-            mishaps = Mishaps(arena, "cem", "before", [VERIFIED["verdict"]])
-
-            def watched(engine: Any, play: Play) -> Any:
-                if play.start:  # it has come back
-                    assert len(play.transcript.reveals) == VERIFIED["verdict"]
-                return engine
-
-            arena.stage.engines["cem"] = watched
-            arena.join()
-            await arena.ended("cem")
-            known = Transcript(expected.agreement, expected.reveals[: VERIFIED["verdict"] + 1])
-            assert isinstance(known.reveals[-1], Verdict)
-            if how == "journal":
-                with open(arena.state("cem"), "a") as state:
-                    state.write(json.dumps(line) + "\n")
-            else:
-                arena.stage.records["cem"] = lambda peer, record: [
-                    pretend(record, len(known.reveals), known.digest().hex())
-                ]
-            await mishaps.watch()
-            outcomes = await arena.outcomes()
-            check_all_have(arena, outcomes, expected)
-            assert arena.stage.openings.times()[VERIFIED["verdict"]] == 2
 
     play(scenario)

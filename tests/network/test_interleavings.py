@@ -93,7 +93,7 @@ class Watched(Machine):
             fresh=lambda: f"{next(chaos.numbers):064x}",
         )  # fmt: skip
 
-    def new_party(self, session: bytes, length: int) -> Party[Transcript]:
+    def new_party(self, session: bytes, length: int, reopening: bool = False) -> Party[Transcript]:
         self.session, self.log = session, _Log(self.chaos, session)
         return super().new_party(session, length)
 

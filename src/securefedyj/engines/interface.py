@@ -11,7 +11,7 @@ its shape and nothing else; the only way to a number is `open` or `open_bits`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -235,7 +235,8 @@ class Verifying(Engine):
     """A verified exchange: what is opened is right, or nobody accepts it.
 
     Values are shared anew. Claims about shared bits are kept, and their verdict, whether all of
-    them hold, is a shared bit itself. Nothing can be opened before `check`.
+    them hold, is a shared bit itself. Nothing can be opened before `check`, but for what was held
+    since an earlier one.
     """
 
     @abstractmethod
@@ -255,8 +256,31 @@ class Verifying(Engine):
         """Share one bit: whether all claims hold."""
 
     @abstractmethod
-    async def check(self) -> None:
-        """Raise `Unverified` unless everything since the last check was computed right."""
+    async def conjunction(self, a: SharedBits, b: SharedBits) -> SharedBits:
+        """Share a AND b, bit by bit; both have the same shape."""
+
+    @abstractmethod
+    def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
+        """One vector of the bits of some arrays, in order."""
+
+    @abstractmethod
+    async def check(self, accept: Callable[[], None] = lambda: None) -> None:
+        """Raise `Unverified` unless everything since the last check was computed right.
+
+        A party that computes calls ``accept`` when its own checks have passed, before it says so
+        to the others.
+        """
+
+    @abstractmethod
+    def held(self, bits: SharedBits) -> bytes:
+        """What this party holds of a vector of bits: by itself, it tells nothing."""
+
+    @abstractmethod
+    def restored(self, data: bytes, size: int) -> SharedBits:
+        """The vector of so many bits of which this is held; what was opened is right, or an error.
+
+        A party that holds nothing gives no bytes.
+        """
 
 
 def same_shape(pairs: Sequence[tuple[Shared, Shared]]) -> tuple[int, int]:

@@ -10,9 +10,20 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, NoReturn
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.memory import MOST_REPEATS, NEW_RUN, Memory, made_again_before
+from securefedyj.network.memory import (
+    MOST_REPEATS,
+    NEW_RUN,
+    Memory,
+    made_again_before,
+    part_is_lost,
+)
+from securefedyj.party.messages import SESSION_BYTES
 
 _NEW_RUN = NEW_RUN[0].lower() + NEW_RUN[1:]  # not yet: the same command may still go on
+
+
+NOTHING = "00" * SESSION_BYTES
+"""In place of a session, of who holds no part of a final opening."""
 
 
 class Claim(NamedTuple):
@@ -27,6 +38,10 @@ class Claim(NamedTuple):
     """Whether it has sent its part of the next opening."""
     repeated: bool
     """Whether it has made openings again, as many as may be."""
+    accepted: int = 0
+    """The number of the final opening of which it holds its part."""
+    computed: str = NOTHING
+    """The session in which that was computed."""
 
     def ahead_of(self, start: Claim) -> int:
         """How many openings after a starting point this party has sent; they are made again."""
@@ -37,21 +52,38 @@ def claim_of(memory: Memory) -> Claim:
     known = memory.transcript
     reveals = len(known.reveals)
     digest, sending = known.digest().hex(), memory.sent > reveals
-    return Claim(reveals, digest, memory.finished, sending, len(memory.repeats) >= MOST_REPEATS)
+    repeated, part = len(memory.repeats) >= MOST_REPEATS, memory.part
+    held = () if part is None else (part.opening, part.session)
+    return Claim(reveals, digest, memory.finished, sending, repeated, *held)
 
 
-def begins_again(start: Claim, everybody: Collection[Claim], *, verdict: bool) -> bool:
+def begins_again(start: Claim, everybody: Collection[Claim]) -> bool:
     """Whether the first opening of a session was made before; all parties find the same.
 
     Raises EndOfRun if more would be made again than may be: together the parties have as many as
-    each of them, and who has sent two that too few have would need two. A ``verdict`` that the
-    session opens again counts as one with its first opening.
+    each of them, and who has sent two that too few have would need two.
     """
     again = max(claim.ahead_of(start) for claim in everybody)
     most = 0 if any(claim.repeated for claim in everybody) else MOST_REPEATS
-    if max(again, verdict) > most:
+    if again > most:
         raise made_again_before(start.reveals)
     return again > 0
+
+
+def reopens(start: Claim, everybody: Collection[Claim], members: Collection[Claim]) -> bool:
+    """Whether a session begins with a final opening that was computed before; all find the same.
+
+    Each member accepts it before it says that its checks have passed, and nobody sends a part
+    before all members have said so. So either all hold parts of one computation, and send them as
+    they are; or no honest member has sent one, and it may be computed again. Raises EndOfRun where
+    neither is so.
+    """
+    parts = {(claim.accepted, claim.computed) for claim in members}
+    if len(parts) == 1 and NOTHING not in (part := parts.pop()) and part[0] == start.reveals:
+        return True
+    if any(claim.ahead_of(start) for claim in everybody):
+        raise part_is_lost(start.reveals)
+    return False
 
 
 def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:

@@ -42,8 +42,8 @@ _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
 _MEASURED = 1 << 15  # values whose sums are timed
-_CLAIMS = 4  # of a feature, in a verified exchange: n, its variation, both ends of its bracket
-_CHECK_AND_OPENINGS = 5 + 3  # rounds of a verified exchange
+_CLAIMS = 8  # of a feature, in a verified exchange: n, 4 bounds, its variation, both ends
+_AFTER_CLAIMS = 2 + 5 + 1  # rounds of a verified exchange: what is admitted, check, opening
 _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
 
@@ -227,8 +227,8 @@ def _spare(transcript: Transcript, rounds: int) -> int:
     """What a verified exchange of so many rounds leaves for the conjunction of its claims.
 
     docs/protocol.md, sections 6.5 and 9.1: inputs are shared, and compared where not all come from
-    members with data; then claims are made, while V and S_y are taken apart; then come the check
-    and three openings.
+    members with data; then claims are made, while V and S_y are taken apart; then bits are
+    admitted, checked and opened.
     """
     agreement, course = transcript.agreement, Course.of(transcript)
     lower, upper = course.bracket.lower, course.bracket.upper
@@ -242,7 +242,7 @@ def _spare(transcript: Transcript, rounds: int) -> int:
     variation = 1 + _rounds_of_a_sign(-(-int(zero.v_bits.max() + 2) // 64))
     score = 2 + _rounds_of_a_sign(max(int(one.limbs.max()) for one in scores))
     shared = 1 if set(agreement.silos) == set(agreement.committee) else 2
-    return rounds - shared - max(variation, score) - _CHECK_AND_OPENINGS
+    return rounds - shared - max(variation, score) - _AFTER_CLAIMS
 
 
 def _rounds_of_a_sign(limbs: int) -> int:
@@ -266,6 +266,9 @@ class _Clock:
             self.rounds.append(self.party.rounds)
 
     def opening(self, transcript: Transcript) -> None:
+        pass
+
+    def accepted(self, transcript: Transcript, part: bytes) -> None:
         pass
 
     revealed = opening

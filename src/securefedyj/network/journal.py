@@ -29,7 +29,7 @@ if sys.platform != "win32":
     import fcntl
 
 FILE = "state.jsonl"
-FORMAT = 2
+FORMAT = 3
 _KEY_BYTES = 32
 
 _NUMBERS = ("exchange", "opening", "repeat", "session")
@@ -219,6 +219,10 @@ def _checked(line: dict[str, Any]) -> dict[str, Any]:
     elif kind == "interruption":
         check_fields(line, {kind: dict}, "the note")
         check_fields(line[kind], {"by": str, "exchange": int}, "the interruption")
+    elif kind == "accepted":
+        check_fields(line, {kind: dict}, "the note")
+        check_fields(line[kind], {"opening": int, "session": str, "bits": str}, "the part")
+        bytes.fromhex(line[kind]["bits"])
     else:
         raise Malformed(f"unknown note {kind!r}")
     return line

@@ -1,9 +1,9 @@
 """What a party remembers of a run, so that nothing is ever revealed twice.
 
 docs/security.md, section 6, "Going on after an interruption". Everything in here is public among
-the parties, but for the key of the rows' digest, which stays in the journal (`journal`). As a
-program's log (`program.Log`), the memory is told of each opening before it is sent, and of what was
-opened before the next message.
+the parties, but for the key of the rows' digest, which stays in the journal (`journal`), and for
+our part of a final opening. As a program's log (`program.Log`), the memory is told of each opening
+before it is sent, and of what was opened before the next message.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
-from securefedyj.protocol.reveals import Magnitudes, Moments, Reveal, Step, Variation, Verdict
+from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Reveal, Step, Variation
 from securefedyj.protocol.transcript import Origin, Transcript, to_line
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
 """Openings that were sent, and that too few parties have, may be made again: so many in a run.
 
-A session that repeats a verified exchange makes the verdict again before it; the two count as one.
+The final opening of a verified run is another matter: its parts are sent again as they are.
 """
 
 HUB = "the hub"
@@ -36,6 +36,26 @@ class Interruption(NamedTuple):
     """A party, or the hub."""
     exchange: int
     """In which it happened, by the openings made before."""
+
+
+class Part(NamedTuple):
+    """What a member holds of a final opening, and will send, now or after an interruption."""
+
+    opening: int
+    """Its number: how many were made before."""
+    session: str
+    """In which it was computed: the same at all members whose parts go together."""
+    bits: str
+    """Hexadecimal."""
+
+
+def part_is_lost(number: int) -> EndOfRun:
+    """What ends a run in which a final opening was sent and not all members can send it again."""
+    return EndOfRun(
+        f"Opening {number + 1}, the result, was sent before an interruption, and not every member "
+        "of the committee has its part of it any more. Nothing of it is computed a second time: "
+        f"this run ends here. {NEW_RUN}"
+    )
 
 
 def made_again_before(number: int) -> EndOfRun:
@@ -85,6 +105,8 @@ class Memory:
         Why the run has ended for good, or nothing.
     draining
         Whether the session is over, and only what is on its way may still come.
+    part
+        What we hold of the last final opening that we have accepted, or nothing.
     """
 
     def __init__(
@@ -102,6 +124,9 @@ class Memory:
         self.running = False
         self.confirmed = self.failed = ""
         self.draining = False
+        self.part: Part | None = None
+        self._session = ""
+        self._reopening = False  # whether the session sends parts of an earlier one again
 
     # The log of a program.
 
@@ -120,11 +145,24 @@ class Memory:
         if not self.member or self.draining:
             return
         number = len(transcript.reveals)
-        if number < self.sent:
+        if number < self.sent and not self._reopening:
             if len(self.repeats) >= MOST_REPEATS and not self._repeating:
                 raise made_again_before(number)
             self._record({"repeat": number})
         self._record({"opening": number})
+        self._sync()
+
+    def accepted(self, transcript: Transcript, part: bytes) -> None:
+        """We have checked the final exchange: our part is kept before we say so.
+
+        Once it was sent, there is no other.
+        """
+        if not self.member:
+            return
+        number = len(transcript.reveals)
+        if number < self.sent:
+            raise part_is_lost(number)
+        self._record({"accepted": Part(number, self._session, part.hex())._asdict()})
         self._sync()
 
     def revealed(self, transcript: Transcript) -> None:
@@ -153,12 +191,16 @@ class Memory:
                 ) from None
             self._write(to_line(reveal))
 
-    def begin(self, reveals: int, *, again: bool = False) -> None:
+    def begin(
+        self, reveals: int, session: str, *, again: bool = False, reopening: bool = False
+    ) -> None:
         """A session starts from so many reveals, maybe with an opening that some have made before.
 
         What anybody has sent counts as sent by all: else it could be made again once for each.
+        If it is `reopening`, the parts of an earlier session are sent again as they are.
         """
         self.draining = False
+        self._session, self._reopening = session, reopening
         self._record({"session": reveals})
         if again and self.sent <= reveals:
             self._record({"opening": reveals})
@@ -197,13 +239,10 @@ class Memory:
         """Whether nothing is left to open."""
         return self._course.due is None
 
-    def repeats_verdict(self, reveals: int) -> bool:
-        """Whether a session from so many reveals, if we have them, opens a verdict again."""
-        known = self.transcript.reveals
-        if not self.agreement.verified or reveals > len(known):
-            return False
-        due = Course.of(Transcript(self.agreement, known[:reveals])).due
-        return due is not None and due.kind in (Magnitudes, Moments)
+    def ends_batch(self, reveals: int) -> bool:
+        """Whether what follows so many of our reveals is a final opening."""
+        due = Course.of(Transcript(self.agreement, self.transcript.reveals[:reveals])).due
+        return due is not None and due.kind is Final
 
     def outcome(self) -> Transcript | TooFewValues:
         """The result that follows from all that was opened, if it passes the audit."""
@@ -261,6 +300,8 @@ class Memory:
                 self.confirmed, self.running = value, False
             case "failed":
                 self.failed, self.running = value, False
+            case "accepted":
+                self.part = Part(**value)
             case _:
                 raise Malformed(f"unknown note {kind!r}")
 
@@ -276,4 +317,4 @@ class Memory:
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:
     """What an exchange is there for, by what it opens last."""
-    return {Variation: Step, Verdict: Moments, Magnitudes: Moments}.get(kind, kind)
+    return {Variation: Step, Magnitudes: Moments}.get(kind, kind)

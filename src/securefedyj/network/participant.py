@@ -319,18 +319,23 @@ class _Participant:
 
     # The program.
 
-    def _new_party(self, session: bytes, reveals: int) -> Party[Transcript]:
-        """The program of a session, which goes on from so many reveals."""
+    def _new_party(self, session: bytes, reveals: int, reopening: bool) -> Party[Transcript]:
+        """The program of a session, which goes on from so many reveals.
+
+        If it is `reopening`, with our part of the next opening as it was.
+        """
         if not self._started:
             self._started = True
             self._settings.started()
         transcript = prefix(self._journal.transcript, reveals)
         log = _Log(self._journal, self._opened, Meter(time.monotonic(), exchanges_done(transcript)))
-        name, agreement = self._settings.name, self._agreement
+        name, agreement, part = self._settings.name, self._agreement, self._journal.part
+        own = bytes.fromhex(part.bits) if part is not None else b""
+        accepted = (reveals, own) if reopening else None
         log.party = self._party = (self._facts.party or Party)(
             name,
             agreement.parties,
-            run_party(name, agreement, self._silo, transcript, log),
+            run_party(name, agreement, self._silo, transcript, log, accepted),
             session=session,
             parameters=self._settings.consortium.canonical(),
             most_waiting=self._most_waiting,
@@ -362,6 +367,9 @@ class _Log:
 
     def opening(self, transcript: Transcript) -> None:
         self.journal.opening(transcript)
+
+    def accepted(self, transcript: Transcript, part: bytes) -> None:
+        self.journal.accepted(transcript, part)
 
     def revealed(self, transcript: Transcript) -> None:
         self.journal.revealed(transcript)

@@ -89,6 +89,10 @@ class Begin:
     """Whether it has sent its part of the next opening."""
     repeated: bool
     """Whether it has made openings again, as many as may be."""
+    accepted: int
+    """The number of the final opening of which it holds its part; 0 if it holds none."""
+    computed: str
+    """The session in which that was computed; zeros if it holds none."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,8 @@ _FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
         "finished": bool,
         "sending": bool,
         "repeated": bool,
+        "accepted": int,
+        "computed": str,
     },
     Kind.HANDOVER: {"session": str, "first": int, "lines": list},
     Kind.DONE: {"digest": str},
@@ -238,8 +244,9 @@ def _read_body(kind: Kind, body: bytes) -> AnyRecord:
         return Handover(session, _count(fields["first"]), lines)
     digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
     reveals = _count(fields["reveals"])
-    answers = (fields[name] for name in ("finished", "sending", "repeated"))
-    return Begin(session, reveals, digest, *answers)
+    finished, sending, repeated = (fields[name] for name in ("finished", "sending", "repeated"))
+    accepted, computed = _count(fields["accepted"]), _hexadecimal(fields["computed"], SESSION_BYTES)
+    return Begin(session, reveals, digest, finished, sending, repeated, accepted, computed)
 
 
 def _other_version(content: Any) -> int | None:

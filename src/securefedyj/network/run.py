@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from securefedyj.errors import ProtocolError, Unverified
-from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
+from securefedyj.network.claims import Claim, begins_again, claim_of, reopens, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, handed
@@ -38,7 +38,8 @@ from securefedyj.protocol.transcript import Transcript
 class Terms:
     """What a run goes by.
 
-    `new_party` makes the program of a session, given its id, that goes on from so many reveals.
+    `new_party` makes the program of a session, given its id, that goes on from so many reveals;
+    if told so, with the parts of an opening that were computed before.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Terms:
     """Earlier runs over the same columns that did not finish; they count as interruptions."""
     most_waiting: int
     """Bytes of one peer that may wait until they are read."""
-    new_party: Callable[[bytes, int], Party[Transcript]]
+    new_party: Callable[[bytes, int, bool], Party[Transcript]]
     fresh: Callable[[], str] = lambda: secrets.token_hex(RANDOM_BYTES)
 
 
@@ -88,7 +89,7 @@ class Run(Speaker):
         self._own: Ready | None = None
         self._session: Session | None = None
         self._start: Claim | None = None
-        self._again = False  # whether its first opening was made before
+        self._claims: dict[str, Claim] = {}  # what the peers say that they have
         self._former: Session | None = None  # which may still get what was on its way
         self._tally = Tally()
 
@@ -158,15 +159,10 @@ class Run(Speaker):
         """Find out where the session goes on from, and hand it to those who lack the end of it."""
         session = self._session
         assert session is not None
-        claims = {
+        self._claims = claims = {
             peer.name: _claim(peer.begin) for peer in self.peers.values() if peer.begin is not None
         }
         self._start = start = starting_point(self.memory, claims)
-        self._again = begins_again(
-            start,
-            [claim_of(self.memory), *claims.values()],
-            verdict=self.memory.repeats_verdict(start.reveals),
-        )
         session.started = True
         for peer in self.peers.values():
             peer.start()
@@ -212,12 +208,22 @@ class Run(Speaker):
             self.say("Nothing is left to open; the result is compared with the others'.")
             self.output.append(Compute(self.conclusion.reach))
             return
+        again, reopening = self._first_opening(start)
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; going on after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
-        self.memory.begin(start.reveals, again=self._again)
-        party = self._terms.new_party(session.id, start.reveals)
+        self.memory.begin(start.reveals, session.id.hex(), again=again, reopening=reopening)
+        party = self._terms.new_party(session.id, start.reveals, reopening)
         self.output.append(session.start(party, self.now.steady))
+
+    def _first_opening(self, start: Claim) -> tuple[bool, bool]:
+        """Whether the session's first opening is made again, and whether it is not computed."""
+        own, agreement = claim_of(self.memory), self.memory.agreement
+        everybody = [own, *self._claims.values()]
+        if not self.memory.ends_batch(start.reveals):
+            return begins_again(start, everybody), False
+        members = [self._claims.get(name, own) for name in agreement.committee]
+        return False, reopens(start, everybody, members)
 
     def deliver(self, message: Message) -> None:
         """Give a message to its session, which may be over; others belong to earlier ones."""
@@ -312,7 +318,15 @@ class Run(Speaker):
 
 
 def _claim(begin: Begin) -> Claim:
-    return Claim(begin.reveals, begin.digest, begin.finished, begin.sending, begin.repeated)
+    return Claim(
+        begin.reveals,
+        begin.digest,
+        begin.finished,
+        begin.sending,
+        begin.repeated,
+        begin.accepted,
+        begin.computed,
+    )
 
 
 def _check_end(error: Exception | None) -> None:

@@ -22,7 +22,7 @@ from enum import IntFlag
 
 from securefedyj.errors import ProtocolError
 
-VERSION = 3
+VERSION = 4
 SESSION_BYTES = 16
 
 _HEADER = struct.Struct("!4sHHI16sHHQ")

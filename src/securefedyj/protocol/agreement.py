@@ -41,6 +41,8 @@ _FIELDS = {
     "verified": bool,
     "version": int,
 }
+READABLE = (3, VERSION)
+"""The versions of the protocol whose transcripts can be audited. Runs are of the last one."""
 _NAMES = ("features", "parties", "committee", "helpers")
 _RANGES = {
     "max_steps": (1, MOST_STEPS),
@@ -73,6 +75,8 @@ class Agreement:
     """Parties that compute and have no data."""
     verified: bool = False
     """Whether the result is opened in a verified exchange only."""
+    version: int = VERSION
+    """Of the protocol."""
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -94,17 +98,17 @@ class Agreement:
             "result_bits": self.result_bits,
             "helpers": list(self.helpers),
             "verified": self.verified,
-            "version": VERSION,
+            "version": self.version,
         }
 
     @classmethod
     def from_json(cls, data: Any) -> Agreement:
         """Read what `to_json` gives; raises ValueError for anything else."""
         # Another version may well have other fields: its number says more than their names.
-        if isinstance(data, dict) and data.get("version", VERSION) != VERSION:
+        if isinstance(data, dict) and data.get("version", VERSION) not in READABLE:
             raise Malformed(
-                f"this is of protocol version {shown(data['version'])}, and this release speaks "
-                f"{VERSION}"
+                f"this is of protocol version {shown(data['version'])}, and this release reads "
+                f"versions {READABLE[0]} to {READABLE[-1]}"
             )
         check_fields(data, _FIELDS, "the agreement")
         features, parties, committee, helpers = (
@@ -127,6 +131,7 @@ class Agreement:
             data["result_bits"],
             helpers,
             data["verified"],
+            data["version"],
         )
         agreement.check()
         return agreement

@@ -68,6 +68,14 @@ class Run(NamedTuple):
     transcript: Transcript
     course: Course
     log: Log
+    accepted: tuple[int, bytes] | None = None
+    """Of which opening all members have accepted their parts in an earlier session, and ours."""
+
+    def part(self) -> bytes | None:
+        """Our part of the next opening, if it is not to be computed again."""
+        if self.accepted is None or self.accepted[0] != len(self.transcript.reveals):
+            return None
+        return self.accepted[1]
 
     def due(self) -> Due | None:
         """The opening that comes next; None at the end. What ends a run for good is an error."""

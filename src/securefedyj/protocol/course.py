@@ -19,6 +19,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
+    Final,
     Magnitudes,
     Moments,
     Reveal,
@@ -34,6 +35,8 @@ from securefedyj.strict import Malformed
 PAIRS_AT_ONCE = 1 << 18
 # More values than these no feature has.
 MOST_VALUES = 1 << 40
+# In this version of the protocol verdict, magnitudes and moments were three openings.
+VERDICT_APART = 3
 
 
 def features_at_once(agreement: Agreement) -> int:
@@ -115,9 +118,7 @@ class Course:
             left = self.agreement.max_steps - self.due.step
             levels = min(self.agreement.levels_per_exchange, left)
             return levels + (self.due.kind is Variation)
-        if self.due.kind is Verdict and not self.n[self.batch].any():
-            return 1
-        return {Verdict: 3, Magnitudes: 2}.get(self.due.kind, 1)
+        return 2 if self.due.kind is Magnitudes else 1
 
     def take(self, reveal: Reveal) -> None:
         """Take the next reveal; raises Malformed, and stays where it is, if it is not due."""
@@ -146,6 +147,8 @@ class Course:
                 self._take_magnitudes(reveal, due)
             case Moments():
                 self._take_moments(reveal, due)
+            case Final():
+                self._take_final(reveal, due)
         self.due = self._next()
 
     def _take_counts(self, reveal: Counts) -> None:
@@ -189,6 +192,21 @@ class Course:
                 raise Malformed("an S_y that no values within the bounds have")
         self._begin(self._first + self._size)
 
+    def _take_final(self, reveal: Final, due: Due) -> None:
+        with_values = reveal.holds * (self.n[reveal.features] > 0)
+        for told in (reveal.magnitude, reveal.V, reveal.S_y):
+            if any(value and not some for value, some in zip(told, with_values, strict=True)):
+                raise Malformed("moments where there are none")
+        self.refuted = not reveal.holds
+        for part in reveal.parts(self.n):
+            now = Due(type(part), part.features, due.step, self.optimum(part.features))
+            if isinstance(part, Magnitudes):
+                self._take_magnitudes(part, now)
+            elif isinstance(part, Moments):
+                self._take_moments(part, now)
+                return
+        self._begin(self._first + self._size)
+
     def _begin(self, first: int) -> None:
         """Go to the batch that begins with a feature."""
         self._first, self._step, self._stage = first, 0, Variation
@@ -212,13 +230,19 @@ class Course:
                 if self._step < self.agreement.max_steps and active.any():
                     some = batch[active]
                     return Due(Step, some, self._step, self.bracket.value[some])
-                self._stage = Verdict if self.agreement.verified else Magnitudes
-            if self._stage is Verdict:
-                return Due(Verdict, batch, self._step, self.optimum(batch))
+                self._stage = self._last_stage()
+            if self._stage in (Final, Verdict):
+                return Due(self._stage, batch, self._step, self.optimum(batch))
             if len(some := batch[self.n[batch] > 0]):
                 return Due(self._stage, some, self._step, self.optimum(some))
             self._begin(self._first + self._size)
         return None
+
+    def _last_stage(self) -> type[Reveal]:
+        """What comes after the search."""
+        if not self.agreement.verified:
+            return Magnitudes
+        return Verdict if self.agreement.version == VERDICT_APART else Final
 
 
 def _word(kind: type[Reveal]) -> str:

@@ -1,14 +1,14 @@
-"""The final opening: mean and variance at lambda*, in a verified exchange if that was agreed on.
+"""The final opening: mean and variance at lambda*, verified if that was agreed on.
 
-docs/protocol.md, section 6.4. First the magnitude of V is opened, then the bits of V and S_y that
-it admits. In a verified exchange one bit comes before: whether all claims about what was revealed
-on the way hold (`claims`). If it is 0 the run is over, and nothing else is opened.
+docs/protocol.md, sections 6.4 and 6.5. Without verification there are two openings: the magnitude
+of V, then the bits of V and S_y that it admits. A verified exchange has one: all of that, and
+before it whether all claims about what was revealed on the way hold (`claims`). If they do not, or
+where a magnitude does not admit a bit, what is opened is 0.
 
-One text serves both, for a verified exchange is another engine. That something was verified is
-never taken from a line of a transcript: a run that goes on from within this exchange repeats
-inputs, claims and checks. Magnitudes that are known are then claims, too. What was opened is not
-opened again, but for the verdict: it counts as an opening that is made again, of which a run may
-have one. Should it be 0 now, the run is over.
+One opening, so that nobody sees a part of it and can still change the rest. A member that has
+checked everything notes the part that it will send (`Log.accepted`) before it says so. So when
+the first part is sent, all members have noted theirs. After an interruption they send the same
+bytes again, and nothing is computed a second time.
 """
 
 from __future__ import annotations
@@ -23,145 +23,158 @@ from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, Unverified
 from securefedyj.numerics.arrays import Bools, Index, Integers
 from securefedyj.party.rounds import in_lockstep
-from securefedyj.protocol.batch import (
-    REFUTED,
-    Batch,
-    Group,
-    Opened,
-    check_verdict,
-    moment_groups,
-)
+from securefedyj.protocol.batch import Batch, Group, Opened, check_verdict, moment_groups
 from securefedyj.protocol.claims import Claims
 from securefedyj.protocol.course import Due
 from securefedyj.protocol.groups import integers
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
+    Final,
     Magnitudes,
     Moments,
-    Verdict,
     lowest_opened,
 )
-from securefedyj.protocol.transcript import Transcript
-
-Part = tuple[SharedBits | None, SharedBits]
-"""Of a group: V compared with the steps of its magnitude, if asked for; all bits of V and S_y."""
 
 
 async def open_result(batch: Batch, due: Due) -> None:
     """The exchange at the end of a batch, or what is left of it."""
-    context = batch.run.engine.verified() if batch.run.agreement.verified else None
-    if context is None:
-        await _open(batch, due, batch.run.engine, None)
+    some = np.flatnonzero(batch.n > 0)
+    groups = moment_groups(batch, some, batch.run.course.optimum(batch.features[some]))
+    if not batch.run.agreement.verified:
+        await _open_in_two(batch, due.kind is Magnitudes, groups)
         return
     try:
-        await _open(batch, due, context, context)
+        await _open_at_once(batch, groups)
     except Unverified:
         raise
     except ProtocolError as error:  # such as two components that should be the same
         raise Unverified(str(error)) from error
 
 
-async def _open(batch: Batch, due: Due, engine: Engine, context: Verifying | None) -> None:
-    run, some = batch.run, np.flatnonzero(batch.n > 0)
-    groups = moment_groups(batch, some, run.course.optimum(batch.features[some]))
-    parts = await _compute(batch, due, engine, context, groups)
-    if context is not None:
-        await _judge(batch, context, due, groups, parts)
-    if groups:
-        await _open_moments(batch, engine, due.kind is not Moments, groups, parts)
+# Verified: one opening.
 
 
-async def _compute(
-    batch: Batch, due: Due, engine: Engine, context: Verifying | None, groups: Sequence[Group]
-) -> list[Part]:
-    """Share inputs, compute of them what may be opened, and make all claims."""
-    claims = None if context is None else Claims(batch, context)
-    inputs = batch.inputs([*groups, *(claims.groups if claims else ())])
-    if claims is not None:
-        inputs.insert(len(groups), claims.counts())
+async def _open_at_once(batch: Batch, groups: Sequence[Group]) -> None:
+    run, engine = batch.run, batch.run.engine.verified()
+    part = run.part()
+    if part is None:
+        vector = await _compute(batch, engine, groups)
+        await engine.check(lambda: run.log.accepted(run.transcript, engine.held(vector)))
+    else:
+        await engine.agree(run.transcript.digest())
+        vector = engine.restored(part, 1 + sum(map(_size, groups)))
+    (opened,) = await run.open_bits(engine, [vector])
+    run.reveal(_final(batch, groups, opened))
+    check_verdict(run.course)
+
+
+async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> SharedBits:
+    """Share inputs, make all claims, and compute what is opened: one vector of bits."""
+    claims = Claims(batch, engine, groups)
+    inputs = batch.inputs(claims.groups)
+    inputs.insert(len(groups), claims.counts())
     shared = await batch.run.share(engine, inputs)
-    compare = context is not None or due.kind is Magnitudes
     branches: list[Coroutine[Any, Any, Any]] = [
-        _part(batch, engine, group, sums, compare)
-        for group, sums in zip(groups, shared, strict=False)
+        _measured(batch, engine, group, sums) for group, sums in zip(groups, shared, strict=False)
     ]
-    if claims is not None:
-        branches.append(claims.make(shared[len(groups) :]))
-    return list(await in_lockstep(*branches))[: len(groups)]
+    *parts, _ = await in_lockstep(*branches, claims.make(shared))
+    verdict = await engine.verdict()
+    bits_of_result = batch.run.agreement.result_bits
+    admitted = await in_lockstep(
+        *(_admitted(engine, verdict, below, bits, bits_of_result) for below, bits in parts)
+    )
+    return engine.joined([verdict, *(bits for pair in admitted for bits in pair)])
 
 
-async def _part(batch: Batch, engine: Engine, group: Group, sums: Shared, compare: bool) -> Part:
+async def _measured(
+    batch: Batch, engine: Engine, group: Group, sums: Shared
+) -> tuple[SharedBits, SharedBits]:
+    """V compared with the steps of its magnitude; all bits of V and S_y."""
     V, S_y = await batch.moments(engine, sums)
-    both, most = concatenate([V, S_y]), int(group.encoding.v_bits.max()) // MAGNITUDE_STEP
-    if compare:
-        return await engine.measure(both, V.size, MAGNITUDE_STEP, most)
-    return None, await engine.bits(both)
+    return await engine.measure(concatenate([V, S_y]), V.size, MAGNITUDE_STEP, _steps(group))
 
 
-async def _judge(
-    batch: Batch, context: Verifying, due: Due, groups: Sequence[Group], parts: Sequence[Part]
-) -> None:
-    """Go on only if everything was computed right, and all claims hold."""
-    run = batch.run
-    if due.kind is Moments:
-        for group, (below, _) in zip(groups, parts, strict=True):
-            magnitude = run.course.magnitude[batch.features[group.chosen]]
-            if below is not None:
-                reached = np.arange(below.shape[0])[:, None] < magnitude
-                context.claim(below, (~reached).astype(np.uint8))
-    verdict = await context.verdict()
-    await context.check()
-    if due.kind is Verdict:
-        ((bit,),) = await run.open_bits(context, [verdict])
-        run.reveal(Verdict(batch.features, bool(bit)))
-        check_verdict(run.course)
-        return
-    known = run.transcript.reveals
-    before = max(number for number, one in enumerate(known) if isinstance(one, Verdict))
-    run.log.opening(Transcript(run.agreement, known[:before]))
-    if not (await context.open_bits(verdict))[0]:
-        raise Unverified(REFUTED)
+async def _admitted(
+    engine: Verifying, verdict: SharedBits, below: SharedBits, bits: SharedBits, result_bits: int
+) -> tuple[SharedBits, SharedBits]:
+    """The same with 0 where the verdict is 0, and for bits that the magnitude does not admit."""
+    steps, q = below.shape
+    always = steps * q
+    chosen = await engine.conjunction(
+        engine.joined([below]), verdict[np.zeros(always, dtype=np.intp)]
+    )
+    # See `lowest_opened`: a bit is opened if V is below the power at which it no longer is.
+    position = np.arange(bits.shape[0])[:, None, None] + result_bits
+    step = position // np.array([[MAGNITUDE_STEP], [MAGNITUDE_STEP // 2]])  # of V, and of S_y
+    by = np.where(step < steps, step * q + np.arange(q), always)
+    admits = engine.joined([chosen, verdict])[by.ravel()]
+    return chosen, await engine.conjunction(engine.joined([bits]), admits)
 
 
-async def _open_moments(
-    batch: Batch, engine: Engine, compared: bool, groups: Sequence[Group], parts: Sequence[Part]
-) -> None:
-    """Open the magnitude of V, unless it is known already, and the bits that it admits."""
+def _final(batch: Batch, groups: Sequence[Group], opened: Opened) -> Final:
+    size, holds, start = len(batch.features), bool(opened[0]), 1
+    magnitude: Integers = np.zeros(size, dtype=np.int64)
+    V, S_y = [0] * size, [0] * size
+    for group in groups if holds else ():
+        q, own = len(group.chosen), opened[start : start + _size(group)]
+        start += _size(group)
+        below, bits = np.split(own, [_steps(group) * q])
+        magnitude[group.chosen] = _magnitude(below.reshape(-1, q))
+        low = lowest_opened(magnitude[group.chosen], batch.run.agreement.result_bits)
+        _place(group.chosen, bits.reshape(-1, 2 * q), low, V, S_y)
+    return Final(batch.features, holds, magnitude, V, S_y)
+
+
+def _steps(group: Group) -> int:
+    """How many powers V is compared with."""
+    return int(group.encoding.v_bits.max()) // MAGNITUDE_STEP
+
+
+def _size(group: Group) -> int:
+    """How many bits of a group are opened at once."""
+    return len(group.chosen) * (_steps(group) + 2 * 64 * group.limbs)
+
+
+# Not verified: the magnitude first, unless it is known, then what it admits.
+
+
+async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> None:
     run, features = batch.run, batch.features[batch.n > 0]
-    places, bits = [group.places for group in groups], [own for _, own in parts]
-    if compared:
-        below = await run.open_bits(engine, [small for small, _ in parts if small is not None])
-        run.reveal(Magnitudes(features, _magnitudes(places, below)))
+    places = [group.places for group in groups]
+    shared = await run.share(run.engine, batch.inputs(groups))
+    part = _measured if compare else _all_bits
+    branches: list[Coroutine[Any, Any, tuple[SharedBits | None, SharedBits]]] = [
+        part(batch, run.engine, group, sums) for group, sums in zip(groups, shared, strict=True)
+    ]
+    parts = await in_lockstep(*branches)
+    if compare:
+        opened = await run.open_bits(run.engine, [below for below, _ in parts if below is not None])
+        magnitude: Integers = np.empty(len(features), dtype=np.int64)
+        for place, below in zip(places, opened, strict=True):
+            magnitude[place] = _magnitude(below.reshape(-1, len(place)))
+        run.reveal(Magnitudes(features, magnitude))
     magnitude = run.course.magnitude[features]
     V_low, y_low = lowest_opened(magnitude, run.agreement.result_bits)
     top = MAGNITUDE_STEP * (magnitude + 1)
     wanted = [
-        _wanted(b.shape[0], V_low[g], top[g], y_low[g]) for g, b in zip(places, bits, strict=True)
+        _wanted(bits.shape[0], V_low[place], top[place], y_low[place])
+        for place, (_, bits) in zip(places, parts, strict=True)
     ]
-    opened = await run.open_bits(engine, [b[some] for b, some in zip(bits, wanted, strict=True)])
+    opened = await run.open_bits(
+        run.engine, [bits[some] for (_, bits), some in zip(parts, wanted, strict=True)]
+    )
     V, S_y = [0] * len(features), [0] * len(features)
-    for g, some, values in zip(places, wanted, opened, strict=True):
+    for place, some, values in zip(places, wanted, opened, strict=True):
         planes = np.zeros(some.shape, dtype=np.uint8)
         planes[some] = values
-        V_planes, y_planes = np.hsplit(planes, 2)
-        own_V = integers(V_planes, V_low[g], signed=False)
-        own_y = integers(y_planes, y_low[g], signed=True)
-        for j, v, y in zip(g.tolist(), own_V, own_y, strict=True):
-            V[j], S_y[j] = v, y
+        _place(place, planes, (V_low[place], y_low[place]), V, S_y)
     run.reveal(Moments(features, V, S_y))
 
 
-def _magnitudes(places: Sequence[Index], below: Sequence[Opened]) -> Integers:
-    """How many thresholds each V reaches, by the bits of the groups."""
-    magnitude = np.empty(sum(map(len, places)), dtype=np.int64)
-    for place, bits in zip(places, below, strict=True):
-        reached = 1 - bits.reshape(-1, len(place))
-        if np.any(reached[1:] > reached[:-1]):
-            raise ProtocolError(
-                "What was opened cannot be: a V that reaches a threshold and not a lower one."
-            )
-        magnitude[place] = reached.sum(axis=0)
-    return magnitude
+async def _all_bits(
+    batch: Batch, engine: Engine, group: Group, sums: Shared
+) -> tuple[None, SharedBits]:
+    return None, await engine.bits(concatenate(await batch.moments(engine, sums)))
 
 
 def _wanted(width: int, V_low: Integers, top: Integers, y_low: Integers) -> Bools:
@@ -169,3 +182,28 @@ def _wanted(width: int, V_low: Integers, top: Integers, y_low: Integers) -> Bool
     position = np.arange(width)[:, None]
     wanted: Bools = np.hstack([(position >= V_low) & (position < top), position >= y_low])
     return wanted
+
+
+# Both.
+
+
+def _magnitude(below: Opened) -> Integers:
+    """How many steps each V reaches."""
+    reached = 1 - below
+    if np.any(reached[1:] > reached[:-1]):
+        raise ProtocolError(
+            "What was opened cannot be: a V that reaches a threshold and not a lower one."
+        )
+    steps: Integers = reached.sum(axis=0)
+    return steps
+
+
+def _place(
+    where: Index, planes: Opened, low: tuple[Integers, Integers], V: list[int], S_y: list[int]
+) -> None:
+    """Make integers of the bits of V, then of S_y, and put them into their places."""
+    V_planes, y_planes = np.hsplit(planes, 2)
+    own_V = integers(V_planes, low[0], signed=False)
+    own_y = integers(y_planes, low[1], signed=True)
+    for j, v, y in zip(where.tolist(), own_V, own_y, strict=True):
+        V[j], S_y[j] = v, y

@@ -19,6 +19,12 @@ class Log(Protocol):
     def opening(self, transcript: Transcript) -> None:
         """Our part of the opening that follows the last reveal is about to be sent."""
 
+    def accepted(self, transcript: Transcript, part: bytes) -> None:
+        """Our checks have passed, and this is what we hold of the opening that follows.
+
+        From now on it is not computed again: after an interruption the same part is sent.
+        """
+
     def revealed(self, transcript: Transcript) -> None:
         """The last reveal has just been opened; nothing was sent since."""
 
@@ -27,6 +33,9 @@ class _Silent:
     """A log that keeps nothing."""
 
     def exchange(self, transcript: Transcript) -> None:
+        pass
+
+    def accepted(self, transcript: Transcript, part: bytes) -> None:
         pass
 
     opening = revealed = exchange

@@ -56,6 +56,7 @@ async def secure_fed_yj(
     agreement: Agreement,
     transcript: Transcript | None = None,
     log: Log = SILENT,
+    accepted: tuple[int, bytes] | None = None,
 ) -> Transcript:
     """Fit all features; every party returns the same transcript, still without the result.
 
@@ -68,9 +69,13 @@ async def secure_fed_yj(
         and opens nothing of it again. All parties must start from the same.
     log
         Is told of every exchange, opening and reveal.
+    accepted
+        The number of an opening whose parts all members have accepted in an earlier session, and
+        our part of it (see `Log.accepted`), empty outside of the committee. It is opened again, and
+        not computed.
     """
     transcript = Transcript(agreement) if transcript is None else transcript
-    run = Run(engine, silo, transcript, Course.of(transcript), log)
+    run = Run(engine, silo, transcript, Course.of(transcript), log, accepted)
     batch = None
     while (due := run.due()) is not None:
         log.exchange(transcript)
@@ -92,6 +97,7 @@ async def run_party(
     silo: Silo | None,
     transcript: Transcript | None = None,
     log: Log = SILENT,
+    accepted: tuple[int, bytes] | None = None,
 ) -> Transcript:
     """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
     if silo is not None and name in agreement.helpers:
@@ -99,7 +105,7 @@ async def run_party(
     silos = [party for party in agreement.parties if party not in agreement.helpers]
     connect = facts_of(agreement.engine).connect
     engine = await connect(name, agreement.parties, agreement.committee, silos)
-    return await secure_fed_yj(engine, silo, agreement, transcript, log)
+    return await secure_fed_yj(engine, silo, agreement, transcript, log, accepted)
 
 
 async def _search(batch: Batch, due: Due) -> None:

@@ -2,8 +2,8 @@
 
 Opened, and nothing else, are: how many values each feature has and whether they vary, the signs
 of the search, whether all of that holds, if that was agreed on, and mean and variance at the end.
-One reveal is one opening, and one opening is one
-reveal: what stands in a transcript was opened by all parties in a round of its own.
+One reveal is one opening, and one opening is one reveal: what stands in a transcript was opened by
+all parties in a round of its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Step(NamedTuple):
 class Verdict(NamedTuple):
     """Whether all that was revealed of a batch before holds for the sums of all silos.
 
-    Only of a run that is to be verified. If it does not hold, nothing else is revealed.
+    Only of a verified run. If it does not hold, nothing else is revealed. Part of `Final`; up to
+    version 3 of the protocol an opening of its own, followed by magnitudes and moments.
     """
 
     features: Index
@@ -75,9 +76,33 @@ class Moments(NamedTuple):
     S_y: list[int]
 
 
-Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments
+class Final(NamedTuple):
+    """The verdict of a batch and, if it holds, magnitudes and moments: the end of a verified run.
+
+    All in one opening, so that nobody sees a part of it and can still change the rest. A feature
+    without a value has zeros; so has every feature if the verdict is that something does not hold.
+    """
+
+    features: Index
+    holds: bool
+    magnitude: Integers
+    V: list[int]
+    S_y: list[int]
+
+    def parts(self, counts: Integers) -> Iterator[Verdict | Magnitudes | Moments]:
+        """The same as reveals of their own, given n of all features of the run."""
+        yield Verdict(self.features, self.holds)
+        some = np.flatnonzero(counts[self.features] > 0)
+        if self.holds and len(some):
+            features = self.features[some]
+            yield Magnitudes(features, self.magnitude[some])
+            yield Moments(features, [self.V[j] for j in some], [self.S_y[j] for j in some])
+
+
+Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments | Final
 KINDS: dict[str, type[Reveal]] = {
-    kind.__name__.lower(): kind for kind in (Counts, Variation, Step, Verdict, Magnitudes, Moments)
+    kind.__name__.lower(): kind
+    for kind in (Counts, Variation, Step, Verdict, Magnitudes, Moments, Final)
 }
 """The kinds of reveals, by their names in the file."""
 
@@ -109,8 +134,12 @@ class Revealed:
         return len(self.agreement.features)
 
     def all(self, kind: type[R]) -> Iterator[R]:
-        """The reveals of one kind, in order."""
-        return (reveal for reveal in self.reveals if isinstance(reveal, kind))
+        """The reveals of one kind, in order, those that are part of a final opening included."""
+        for reveal in self.reveals:
+            if isinstance(reveal, kind):
+                yield reveal
+            elif isinstance(reveal, Final) and kind in (Verdict, Magnitudes, Moments):
+                yield from (part for part in reveal.parts(self.counts()) if isinstance(part, kind))
 
     def counts(self) -> Integers:
         """n of each feature, 0 while it is unknown."""

@@ -7,14 +7,21 @@ members; nothing is opened before. An opening waits for both holders of every co
 send it in full.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines import digests
-from securefedyj.engines.additive import Additive, AdditiveBits, additive, additive_bits, unpack
+from securefedyj.engines.additive import (
+    Additive,
+    AdditiveBits,
+    additive,
+    additive_bits,
+    packed_size,
+    unpack,
+)
 from securefedyj.engines.interface import (
     Public,
     Shared,
@@ -83,7 +90,7 @@ class Role(Protocol):
     ) -> Components[np.uint8]:
         """Multiply bits, packed."""
 
-    async def check(self) -> None:
+    async def check(self, accept: Callable[[], None]) -> None:
         """Raise unless everything since the last check is right, as all members say."""
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
@@ -125,9 +132,10 @@ class VerifiedMember:
         self._gates.record(x, y, plus, minus, z)
         return z
 
-    async def check(self) -> None:
+    async def check(self, accept: Callable[[], None]) -> None:
         """Check products and gates; then wait until all members have done so."""
         await in_lockstep(self._products.check(), self._prove())
+        accept()
         await _hear_members(self._member.committee, dict.fromkeys(self._peers, _ACCEPTED))
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
@@ -182,7 +190,7 @@ class VerifiedOutsider:
         await play_round(Kind.CARRY, {}, {})
         return y
 
-    async def check(self) -> None:
+    async def check(self, accept: Callable[[], None]) -> None:
         """Wait until all members have checked everything."""
         await in_lockstep(products.pass_check(), _pass_proof())
         await _hear_members(self._outsider.committee, {})
@@ -198,7 +206,7 @@ class Verified(Verifying):
     Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
     `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `measure` 3 +
     ceil(log2(w / step)) more at most, `claim_zero` 2 + ceil(log2(w)), `check` 5, `open` and
-    `open_bits` 1; `verdict` ceil(log2(claims)).
+    `open_bits` 1; `conjunction` 1; `verdict` ceil(log2(claims)).
     """
 
     def __init__(self, role: Role, masks: Masks, peers: Sequence[str]) -> None:
@@ -264,10 +272,30 @@ class Verified(Verifying):
         (verdict,), self._claims = self._claims, []
         return verdict
 
-    async def check(self) -> None:
+    async def conjunction(self, a: SharedBits, b: SharedBits) -> SharedBits:
+        """Share a AND b, bit by bit."""
+        return await self._conjunction(additive_bits(a), additive_bits(b))
+
+    def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
+        """One vector of the bits of some arrays, in order."""
+        return circuits.joined([additive_bits(part) for part in parts])
+
+    async def check(self, accept: Callable[[], None] = lambda: None) -> None:
         """Raise unless everything since the last check was computed right."""
-        await self._role.check()
+        await self._role.check(accept)
         self._unchecked = False
+
+    def held(self, bits: SharedBits) -> bytes:
+        """The components of a vector of bits that this party holds, one after the other."""
+        return additive_bits(bits).components.tobytes()
+
+    def restored(self, data: bytes, size: int) -> SharedBits:
+        """The vector of bits of which these are the components."""
+        held = self._role.held
+        if len(data) != len(held) * packed_size(size):
+            raise ValueError(f"{len(data)} bytes are not what a party holds of {size} bits.")
+        components = np.frombuffer(data, dtype=np.uint8).reshape(len(held), packed_size(size))
+        return AdditiveBits(components, held, size=size)
 
     async def open(self, a: Shared) -> Limbs:
         """Reveal the values to every party."""
