@@ -23,9 +23,9 @@ from tests.federated_data import agreement
 from tests.protocol.small_run import STEPS, small_run
 
 ROOT = Path(__file__).parents[2]
-PAGE, OFFICERS = (
+PAGE, OFFICERS, PROTOCOL = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("security", "data-protection")
+    for name in ("security", "data-protection", "protocol")
 )
 WORDS = {"million": 10**6, "billion": 10**9}
 
@@ -142,3 +142,9 @@ def test_how_much_a_cheating_member_learns_before_a_run_ends_unverified():
         OFFICERS,
     )
     assert list(map(int, for_officers.groups())) == [runs, about, runs, bits, MAX_STEPS]
+
+
+def test_all_published_vectors_are_named():
+    vectors = {path.name for path in (ROOT / "tests" / "vectors").glob("*.json")}
+    for page in (PAGE, PROTOCOL[PROTOCOL.index("## 11. ") : PROTOCOL.index("## 12. ")]):
+        assert set(re.findall(r"`tests/vectors/(\w+\.json)`", page)) == vectors
