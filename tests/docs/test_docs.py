@@ -90,6 +90,22 @@ def test_tests_and_modules_that_a_page_names_are_there(page):
         assert named in (known if "/" in named else names), f"{page.name} names {named}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_programs_that_a_page_names_are_there_and_take_what_they_are_given(page):
+    """By `make` and by `python -m`."""
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert set(re.findall(r"`make ([\w-]+)", text)) <= set(targets)
+    ours = r"python -m ((?:tests|benchmarks|experiments)[\w.]*)([^`|#)\n]*)"
+    for module, arguments in re.findall(ours, text):
+        path = ROOT / module.replace(".", "/")
+        program = (path / "__main__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+        for option in re.findall(r"--[\w-]+", arguments):
+            assert f'"{option}"' in program, f"{module} has no {option}"
+        if words := re.sub(r"--[\w-]+( \S+)?", "", arguments).split():
+            assert re.search(r'add_argument\(\s*"(?!--)', program), f"{module} takes no {words}"
+
+
 @pytest.fixture(scope="module")
 def options() -> dict[str, set[str]]:
     """The options of each command, from its help."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
+from securefedyj.network.consortium import Consortium
 from securefedyj.numerics import elementary, wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.search import recover_path
@@ -25,6 +27,31 @@ def test_the_digest_of_the_example_is_right():
     text = re.sub(r"\s+", " ", text)
     assert text == json.dumps(json.loads(text), sort_keys=True)
     assert f"`{hashlib.sha256(text.encode()).hexdigest()}`" in PAGE
+
+
+def test_the_agreement_has_the_keys_and_defaults_of_section_2():
+    section = PAGE[PAGE.index("## 2. ") : PAGE.index("## 3. ")]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE))
+    fitted = SecureFedYJ().fit([np.arange(1.0, 40.0)[:, None]] * 3)
+    agreed = fitted.transcript_.agreement.to_json()
+    assert list(rows) == sorted(agreed)
+    said = {key: re.search(r"default (\S+)$", text) for key, text in rows.items()}
+    shown = {key: found[1] for key, found in said.items() if found}
+    expected = {"none": [], "false": False, "-1048576.0": [-(2.0**20)], "1048576.0": [2.0**20]}
+    assert len(shown) == 8
+    assert {key: expected.get(text, text) for key, text in shown.items()} == {
+        key: agreed[key] if isinstance(agreed[key], list | bool) else str(agreed[key])
+        for key in shown
+    }
+    for_networks = re.search(
+        r"Those of a consortium.toml are `max_steps` (\d+),\s+`minimum_values` (\d+), "
+        r"`result_bits` (\d+) and `verified` (\w+)\.",
+        section,
+    ).groups()
+    names = ("max_steps", "minimum_values", "result_bits", "verified")
+    defaults = {field.name: field.default for field in dataclasses.fields(Consortium)}
+    assert for_networks == tuple(str(defaults[name]).lower() for name in names)
+    assert defaults["levels_per_exchange"] == agreed["levels_per_exchange"]
 
 
 @pytest.mark.parametrize(

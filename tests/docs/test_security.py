@@ -5,16 +5,28 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from math import ceil, log2
+from itertools import count, takewhile
+from math import ceil, log2, log10
 from pathlib import Path
 
 import pytest
 
 from securefedyj.engines.mpyc.engine import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
+from securefedyj.network.consortium import MAX_INTERRUPTIONS, MAX_STEPS
+from securefedyj.network.errors import EndOfRun
+from securefedyj.network.interruptions import Interruptions
+from securefedyj.network.memory import Memory
 from securefedyj.protocol.course import PAIRS_AT_ONCE
+from securefedyj.protocol.reveals import Step, Variation
+from tests.federated_data import agreement
+from tests.protocol.small_run import STEPS, small_run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE, OFFICERS, PROTOCOL = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("security", "data-protection", "protocol")
+)
 WORDS = {"million": 10**6, "billion": 10**9}
 
 
@@ -94,3 +106,45 @@ def test_mpyc_draws_masks_as_wide_as_the_page_says(parties):
     command = [sys.executable, "-c", MASKS, str(parties)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert int(told) == 2 ** slack(parties)
+
+
+def can_begin(earlier: int) -> bool:
+    """Whether a run can begin after so many over the same columns that did not finish."""
+    agreed = agreement(1)
+    try:
+        Interruptions(Memory(agreed), MAX_INTERRUPTIONS, earlier)
+    except EndOfRun:
+        return False
+    return True
+
+
+def test_how_much_a_cheating_member_learns_before_a_run_ends_unverified():
+    """A bit of each step, of the variation, and of the one opening that is made again."""
+    searched = [type(reveal) for reveal in small_run().reveals]
+    assert (searched.count(Variation), searched.count(Step)) == (1, STEPS)
+    bits = MAX_STEPS + 1 + 1
+    runs = len(list(takewhile(can_begin, count())))
+    said = re.search(
+        r"max_steps \+ 2\s+bits of its choice about each feature, which is (\d+) bits at the "
+        r"default of (\d+) steps.*?the default of (\d+) \(`max_interruptions`\) the ledger lets "
+        r"(\d+) such runs begin: (\d+) times\s+(\d+) is (\d+), about (\d+) bits of a feature.*?"
+        r"(\d+) bits tell one number to (\d+) digits",
+        PAGE,
+        re.DOTALL,
+    )
+    numbers = list(map(int, said.groups()))
+    assert numbers[:7] == [bits, MAX_STEPS, MAX_INTERRUPTIONS, runs, runs, bits, runs * bits]
+    about = round(runs * bits, -1)
+    assert numbers[7:] == [about, bits, int(bits * log10(2))]
+    for_officers = re.search(
+        r"lets (\d+) of them begin, which\s+makes about (\d+) answers about each column "
+        r"\((\d+) times (\d+): (\d+) steps, and two more\)",
+        OFFICERS,
+    )
+    assert list(map(int, for_officers.groups())) == [runs, about, runs, bits, MAX_STEPS]
+
+
+def test_all_published_vectors_are_named():
+    vectors = {path.name for path in (ROOT / "tests" / "vectors").glob("*.json")}
+    for page in (PAGE, PROTOCOL[PROTOCOL.index("## 11. ") : PROTOCOL.index("## 12. ")]):
+        assert set(re.findall(r"`tests/vectors/(\w+\.json)`", page)) == vectors

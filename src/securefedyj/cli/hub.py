@@ -11,6 +11,7 @@ from securefedyj.cli.common import OK, Commands, command
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
 from securefedyj.network.listening import ANYWHERE, parse_address
+from securefedyj.network.locks import require_locks
 
 
 def add(commands: Commands) -> None:
@@ -55,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from securefedyj.network.log import log_line
     from securefedyj.network.service import log_troubles, serve
 
+    require_locks()
     identity = read_identity(options.key, options.certificate)
     files = AgreedFiles(options.files, identity)
     consortia, troubles = files.read()

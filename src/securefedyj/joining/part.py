@@ -13,6 +13,7 @@ import numpy as np
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.identity import Identity
+from securefedyj.network.locks import require_locks
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.progress import Progress
 from securefedyj.network.proxy import proxy_to
@@ -63,6 +64,7 @@ class Part:
     rows: Rows = lambda done, count, total: None
 
     def __post_init__(self) -> None:
+        require_locks()
         if not (self.timeout > 0 and self.wait > 0):
             raise ValueError("--timeout and --wait must be positive.")
         if self.own_minimum < 0:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import secrets
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,15 +17,13 @@ from typing import Any
 
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, OwnTrouble
+from securefedyj.network.locks import lock
 from securefedyj.network.memory import Memory
 from securefedyj.network.outcome import digest_of
 from securefedyj.network.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import Origin, read_reveal
 from securefedyj.strict import Malformed, check_fields, parse
-
-if sys.platform != "win32":
-    import fcntl
 
 FILE = "state.jsonl"
 FORMAT = 3
@@ -99,13 +96,17 @@ class Journal(Memory):
 
     def _lock(self) -> None:
         """One process at a time: two could send the same opening twice."""
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise JournalError(
-                    f"Another process takes part with {self.path}; let it end, or stop it."
-                ) from None
+        try:
+            lock(self._file, wait=False)
+        except BlockingIOError:
+            raise JournalError(
+                f"Another process takes part with {self.path}; let it end, or stop it."
+            ) from None
+        except OSError as error:
+            raise JournalError(
+                f"cannot lock {self.path}: {error.strerror}. Choose another --output, on a file "
+                "system that has locks."
+            ) from None
 
     def _start(self) -> None:
         key = secrets.token_bytes(_KEY_BYTES)

@@ -21,12 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from securefedyj.network.locks import lock
 from securefedyj.strict import Malformed, check_fields, check_items, parse
-
-try:
-    import fcntl
-except ImportError:  # no such locks on this system; a line is still one write
-    fcntl = None  # type: ignore[assignment]
 
 FORMAT = "securefedyj ledger"
 VERSION = 1
@@ -232,8 +228,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
     except OSError as error:
         raise _unusable(path, error) from None
     try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
+        lock(handle, shared=flags == os.O_RDONLY)
         if os.fstat(handle).st_mode & 0o077:
             with suppress(OSError):  # somebody else's file
                 os.chmod(path, 0o600)

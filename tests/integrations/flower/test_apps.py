@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import sys
 import zipfile
 from typing import Any
 
@@ -19,9 +21,10 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.cli.build import build_fab_from_disk
 from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
 from flwr.supercore.task_identity import TaskIdentity
+from flwr.supernode import cli
 from flwr.supernode.runtime import run_clientapp
 
-from securefedyj.integrations.flower import client, process, server, supernode
+from securefedyj.integrations.flower import client, process, rehearsal, server, supernode
 from securefedyj.integrations.flower.collecting import NoResult
 
 NAMES = ("north", "south", "west")
@@ -169,7 +172,7 @@ def test_own_supernode_runs_its_own_app_whatever_the_run_names():
 
 
 def test_own_supernode_replaces_all_that_runs_an_app(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "flwr_clientapp", lambda: None)
+    monkeypatch.setattr(cli, "flwr_clientapp", lambda: None)
     for name in process.REPLACED:
         monkeypatch.setattr(run_clientapp, name, getattr(run_clientapp, name))
     process.main()
@@ -185,3 +188,57 @@ def test_another_flower_is_refused(monkeypatch):
     monkeypatch.delattr(run_clientapp, "install_from_fab")
     with pytest.raises(SystemExit, match="runs apps in another way"):
         process.main()
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What a SuperNode of ours has started; nothing of it runs, and PATH stays as it is."""
+    started = list[str]()
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setattr(cli, "flower_supernode", lambda: started.append("supernode"))
+    monkeypatch.setattr(cli, "flwr_clientapp", lambda: started.append("app"))
+    return started
+
+
+def without_guard(folder):
+    """In place of our commands: none, so that Flower's own are found."""
+
+
+def with_code_let_in(folder):
+    """In place of our commands: our program, with one of the replaced parts left as it was."""
+    program = folder / supernode.CLIENT_APP
+    program.write_text(
+        f"#!{sys.executable} -P\n"
+        "from securefedyj.integrations.flower import process\n"
+        "del process.REPLACED['install_from_fab']\n"
+        "process.main()\n"
+    )
+    program.chmod(0o700)
+
+
+@pytest.mark.processes
+def test_supernode_starts_after_an_app_with_code_was_refused(started):
+    supernode.main()
+    assert started == ["supernode"]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("commands", "why"),
+    [(without_guard, "its code has run"), (with_code_let_in, "it ended with: ")],
+)
+def test_no_supernode_starts_where_code_is_not_refused(monkeypatch, started, commands, why):
+    monkeypatch.setattr(supernode, "write_commands", commands)
+    with pytest.raises(SystemExit, match=f"No SuperNode starts: .*{why}"):
+        supernode.main()
+    assert not started
+
+
+def test_no_supernode_starts_where_nothing_can_be_shown(monkeypatch, started):
+    def executor(*_: object) -> None:
+        raise AttributeError("no such part")
+
+    monkeypatch.setattr(rehearsal, "_executor", executor)
+    with pytest.raises(SystemExit, match=r"No SuperNode starts: .*AttributeError: no such part"):
+        supernode.main()
+    assert not started

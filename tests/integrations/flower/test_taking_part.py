@@ -7,15 +7,17 @@ import re
 import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from securefedyj.integrations import flower
-from securefedyj.integrations.flower import template
+from securefedyj.integrations.flower import process, supernode, template, versions
 from securefedyj.integrations.flower.collecting import Answers, NoResult
 from securefedyj.integrations.flower.taking_part import answer
 from securefedyj.integrations.job import LOG, named
+from securefedyj.network import locks
 from tests.integrations.flower import sites
 
 PARTIES = ["north", "south"]
@@ -149,14 +151,45 @@ def test_template_has_the_digest_and_no_code(folder, consortium, capsys):
     assert "nothing is replaced" in capsys.readouterr().err
 
 
-def test_only_four_modules_need_flower():
+def test_only_five_modules_need_flower():
     """Neither `import securefedyj` nor the command line may load it."""
-    four = {"client", "server", "supernode", "process"}
+    five = {"client", "server", "supernode", "process", "rehearsal"}
     flwr = re.compile(r"^\s*(from|import) flwr\b", re.MULTILINE)
-    ours = re.compile(rf"integrations\.flower(\.| import )({'|'.join(four)})\b")
+    ours = re.compile(rf"integrations\.flower(\.| import )({'|'.join(five)})\b")
     package = Path(flower.__path__[0])
     for path in package.parents[1].rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        needs = path.parent == package and path.stem in four
+        needs = path.parent == package and path.stem in five
         assert bool(flwr.search(text)) == needs, path
         assert needs or path.name == "template.py" or not ours.search(text), path
+
+
+@pytest.mark.parametrize("main", [supernode.main, process.main])
+@pytest.mark.parametrize("found", ["1.40.9", "1.410.0", "2.41.0"])
+def test_flower_that_was_not_tested_is_refused(monkeypatch, main, found):
+    monkeypatch.setattr(versions, "version", lambda name: found)
+    with pytest.raises(SystemExit, match=rf"flwr {found} is installed.*tested with flwr 1\.41"):
+        main()
+
+
+def test_without_flower_there_is_no_supernode(monkeypatch):
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions, "version", absent)
+    with pytest.raises(SystemExit, match=r"This needs flwr 1\.41"):
+        supernode.main()
+
+
+def test_no_supernode_starts_where_files_cannot_be_locked(monkeypatch):
+    monkeypatch.setattr(locks, "fcntl", None)
+    with pytest.raises(SystemExit, match="This system cannot lock files"):
+        supernode.main()
+
+
+def test_extra_installs_what_was_tested():
+    file = Path(__file__).parents[3] / "pyproject.toml"
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    (extra,) = project["optional-dependencies"]["flower"]
+    first, above = re.fullmatch(r"flwr>=1\.(\d+),<1\.(\d+)", extra).groups()
+    assert tuple(f"1.{minor}" for minor in range(int(first), int(above))) == versions.TESTED

@@ -1,4 +1,4 @@
 """Runs that Flower launches, over our own hub: docs/flower.md.
 
-Only `client`, `server`, `supernode` and `process` need flwr (the extra `flower`).
+Only `client`, `server`, `supernode`, `process` and `rehearsal` need flwr (the extra `flower`).
 """

@@ -10,16 +10,16 @@ import sys
 import zipfile
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flwr.clientapp import ClientApp
-from flwr.supernode.cli import flwr_clientapp
-from flwr.supernode.runtime import run_clientapp
-
-from securefedyj.integrations.flower.client import app
+from securefedyj.integrations.flower.versions import check_version
 from securefedyj.integrations.job import Refused
 from securefedyj.printable import shown
 
+if TYPE_CHECKING:
+    from flwr.clientapp import ClientApp
+
+REFUSAL = "This site refuses the app: it brings files of its own"
 _HARMLESS = {"pyproject.toml", "README.md", "LICENSE", ".info/CONTENT"}
 
 
@@ -29,13 +29,15 @@ def refuse_code(fab: bytes, **_: Any) -> None:
         more = [name for name in bundle.namelist() if name not in _HARMLESS]
     if more:
         raise Refused(
-            f"This site refuses the app: it brings files of its own ({shown(more[0])}), and the "
-            "site runs only what it has installed itself. Submit the folder as the template is."
+            f"{REFUSAL} ({shown(more[0])}), and the site runs only what it has installed itself. "
+            "Submit the folder as the template is."
         )
 
 
 def own_app(**_: Any) -> Callable[..., ClientApp]:
     """In place of loading the ClientApp that the run names."""
+    from securefedyj.integrations.flower.client import app
+
     return lambda *_: app
 
 
@@ -53,9 +55,13 @@ REPLACED = {
 
 def main() -> None:
     """Take the options of `flwr-clientapp`."""
+    check_version()  # before anything of Flower is imported that another version may not have
+    from flwr.supernode.cli import flwr_clientapp
+    from flwr.supernode.runtime import run_clientapp
+
     for name, ours in REPLACED.items():
         if not hasattr(run_clientapp, name):
-            sys.exit(f"This flwr runs apps in another way (no {name}); install flwr 1.41.")
+            sys.exit(f"This flwr runs apps in another way: it has no {name}.")
         setattr(run_clientapp, name, ours)
     flwr_clientapp()
 

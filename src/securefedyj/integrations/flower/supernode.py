@@ -3,7 +3,8 @@
     python -m securefedyj.integrations.flower.supernode --superlink HOST:PORT ...
 
 takes the options of `flower-supernode`. Flower's own starts the app that whoever submits a run has
-written, with all rights of the SuperNode: here `process` takes its place.
+written, with all rights of the SuperNode: here `process` takes its place. Before the SuperNode
+starts, `rehearsal` shows that an app with code is refused.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
-from flwr.supernode.cli import flower_supernode
+from securefedyj.integrations.flower.versions import check_version
+from securefedyj.network.errors import OwnTrouble
+from securefedyj.network.locks import require_locks
 
 CLIENT_APP = "flwr-clientapp"
 _OURS = """\
@@ -31,6 +33,8 @@ exit 1
 
 def write_commands(folder: Path) -> None:
     """Write what a SuperNode starts by name: `process` for a ClientApp, a refusal for others."""
+    from flwr.supercore.constant import TASK_TYPE_TO_COMMAND
+
     for command in TASK_TYPE_TO_COMMAND.values():
         text = _OURS if command == CLIENT_APP else _REFUSED
         path = folder / command
@@ -40,11 +44,24 @@ def write_commands(folder: Path) -> None:
 
 def main() -> None:
     """Take the options of `flower-supernode`."""
+    try:
+        require_locks()
+    except OwnTrouble as error:
+        sys.exit(str(error))
+    check_version()  # before anything of Flower is imported that another version may not have
+    from flwr.supernode.cli import flower_supernode
+
+    from securefedyj.integrations.flower.rehearsal import NotGuarded, rehearse
+
     with tempfile.TemporaryDirectory(prefix="securefedyj-") as folder:
         write_commands(Path(folder))
         beside = str(Path(sys.executable).parent)  # where flower-superexec is
         before = os.environ.get("PATH", os.defpath)
         os.environ["PATH"] = os.pathsep.join([folder, beside, before])
+        try:
+            rehearse()
+        except NotGuarded as error:
+            sys.exit(f"No SuperNode starts: an app with code was not refused here ({error}).")
         flower_supernode()
 
 

@@ -1,0 +1,124 @@
+"""A system without locks on files: no run and no hub starts there, and all else works."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import subprocess
+import sys
+
+import pytest
+
+from securefedyj import join
+from securefedyj.integrations.flare.taking_part import take_part
+from securefedyj.integrations.flower.taking_part import answer
+from securefedyj.integrations.job import LOG, Notes, named
+from securefedyj.joining.site import read_site
+from securefedyj.network import locks
+from securefedyj.network.errors import OwnTrouble
+from securefedyj.network.journal import FILE, Journal, JournalError
+from securefedyj.network.ledger import Ledger
+from securefedyj.parameters import Parameters
+from securefedyj.protocol.simulation import simulate
+from tests.integrations.flare.test_carrier import Bus
+from tests.integrations.flower import sites
+from tests.joining.stage import Stage
+from tests.network import harness
+from tests.network.machines import AGREEMENT
+
+SENTENCE = "This system cannot lock files"
+
+PROGRAM = """
+import sys
+sys.modules["fcntl"] = None  # as where there is none
+
+import numpy as np
+import securefedyj
+from securefedyj.cli.main import main
+
+rows = np.random.default_rng(0).lognormal(size=(90, 2))
+assert securefedyj.ExpYJ().fit(rows).converged_.all()
+securefedyj.SecureFedYJ().fit([rows[:30], rows[30:60], rows[60:]])
+for command in (
+    "keygen dua",
+    "new new.toml --name new --hub 127.0.0.1:7443 --hub-certificate hub.pem --silo ana=ana.pem "
+    "--silo bob=bob.pem --silo cem=cem.pem --features features.csv",
+    "check consortium.toml",
+    "check consortium.toml --data ana.csv --ledger ledger.jsonl",
+    "transform parameters.json ana.csv --output transformed.csv",
+    "audit transcript.jsonl",
+    "report transcript.jsonl --output report.html",
+):
+    assert main(command.split()) == 0, command
+assert main("hub consortium.toml --key hub.key --certificate hub.pem".split()) == 1
+for data in (["--data", "ana.csv"], []):
+    join = "join consortium.toml --key ana.key --certificate ana.pem --output result".split()
+    assert main(join + data) == 1
+"""
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path, dict(harness.THREE))
+
+
+@pytest.mark.processes
+def test_without_fcntl_all_works_but_runs_and_hubs(stage):
+    transcript, _ = simulate(stage.consortium.agreement(), list(harness.THREE.values()))
+    (stage.folder / "parameters.json").write_bytes(Parameters.of(transcript).to_bytes())
+    lines = [json.dumps(line) for line in transcript.to_lines()]
+    (stage.folder / "transcript.jsonl").write_text("\n".join(lines) + "\n")
+    (stage.folder / "features.csv").write_text("name,lower,upper\nlactate,0,1000\n")
+    Ledger(stage.folder / "ledger.jsonl").prepare()
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, cwd=stage.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(SENTENCE) == 3
+    assert not (stage.folder / "result").exists()
+
+
+@pytest.fixture
+def _no_locks(monkeypatch):
+    monkeypatch.setattr(locks, "fcntl", None)
+
+
+@pytest.mark.usefixtures("_no_locks")
+def test_join_says_what_works_and_writes_nothing(stage):
+    before = set(stage.folder.iterdir())
+    with pytest.raises(OwnTrouble, match=f"{SENTENCE}.*transform.*check"):
+        join(**stage.arguments("ana"))
+    assert set(stage.folder.iterdir()) == before
+
+
+@pytest.mark.usefixtures("_no_locks")
+def test_sites_of_flower_and_flare_refuse_too(tmp_path):
+    digest = named(sites.prepare(tmp_path, sites.tables(1)))
+    file = sites.file_of(tmp_path, "south")
+    back = answer({"digest": digest}, file)
+    assert "south cannot take part" in str(back["reason"])
+    assert SENTENCE in (tmp_path / "south" / LOG).read_text()
+    notes, bus = Notes(tmp_path), Bus().end_of("south")
+    with pytest.raises(OwnTrouble, match=SENTENCE):
+        asyncio.run(take_part(read_site(file), "south", digest, bus, notes, lambda: False))
+    assert not (tmp_path / "south" / FILE).exists()
+
+
+@pytest.mark.usefixtures("_no_locks")
+def test_journals_and_ledgers_are_not_written_without_locks(tmp_path):
+    with pytest.raises(OwnTrouble, match=SENTENCE):
+        Journal(tmp_path, AGREEMENT, "f" * 64, "ana")
+    with pytest.raises(OwnTrouble, match=SENTENCE):
+        Ledger(tmp_path / "ledger.jsonl").prepare()
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"", b""]
+
+
+def test_a_folder_that_cannot_be_locked_is_not_one_in_use(tmp_path, monkeypatch):
+    """As some network file systems: the sentence must not send anybody to look for a process."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(JournalError, match=r"cannot lock .*: No locks available"):
+        Journal(tmp_path, AGREEMENT, "f" * 64, "ana")
