@@ -115,7 +115,9 @@ def test_finished_run_over_the_same_rows_is_told_and_more_precision_first(comman
     three.note_run(ROWS[:30], silos, BEGAN, FINISHED, terms=TERMS._replace(result_bits=23))
     getattr(three, command)()
     shown = "".join(capsys.readouterr()).replace("\n", " ")
-    loud = "Warning: MORE PRECISE than any finished run over the same columns: result_bits = 24"
+    loud = (
+        "Warning: MORE PRECISION than in any finished run over the same columns: result_bits = 24"
+    )
     rest = "Warning: In run 'earlier' of 20"
     assert 0 < shown.index(loud) < shown.index(rest)
     assert "columns lactate and age had the same values here as now" in shown
@@ -125,7 +127,7 @@ def test_finished_run_over_the_same_rows_is_told_and_more_precision_first(comman
     getattr(three, command)()
     shown = "".join(capsys.readouterr()).replace("\n", " ")
     assert "Warning: This run repeats run 'earlier' of 20" in shown
-    assert "PRECISE" not in shown
+    assert "PRECISION" not in shown
     path = three.folder / "consortium.toml"
     path.write_text(path.read_text().replace("verified = true", "verified = false"))
     getattr(three, command)()

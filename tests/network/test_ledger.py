@@ -25,6 +25,10 @@ from securefedyj.network.ledger import (
     default_path,
 )
 from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import lowest_opened
+from securefedyj.protocol.simulation import simulate
 from securefedyj.tables.digest import column_digests
 
 FEATURES = ("lactate", "age")
@@ -82,8 +86,8 @@ def test_same_run_over_the_same_rows_is_told_as_a_repetition(ledger):
     first = run(ledger, 1)
     again = after(ledger, (BEGAN, first), (FINISHED, first))
     told = (
-        "This run repeats run 'sepsis-1' of 2026-05-03: columns lactate and age had the same "
-        "values here. If the other silos' rows are the same too, the result is the same. But a "
+        "This run repeats run 'sepsis-1' of 2026-05-03, with the same values of columns lactate "
+        "and age here. If the other silos' rows are the same too, the result is the same. But a "
         "party that lies can learn something new in each run. Repeat it only if you must."
     )
     shuffled = np.random.default_rng(1).permutation(ROWS)
@@ -110,13 +114,14 @@ def test_each_of_six_runs_over_the_same_rows_is_warned_of_those_before(ledger):
     for one in runs:
         told.append(warnings(Ledger(ledger.path), one))
         after(ledger, (BEGAN, one), (FINISHED, one))
-    precise = "MORE PRECISE than any finished run over the same columns: "
+    precise = "MORE PRECISION than in any finished run over the same columns: "
+    bounds = "other bounds, which can open further digits, for column lactate."
     assert [words[:-1] for words in told] == [
         [],
         [],
-        [f"{precise}other bounds for column lactate."],
+        [precise + bounds],
         [f"{precise}max_steps = 31 (at most 30 before) for columns lactate and age; "
-         "other bounds for column lactate."],
+         + bounds],
         [f"{precise}result_bits = 44 (at most 24 before) for columns lactate and age."],
         ["NOT VERIFIED, unlike run 'sepsis-5' of 2026-05-03 and 4 earlier ones over the same "
          "columns: one member of the committee that cheats can falsify the result."],
@@ -132,6 +137,28 @@ def test_each_of_six_runs_over_the_same_rows_is_warned_of_those_before(ledger):
     assert told[2][-1] == "In run 'sepsis-2' of 2026-05-03 and 1 earlier one" + rest
     # The last asks what the first has asked, but for the verification.
     assert told[5][-1] == "In run 'sepsis-5' of 2026-05-03 and 4 earlier ones" + rest
+
+
+def test_narrower_and_wider_bounds_can_open_further_digits():
+    """Which is why the ledger warns of either."""
+
+    def last_opened(upper: float) -> tuple[float, int, int]:
+        """lambda, and the places of the last bits of V and S_y, at the same precision."""
+        names = ("north", "east", "south")
+        agreement = Agreement(
+            ("lactate",), Domain.from_bounds((0.0, upper), 1), names, names, "clear", 30, 4,
+            result_bits=24,
+        )  # fmt: skip
+        transcript, _ = simulate(agreement, np.array_split(ROWS[:, :1], 3))
+        lmbda = transcript.search_state().value
+        (grid,) = choose_encoding(agreement.domain, transcript.counts(), lmbda).grid
+        V_low, y_low = lowest_opened(transcript.magnitudes(), agreement.result_bits)
+        return lmbda[0], V_low[0] - 2 * grid, y_low[0] - grid
+
+    narrow, middle, wide = (last_opened(upper) for upper in (64, 400, 10_000))
+    assert narrow[0] == middle[0] == wide[0]
+    assert (middle[1] - narrow[1], middle[2] - narrow[2]) == (-4, -2)
+    assert (middle[1] - wide[1], middle[2] - wide[2]) == (-6, -3)
 
 
 def test_precision_is_compared_column_by_column_and_under_other_names(ledger):
@@ -156,14 +183,14 @@ def test_precision_is_told_before_other_rows_and_other_silos_too(ledger):
     again = after(ledger, (BEGAN, first), (FINISHED, first))
     more = TERMS._replace(result_bits=25)
     loud, words = warnings(again, run(ledger, 2, ROWS[1:], terms=more))
-    assert loud.startswith("MORE PRECISE")
+    assert loud.startswith("MORE PRECISION")
     assert "had other values here" in words
     loud, words = warnings(again, run(ledger, 2, silos=("north", "west"), terms=more))
-    assert loud.startswith("MORE PRECISE")
+    assert loud.startswith("MORE PRECISION")
     assert "This run has west besides" in words
     # What has not finished has not told its result.
     unfinished = after(Ledger(ledger.path.with_name("other.jsonl")), (BEGAN, first))
-    assert not any("PRECISE" in one for one in warnings(unfinished, run(ledger, 2, terms=more)))
+    assert not any("PRECISION" in one for one in warnings(unfinished, run(ledger, 2, terms=more)))
 
 
 def test_runs_that_were_never_verified_are_told_each_time(ledger):

@@ -154,9 +154,9 @@ def _other_terms(run: RunEntry, found: _Finding, others: Sequence[RunEntry]) -> 
 
 def _repeated(run: RunEntry, found: _Finding, others: Sequence[RunEntry]) -> str:
     return (
-        f"This run repeats {_runs(others)}: {_columns(found.columns)} had the same values here. If "
-        "the other silos' rows are the same too, the result is the same. But a party that lies can "
-        "learn something new in each run. Repeat it only if you must."
+        f"This run repeats {_runs(others)}, with the same values of {_columns(found.columns)} "
+        "here. If the other silos' rows are the same too, the result is the same. But a party that "
+        "lies can learn something new in each run. Repeat it only if you must."
     )
 
 
@@ -175,7 +175,7 @@ def _alarms(run: RunEntry, finished: Sequence[_Compared]) -> Iterator[str]:
             more.setdefault(words, []).append(name)
     if more:
         what = "; ".join(f"{words} for {_columns(names)}" for words, names in more.items())
-        yield f"MORE PRECISE than any finished run over the same columns: {what}."
+        yield f"MORE PRECISION than in any finished run over the same columns: {what}."
     if not run.terms.verified:
         was = [one.run for one in finished if one.run.terms is not None and one.run.terms.verified]
         unlike = f", unlike {_runs(was)} over the same columns" if was else ""
@@ -209,8 +209,8 @@ def _asked_before(run: RunEntry, compared: _Compared) -> Iterator[tuple[str, _As
 def _more_precise(now: _Asked, before: Sequence[_Asked]) -> Iterator[str]:
     """In what a run goes beyond all that were before.
 
-    Other bounds count, narrower or wider: they move the grid and the range of lambda, so digits of
-    mean and variance can be opened that were not opened before.
+    Other bounds count, narrower or wider: they move the grid, and so the last digits of mean and
+    variance that are opened, and the range of lambda.
     """
     if not before:
         return
@@ -219,7 +219,7 @@ def _more_precise(now: _Asked, before: Sequence[_Asked]) -> Iterator[str]:
         if getattr(now.terms, name) > most:
             yield f"{name} = {getattr(now.terms, name)} (at most {most} before)"
     if all(asked.bounds != now.bounds for asked in before):
-        yield "other bounds"
+        yield "other bounds, which can open further digits,"
 
 
 def _whose(ledger: Ledger, run: RunEntry) -> str:
