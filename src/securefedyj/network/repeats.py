@@ -113,8 +113,8 @@ def _findings(run: RunEntry, compared: _Compared, *, finished: bool) -> Iterator
     if same and set(run.silos) != set(other.silos):
         yield _Finding(_other_silos, same, other.silos)
     elif same and finished:
-        alike = run.terms is not None and run.features == other.features
-        if run.digest != other.digest and not (alike and run.terms == other.terms):
+        known = run.terms is not None and run.features == other.features
+        if run.digest != other.digest and not (known and run.terms == other.terms):
             yield _Finding(_other_terms, same, run.silos)
         elif not changed:
             yield _Finding(_repeated, same, run.silos)
