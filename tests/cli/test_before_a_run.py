@@ -16,7 +16,7 @@ from securefedyj.network import local, participant
 from securefedyj.network.consortium import Feature
 from securefedyj.network.errors import JoinError, NotVerified
 from securefedyj.network.forecast import Forecast, Outlook
-from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry
+from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry, Terms
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence
@@ -24,6 +24,7 @@ from tests.report.runs import fit
 
 NAMES = ("lactate", "age")
 FEATURES = [Feature("lactate", 0.0, 1000.0), Feature("age", 0.0, 1000.0)]
+TERMS = Terms(30, 24, True, ((0.0, 1000.0), (0.0, 1000.0)))
 ROWS = np.random.default_rng(3).lognormal(size=(90, 2))
 THREE = {"north": ROWS[:30], "east": ROWS[30:60], "south": ROWS[60:]}
 TWO = {"north": ROWS[:30], "east": ROWS[30:], "helper": None}
@@ -59,12 +60,18 @@ class Stage:
                      "--certificate", files[1], *data, "--ledger", str(self.ledger),
                      "--output", str(self.folder / "result"), *options])  # fmt: skip
 
-    def note_run(self, rows: np.ndarray, silos: tuple[str, ...], *events: str) -> None:
+    def note_run(
+        self,
+        rows: np.ndarray,
+        silos: tuple[str, ...],
+        *events: str,
+        terms: Terms | None = None,
+    ) -> None:
         ledger = Ledger(self.ledger)
         ledger.prepare()
         columns = column_digests(rows, NAMES, ledger.key)
         run = RunEntry(
-            "1" * 16, "d" * 64, "earlier", "north", silos, silos, NAMES, "/then", columns
+            "1" * 16, "d" * 64, "earlier", "north", silos, silos, NAMES, "/then", columns, terms
         )
         for event in events:
             ledger.note(event, run)
@@ -100,6 +107,32 @@ def test_earlier_run_with_other_rows_or_parties_is_told(command, three, capsys):
     getattr(three, command)()
     shown = "".join(capsys.readouterr()).replace("\n", " ")
     assert "This run has south besides and lacks west." in shown
+
+
+@pytest.mark.parametrize("command", ["check", "join"])
+def test_finished_run_over_the_same_rows_is_told_and_more_precision_first(command, three, capsys):
+    silos = ("north", "east", "south")
+    three.note_run(ROWS[:30], silos, BEGAN, FINISHED, terms=TERMS._replace(result_bits=23))
+    getattr(three, command)()
+    shown = "".join(capsys.readouterr()).replace("\n", " ")
+    loud = (
+        "Warning: MORE PRECISION than in any finished run over the same columns: result_bits = 24"
+    )
+    rest = "Warning: In run 'earlier' of 20"
+    assert 0 < shown.index(loud) < shown.index(rest)
+    assert "columns lactate and age had the same values here as now" in shown
+    # The same terms by another file, and then without verification.
+    three.ledger.unlink()
+    three.note_run(ROWS[:30], silos, BEGAN, FINISHED, terms=TERMS)
+    getattr(three, command)()
+    shown = "".join(capsys.readouterr()).replace("\n", " ")
+    assert "Warning: This run repeats run 'earlier' of 20" in shown
+    assert "PRECISION" not in shown
+    path = three.folder / "consortium.toml"
+    path.write_text(path.read_text().replace("verified = true", "verified = false"))
+    getattr(three, command)()
+    shown = "".join(capsys.readouterr()).replace("\n", " ")
+    assert shown.index("Warning: NOT VERIFIED, unlike run 'earlier' of 20") < shown.index(rest)
 
 
 def test_warnings_fit_80_columns_and_are_in_the_json(three, capsys):

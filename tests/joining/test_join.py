@@ -160,6 +160,41 @@ def test_both_ways_have_the_same_parameters():
     assert (join.__name__, join_async.__name__) == ("join", "join_async")
 
 
+# Runs that are repeated.
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("without_reports")
+def test_repeated_run_is_told_before_and_another_result_after_it(stage):
+    def once_more(number):
+        async def all_of_them():
+            calls = (
+                join_async(**stage.arguments(name, output=stage.folder / f"{name}-{number}"))
+                for name in stage.tables
+            )
+            return await asyncio.gather(*calls)
+
+        stage.said = {name: [] for name in stage.tables}
+        asyncio.run(all_of_them())
+        return {
+            name: [one for one in said if "Warning" in one] for name, said in stage.said.items()
+        }
+
+    repeats = "Warning: This run repeats run "
+    with stage.hub():
+        assert once_more(1) == {"ana": [], "bob": [], "cem": []}
+        for told in once_more(2).values():  # and nothing after the run: the bits are the same
+            assert [one.startswith(repeats) for one in told] == [True]
+        stage.tables["bob"] = stage.tables["bob"] + 0.25
+        told = once_more(3)
+    assert [len(told[name]) for name in THREE] == [2, 1, 2]
+    assert "had other values here" in told["bob"][0]
+    for name in ("ana", "cem"):
+        assert told[name][0].startswith(repeats)
+        assert told[name][1].startswith("Warning: The result is NOT THE SAME as that of run ")
+        assert f"{stage.folder / name}-2. The agreed file and your own rows" in told[name][1]
+
+
 # Leaving, and going on.
 
 

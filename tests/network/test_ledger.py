@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +21,20 @@ from securefedyj.network.ledger import (
     Ledger,
     LedgerError,
     RunEntry,
+    Terms,
     default_path,
 )
-from securefedyj.network.repeats import note_on_unfinished, warnings
+from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import lowest_opened
+from securefedyj.protocol.simulation import simulate
 from securefedyj.tables.digest import column_digests
 
 FEATURES = ("lactate", "age")
 ROWS = np.random.default_rng(0).lognormal(size=(30, 2))
+TERMS = Terms(30, 24, True, ((0.0, 40.0), (0.0, 120.0)))
+RESULT = f', "result": "{"a" * 64}"'
 DAY = datetime.datetime(2026, 5, 3, 12, tzinfo=datetime.UTC)
 
 
@@ -44,12 +52,21 @@ def run(
     silos: tuple[str, ...] = ("north", "east", "south"),
     party: str = "north",
     features: tuple[str, ...] = FEATURES,
+    digest: str = "d" * 64,
+    terms: Terms | None = TERMS,
 ) -> RunEntry:
     columns = column_digests(rows, features, ledger.key)
+    if terms is not None:
+        terms = terms._replace(bounds=terms.bounds[: len(features)])
     return RunEntry(
-        f"{number:016x}", "d" * 64, f"sepsis-{number}", party, (*silos, "helper"), silos, features,
-        f"/results/{number}", columns,
+        f"{number:016x}", digest, f"sepsis-{number}", party, (*silos, "helper"), silos, features,
+        f"/results/{number}", columns, terms,
     )  # fmt: skip
+
+
+def another(ledger: Ledger, number: int, **terms: Any) -> RunEntry:
+    """A run by an agreed file of its own over the same rows."""
+    return run(ledger, number, digest=f"{number:064x}", terms=TERMS._replace(**terms))
 
 
 def after(ledger: Ledger, *events: tuple[str, RunEntry]) -> Ledger:
@@ -59,13 +76,185 @@ def after(ledger: Ledger, *events: tuple[str, RunEntry]) -> Ledger:
     return Ledger(ledger.path)
 
 
-def test_same_rows_with_the_same_parties_are_no_cause_for_a_warning(ledger):
+def test_other_columns_are_no_cause_for_a_warning(ledger):
     first = run(ledger, 1)
     again = after(ledger, (BEGAN, first), (FINISHED, first))
+    assert warnings(again, run(ledger, 3, ROWS + 1, features=("x", "y"))) == []
+
+
+def test_same_run_over_the_same_rows_is_told_as_a_repetition(ledger):
+    first = run(ledger, 1)
+    again = after(ledger, (BEGAN, first), (FINISHED, first))
+    told = (
+        "This run repeats run 'sepsis-1' of 2026-05-03, with the same values of columns lactate "
+        "and age here. If the other silos' rows are the same too, the result is the same. But a "
+        "party that lies can learn something new in each run. Repeat it only if you must."
+    )
     shuffled = np.random.default_rng(1).permutation(ROWS)
-    assert warnings(again, run(ledger, 2, shuffled)) == []
-    other_columns = run(ledger, 3, ROWS + 1, features=("x", "y"))
-    assert warnings(again, other_columns) == []
+    assert warnings(again, run(ledger, 2, shuffled)) == [told]
+    # Also by a file that asks the same under another name.
+    assert warnings(again, another(ledger, 2)) == [told]
+    assert warnings(again, run(ledger, 2, terms=None)) == [told]
+    # What began and did not finish has a note of its own.
+    unfinished = after(ledger, (BEGAN, another(ledger, 3, max_steps=40)))
+    assert warnings(unfinished, run(ledger, 2)) == [told]
+
+
+def test_each_of_six_runs_over_the_same_rows_is_warned_of_those_before(ledger):
+    wider, narrower = ((0.0, 80.0), (0.0, 120.0)), ((0.0, 39.0), (0.0, 120.0))
+    runs = [
+        another(ledger, 1),
+        another(ledger, 2, max_steps=29),
+        another(ledger, 3, bounds=wider),
+        another(ledger, 4, bounds=narrower, max_steps=31),
+        another(ledger, 5, result_bits=44),
+        another(ledger, 6, verified=False),
+    ]
+    told = []
+    for one in runs:
+        told.append(warnings(Ledger(ledger.path), one))
+        after(ledger, (BEGAN, one), (FINISHED, one))
+    precise = "MORE PRECISION than in any finished run over the same columns: "
+    bounds = "other bounds, which can open further digits, for column lactate."
+    assert [words[:-1] for words in told] == [
+        [],
+        [],
+        [precise + bounds],
+        [f"{precise}max_steps = 31 (at most 30 before) for columns lactate and age; "
+         + bounds],
+        [f"{precise}result_bits = 44 (at most 24 before) for columns lactate and age."],
+        ["NOT VERIFIED, unlike run 'sepsis-5' of 2026-05-03 and 4 earlier ones over the same "
+         "columns: one member of the committee that cheats can falsify the result."],
+    ]  # fmt: skip
+    assert told[0] == []
+    rest = (
+        ", columns lactate and age had the same values here as now. This run asks for other "
+        "numbers about the same rows. Together the results can tell single values where there are "
+        "few rows, and how often each value occurs where few are distinct. Ask your data "
+        "protection officer before you go on, or use the result that you have."
+    )
+    assert told[1][-1] == "In run 'sepsis-1' of 2026-05-03" + rest
+    assert told[2][-1] == "In run 'sepsis-2' of 2026-05-03 and 1 earlier one" + rest
+    # The last asks what the first has asked, but for the verification.
+    assert told[5][-1] == "In run 'sepsis-5' of 2026-05-03 and 4 earlier ones" + rest
+
+
+def test_narrower_and_wider_bounds_can_open_further_digits():
+    """Which is why the ledger warns of either."""
+
+    def last_opened(upper: float) -> tuple[float, int, int]:
+        """lambda, and the places of the last bits of V and S_y, at the same precision."""
+        names = ("north", "east", "south")
+        agreement = Agreement(
+            ("lactate",), Domain.from_bounds((0.0, upper), 1), names, names, "clear", 30, 4,
+            result_bits=24,
+        )  # fmt: skip
+        transcript, _ = simulate(agreement, np.array_split(ROWS[:, :1], 3))
+        lmbda = transcript.search_state().value
+        (grid,) = choose_encoding(agreement.domain, transcript.counts(), lmbda).grid
+        V_low, y_low = lowest_opened(transcript.magnitudes(), agreement.result_bits)
+        return lmbda[0], V_low[0] - 2 * grid, y_low[0] - grid
+
+    narrow, middle, wide = (last_opened(upper) for upper in (64, 400, 10_000))
+    assert narrow[0] == middle[0] == wide[0]
+    assert (middle[1] - narrow[1], middle[2] - narrow[2]) == (-4, -2)
+    assert (middle[1] - wide[1], middle[2] - wide[2]) == (-6, -3)
+
+
+def test_precision_is_compared_column_by_column_and_under_other_names(ledger):
+    age = replace(
+        another(ledger, 1, result_bits=44, bounds=((0.0, 120.0),)),
+        features=("age",), columns=run(ledger, 1, ROWS[:, 1:], features=("age",)).columns,
+    )  # fmt: skip
+    both = another(ledger, 2)
+    again = after(ledger, (BEGAN, age), (FINISHED, age), (BEGAN, both), (FINISHED, both))
+    loud, *_ = warnings(again, another(ledger, 3, result_bits=44))
+    assert loud.endswith(": result_bits = 44 (at most 24 before) for column lactate.")
+    renamed = replace(
+        run(ledger, 3, features=("Laktat", "Alter"), digest="e" * 64),
+        terms=TERMS._replace(result_bits=25),
+    )
+    loud, *_ = warnings(again, renamed)
+    assert loud.endswith(": result_bits = 25 (at most 24 before) for column Laktat.")
+
+
+def test_precision_is_told_before_other_rows_and_other_silos_too(ledger):
+    first = run(ledger, 1)
+    again = after(ledger, (BEGAN, first), (FINISHED, first))
+    more = TERMS._replace(result_bits=25)
+    loud, words = warnings(again, run(ledger, 2, ROWS[1:], terms=more))
+    assert loud.startswith("MORE PRECISION")
+    assert "had other values here" in words
+    loud, words = warnings(again, run(ledger, 2, silos=("north", "west"), terms=more))
+    assert loud.startswith("MORE PRECISION")
+    assert "This run has west besides" in words
+    # What has not finished has not told its result.
+    unfinished = after(Ledger(ledger.path.with_name("other.jsonl")), (BEGAN, first))
+    assert not any("PRECISION" in one for one in warnings(unfinished, run(ledger, 2, terms=more)))
+
+
+def test_runs_that_were_never_verified_are_told_each_time(ledger):
+    first = another(ledger, 1, verified=False)
+    again = after(ledger, (BEGAN, first), (FINISHED, first))
+    loud, words = warnings(again, replace(first, id="f" * 16))
+    assert loud == ("NOT VERIFIED: one member of the committee that cheats can falsify the result.")
+    assert words.startswith("This run repeats run 'sepsis-1'")
+
+
+def test_another_result_of_the_same_file_and_rows_is_told(ledger):
+    first, second = run(ledger, 1), run(ledger, 2)
+    ledger.note(BEGAN, first, DAY)
+    ledger.note(FINISHED, first, DAY, result="a" * 64)
+    again = after(ledger, (BEGAN, second))
+    assert note_on_result(again, second, "a" * 64) == ""
+    assert note_on_result(again, second, "b" * 64) == (
+        "The result is NOT THE SAME as that of run 'sepsis-1' of 2026-05-03, in /results/1. The "
+        "agreed file and your own rows are the same, so another silo's rows have changed, or "
+        "somebody lied. Ask the other silos whether their rows have changed, before anybody uses "
+        "this result."
+    )
+    # A later run that agrees with one of them still contradicts the other.
+    again.note(FINISHED, second, DAY, result="b" * 64)
+    for result, other in (("a", 2), ("b", 1)):
+        words = note_on_result(Ledger(ledger.path), run(ledger, 3), result * 64)
+        assert f"that of run 'sepsis-{other}' of" in words
+    others = (
+        run(ledger, 3, ROWS[1:]), run(ledger, 3, digest="e" * 64), run(ledger, 3, party="east"),
+    )  # fmt: skip
+    for other_run in others:
+        assert note_on_result(Ledger(ledger.path), other_run, "c" * 64) == ""
+
+
+OLD = """\
+{"format": "securefedyj ledger", "version": 1, "key": "%s"}
+{"event": "began", "id": "5d1ac0b6d1f6f0aa", "run": "dddd", "consortium": "sepsis", \
+"date": "2026-05-03T12:00:00+00:00", "party": "north", "parties": ["north", "east"], \
+"silos": ["north", "east"], "features": ["lactate", "age"], "folder": "/then", \
+"columns": ["ef5a65dc7c54b3a8bb4616f5459d7a17", "2434692b3b4f872ec88bf958d42cf111"]}
+{"event": "finished", "id": "5d1ac0b6d1f6f0aa", "run": "dddd", "consortium": "sepsis", \
+"date": "2026-05-03T12:01:00+00:00", "party": "north"}
+""" % ("ab" * 32)
+
+
+def test_file_of_version_0_2_is_read_and_goes_on(tmp_path):
+    """It knows neither what a run has asked for nor the digest of its result."""
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(OLD)
+    ledger = Ledger(path)
+    later = run(ledger, 1, silos=("north", "east"), terms=TERMS._replace(result_bits=44))
+    (words,) = warnings(ledger, later)
+    assert words.startswith("In run 'sepsis' of 2026-05-03, columns lactate and age had the same")
+    unverified = replace(later, terms=TERMS._replace(verified=False))
+    assert warnings(ledger, unverified)[0].startswith("NOT VERIFIED: one member")
+    repeated = replace(later, digest="dddd")
+    assert "This run repeats run 'sepsis' of" in warnings(ledger, repeated)[0]
+    assert note_on_result(ledger, repeated, "a" * 64) == ""
+    ledger.note(BEGAN, later, DAY)
+    ledger.note(FINISHED, later, DAY, result="a" * 64)
+    assert path.read_text().startswith(OLD)
+    once_more = replace(later, id="0" * 16)
+    assert Ledger(path).earlier(once_more)[0].terms == later.terms
+    assert "NOT THE SAME" in note_on_result(Ledger(path), once_more, "b" * 64)
 
 
 def test_other_rows_are_told_with_run_and_date_and_what_that_means(ledger):
@@ -216,17 +405,36 @@ def test_reading_makes_no_file(tmp_path):
         (lambda text: text[:-20], "line 3: this is not JSON"),
         (lambda text: text + "x\n", "line 4: this is not JSON"),
         (lambda text: text + "[" * 100_000 + "\n", "line 4: this is not of our form: it is nested"),
-        (lambda text: text.replace('"finished"', '"fnished"'), "line 3: an event must be began"),
+        (
+            lambda text: text.replace('"finished"', '"fnished"').replace(RESULT, ""),
+            "line 3: an event must be began",
+        ),
         (lambda text: text.replace('"version": 1', '"version": 2'), "line 1: this is not a"),
         (lambda text: text.replace('"silos": [', '"silos": [7, '), "line 2: silos"),
         (lambda text: text.replace('"columns": [', '"columns": [7, '), "line 2: columns"),
         (lambda text: text.replace('"features": [', '"features": ["x", '), "line 2: an event must"),
         (lambda text: text.replace('"key": "', '"key": "z'), "line 1: the key must have 64"),
+        (lambda text: text.replace('"result": "a', '"result": "'), "line 3: the digest of a res"),
+        (lambda text: text.replace('"result": "', '"x": "'), "line 3: an event has unknown"),
+        (lambda text: text.replace('"finished"', '"failed"'), "line 3: an event has unknown"),
+        (lambda text: text + "7\n", "line 4: an event must be an object"),
+        (lambda text: text + '{"event": []}\n', "line 4: an event lacks"),
+        (lambda text: text.replace('"finished"', '["finished"]'), "line 3: an event has unknown"),
+        (lambda text: text.replace('"verified"', '"x"'), "line 2: terms lacks verified"),
+        (lambda text: text.replace('"verified": true', '"verified": 1'), "line 2: terms: verified"),
+        (lambda text: text.replace('"lower": [', '"lower": ["x", '), "line 2: lower"),
+        (lambda text: text.replace('"lower": [', '"lower": [1e999, '), "line 2: lower"),
+        (lambda text: text.replace('"lower": [', '"lower": [0, '), "line 2: terms must have as"),
+        (
+            lambda text: text.replace('"terms": {', '"terms": [{').replace("}}", "}]}"),
+            "line 2: an event: terms must be an object",
+        ),
     ],
 )
 def test_damaged_ledger_gives_a_sentence_and_keeps_its_lines(damage, sentence, ledger):
     first = run(ledger, 1)
-    after(ledger, (BEGAN, first), (FINISHED, first))
+    ledger.note(BEGAN, first, DAY)
+    ledger.note(FINISHED, first, DAY, result="a" * 64)
     damaged = damage(ledger.path.read_text())
     ledger.path.write_text(damaged)
     with pytest.raises(LedgerError) as error:

@@ -175,8 +175,8 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
         "--ledger",
         type=Path,
         metavar="FILE",
-        help="your own list of runs, which is never sent: you are warned of a run that differs "
-        "little from an earlier one (default: ~/.securefedyj/ledger.jsonl)",
+        help="your own list of runs, which is never sent: you are warned before another run over "
+        "the same columns (default: ~/.securefedyj/ledger.jsonl)",
     )
 
 

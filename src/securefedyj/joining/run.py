@@ -135,7 +135,9 @@ class Run:
         table = Path(part.data) if isinstance(part.data, str | Path) else None
         self.written.update(write_results(transcript, cost, part.party.name, part.output, table))
         if self._record is not None:
-            self._record.finished(part.say)
+            said = self._record.finished(transcript.digest().hex(), part.say)
+            if said:
+                part.warn(f"Warning: {said}")
         if cost is None:  # it was there from the start, and others may not come for long
             self._report(transcript)
 

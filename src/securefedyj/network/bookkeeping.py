@@ -14,9 +14,10 @@ from securefedyj.network.ledger import (
     Ledger,
     LedgerError,
     RunEntry,
+    Terms,
     default_path,
 )
-from securefedyj.network.repeats import note_on_unfinished, warnings
+from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.digest import column_digests
 
@@ -60,18 +61,20 @@ class Record:
     def began(self) -> None:
         self._ledger.note(BEGAN, self._run)
 
-    def finished(self, say: Callable[[str], None]) -> None:
-        self._end(FINISHED, say)
+    def finished(self, result: str, say: Callable[[str], None]) -> str:
+        """Note the result's digest; return what to say if an earlier run contradicts it."""
+        self._end(FINISHED, say, result)
+        return note_on_result(self._ledger, self._run, result)
 
     def failed(self, say: Callable[[str], None]) -> None:
         self._end(FAILED, say)
 
-    def _end(self, event: str, say: Callable[[str], None]) -> None:
+    def _end(self, event: str, say: Callable[[str], None], result: str = "") -> None:
         """Note the end of a run that has begun; that this cannot be written is said and no more."""
         if not self._ledger.is_open(self._run):
             return
         try:
-            self._ledger.note(event, self._run)
+            self._ledger.note(event, self._run, result=result)
         except LedgerError as error:
             say(str(error))
 
@@ -90,4 +93,10 @@ def _run(
         features,
         folder,
         column_digests(table, features, ledger.key) if ledger.key else {},
+        Terms(
+            consortium.max_steps,
+            consortium.result_bits,
+            consortium.verified,
+            tuple((float(feature.lower), float(feature.upper)) for feature in consortium.features),
+        ),
     )

@@ -1,8 +1,9 @@
 """A silo's own list of the runs that its columns took part in. It is never sent anywhere.
 
 One result tells little of a single row. The difference of two results over nearly the same rows
-can tell the rows that differ. So each run is noted, also one that fails, and the silo is warned
-before a run that differs from an earlier one in its rows or in the parties with data.
+can tell the rows that differ, and several results over the same rows tell more of them than one.
+So each run is noted, also one that fails, and the silo is warned before the next run over the same
+columns (`repeats`).
 
 The file has one JSON object per line: first a key, then one for each event of a run. Lines are
 only ever added, each by one write under a lock. Columns are there as digests under the key;
@@ -19,10 +20,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from securefedyj.network.locks import lock
-from securefedyj.strict import Malformed, check_fields, check_items, parse
+from securefedyj.strict import NUMBER, Malformed, Types, check_fields, check_items, parse
 
 FORMAT = "securefedyj ledger"
 VERSION = 1
@@ -33,7 +34,10 @@ _HEAD = {"format": str, "version": int, "key": str}
 _EVENT = {"event": str, "id": str, "run": str, "consortium": str, "date": str, "party": str}
 _BEGAN = {**_EVENT, "parties": list, "silos": list, "features": list, "folder": str,
           "columns": list}  # fmt: skip
-_KEY_BYTES, _ID_BYTES = 32, 8
+_NEWER: tuple[tuple[str, str, Types], ...] = (BEGAN, "terms", dict), (FINISHED, "result", str)
+"""What an event may have besides: version 0.2 has not written it."""
+_TERMS = {"max_steps": int, "result_bits": int, "verified": bool, "lower": list, "upper": list}
+_KEY_BYTES, _ID_BYTES, _RESULT_BYTES = 32, 8, 32
 
 
 class LedgerError(ValueError):
@@ -50,6 +54,16 @@ def default_path() -> Path:
         raise LedgerError(
             "You have no home folder to keep the list of your runs in; name a file with --ledger."
         ) from None
+
+
+class Terms(NamedTuple):
+    """How precise a result the parties have agreed on, and whether it is verified."""
+
+    max_steps: int
+    result_bits: int
+    verified: bool
+    bounds: tuple[tuple[float, float], ...]
+    """Of each feature."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,8 @@ class RunEntry:
     folder: str
     columns: Mapping[str, str]
     """The keyed digest of each feature that has values here (`column_digests`)."""
+    terms: Terms | None = None
+    """Unknown of a run that version 0.2 has noted."""
     date: str = ""
 
 
@@ -81,7 +97,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._runs: dict[str, RunEntry] = {}  # in the order in which they first began
-        self._finished: set[str] = set()
+        self._finished: dict[str, str] = {}  # the digests of their results, by their ids
         self.key = b""
         try:
             with _opened(path, os.O_RDONLY) as handle:
@@ -113,8 +129,10 @@ class Ledger:
     def new_id() -> str:
         return secrets.token_hex(_ID_BYTES)
 
-    def note(self, event: str, run: RunEntry, now: datetime.datetime | None = None) -> None:
-        """Add a line about a run."""
+    def note(
+        self, event: str, run: RunEntry, now: datetime.datetime | None = None, result: str = ""
+    ) -> None:
+        """Add a line about a run; `result` is the digest of the result of a finished one."""
         self.prepare()
         date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
         line: dict[str, Any] = {"event": event, "id": run.id, "run": run.digest}
@@ -123,12 +141,16 @@ class Ledger:
             line |= {"parties": list(run.parties), "silos": list(run.silos)}
             line |= {"features": list(run.features), "folder": run.folder}
             line |= {"columns": [run.columns.get(name, "") for name in run.features]}
+            if run.terms is not None:
+                line["terms"] = _plain(run.terms)
+        elif result:
+            line["result"] = result
         with _opened(self.path, os.O_RDWR | os.O_APPEND) as handle:
             _append(handle, self.path, _line(line))
         if event == BEGAN:
             self._runs.setdefault(run.id, replace(run, date=date))
         elif event == FINISHED:
-            self._finished.add(run.id)
+            self._finished.setdefault(run.id, result)
 
     def earlier(self, run: RunEntry) -> list[RunEntry]:
         """Other runs, the latest first."""
@@ -145,6 +167,18 @@ class Ledger:
             for other in self.earlier(run)
             if other.id not in self._finished and not own.isdisjoint(other.columns.values())
         ]
+
+    def has_finished(self, run: RunEntry) -> bool:
+        return run.id in self._finished
+
+    def other_result(self, run: RunEntry, result: str) -> RunEntry | None:
+        """The last run of the same agreed file over the same values whose result was another."""
+        this = run.digest, run.party, run.columns
+        for other in self.earlier(run):
+            known = self._finished.get(other.id, "")
+            if known not in ("", result) and (other.digest, other.party, other.columns) == this:
+                return other
+        return None
 
     def is_open(self, run: RunEntry) -> bool:
         """Whether this run has begun, in this process or before, and not finished."""
@@ -171,28 +205,35 @@ class Ledger:
             head = check_fields(line, _HEAD, "the first line of a ledger")
             if (head["format"], head["version"]) != (FORMAT, VERSION):
                 raise Malformed(f"this is not a {FORMAT} of version {VERSION}")
-            self.key = _key(head["key"])
+            self.key = _hexadecimal(head["key"], _KEY_BYTES, "the key")
             return
-        began = isinstance(line, dict) and line.get("event") == BEGAN
-        event = check_fields(line, _BEGAN if began else _EVENT, "an event")
-        if began:
+        kind = line.get("event") if isinstance(line, dict) else None
+        fields: dict[str, Types] = {**(_BEGAN if kind == BEGAN else _EVENT)}
+        for event, newer, types in _NEWER:
+            if event == kind and newer in line:
+                fields[newer] = types
+        check_fields(line, fields, "an event")
+        if kind == BEGAN:
             for name in ("parties", "silos", "features", "columns"):
-                check_items(event[name], str, name)
-            if len(event["columns"]) != len(event["features"]):
+                check_items(line[name], str, name)
+            if len(line["columns"]) != len(line["features"]):
                 raise Malformed("an event must have as many columns as features")
-            self._runs.setdefault(event["id"], _run(event))
-        elif event["event"] == FINISHED:
-            self._finished.add(event["id"])
-        elif event["event"] != FAILED:
+            self._runs.setdefault(line["id"], _run(line))
+        elif kind == FINISHED:
+            result = line.get("result", "")
+            if "result" in line:
+                result = _hexadecimal(result, _RESULT_BYTES, "the digest of a result").hex()
+            self._finished.setdefault(line["id"], result)
+        elif kind != FAILED:
             raise Malformed(f"an event must be {BEGAN}, {FINISHED} or {FAILED}")
 
 
-def _key(text: str) -> bytes:
+def _hexadecimal(text: str, size: int, what: str) -> bytes:
     with suppress(ValueError):
-        key = bytes.fromhex(text)
-        if len(key) == _KEY_BYTES:
-            return key
-    raise Malformed(f"the key must have {2 * _KEY_BYTES} hexadecimal digits")
+        found = bytes.fromhex(text)
+        if len(found) == size:
+            return found
+    raise Malformed(f"{what} must have {2 * size} hexadecimal digits")
 
 
 def _run(event: Mapping[str, Any]) -> RunEntry:
@@ -206,8 +247,24 @@ def _run(event: Mapping[str, Any]) -> RunEntry:
         tuple(event["features"]),
         event["folder"],
         {name: one for name, one in zip(event["features"], event["columns"], strict=True) if one},
+        _terms(event["terms"], len(event["features"])) if "terms" in event else None,
         event["date"],
     )
+
+
+def _terms(data: Any, n_features: int) -> Terms:
+    check_fields(data, _TERMS, "terms")
+    lower, upper = (check_items(data[name], NUMBER, name) for name in ("lower", "upper"))
+    if not len(lower) == len(upper) == n_features:
+        raise Malformed("terms must have as many bounds as the event has features")
+    bounds = tuple(zip(lower, upper, strict=True))
+    return Terms(data["max_steps"], data["result_bits"], data["verified"], bounds)
+
+
+def _plain(terms: Terms) -> dict[str, Any]:
+    data = terms._asdict()
+    lower, upper = zip(*data.pop("bounds"), strict=True)
+    return data | {"lower": lower, "upper": upper}
 
 
 def _line(data: Mapping[str, Any]) -> bytes:
