@@ -177,6 +177,15 @@ def test_what_is_no_json_is_refused(tmp_path, text):
         Transcript.read(path)
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_a_result_with_a_single_list_of_another_length_is_refused(lines, more):
+    result = lines[-1]["result"]
+    for name, values in result.items():
+        altered = [*values, values[0]] if more else values[:-1]
+        with pytest.raises(TranscriptError, match="a result of another number of features"):
+            Transcript.from_lines([*lines[:-1], {"result": result | {name: altered}}])
+
+
 def test_the_error_names_the_line(lines):
     lines[3] = {"reveal": "secret", "features": [0]}
     with pytest.raises(TranscriptError, match=r"line 4 .*unknown reveal 'secret'"):
