@@ -16,7 +16,7 @@ from securefedyj.network import journal as module
 from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.journal import FILE, FORMAT, Journal, JournalError
 from securefedyj.network.memory import Interruption
-from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.protocol.transcript import Origin, Transcript, to_line
 from tests.network.machines import AGREEMENT, OPENINGS, whole
 from tests.network.test_torn_journals import live, opened
 
@@ -105,6 +105,27 @@ def test_a_new_journal_begins_with_a_line_that_is_safe(tmp_path, monkeypatch):
         "agreement": AGREEMENT.to_json(),
     }
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("content", [b"", b'{"state": 2, "fi', "another run"])
+def test_where_nothing_has_begun_a_journal_begins_again(tmp_path, content):
+    """The first line is that of this run alone, whatever a process before it has left."""
+    (tmp_path / FILE).touch()
+    if content == "another run":
+        Journal(tmp_path, AGREEMENT, "e" * 64, "ana").close()
+    else:
+        (tmp_path / FILE).write_bytes(content)
+    opened(tmp_path).close()
+    (line,) = lines_of(tmp_path)
+    assert (line["file"], line["rows"]) == ("f" * 64, "rows" + line["key"])
+
+
+@pytest.mark.parametrize("name", ["", "lab"])
+def test_the_result_names_the_consortium_if_there_is_one(tmp_path, name):
+    journal = Journal(tmp_path, AGREEMENT, "f" * 64, "ana", consortium=name)
+    live(journal)
+    assert journal.outcome().origin == (Origin("lab", "f" * 64) if name else None)
+    journal.close()
 
 
 def test_each_run_has_a_key_of_its_own_for_its_rows(tmp_path):
