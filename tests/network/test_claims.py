@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.memory import Memory
 from securefedyj.numerics.encoding import Domain
@@ -147,3 +148,18 @@ def test_only_who_lacks_something_that_we_have_is_handed_it():
         taken = handed(_begun(has), handover, start, "bob")
         assert list(map(to_line, taken)) == list(map(to_line, known.transcript.reveals[has:]))
     assert hand_on(_begun(2), "session", start, 0) is None, "we have not all of it"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_run_that_was_refuted_has_no_outcome(holds):
+    """Whoever comes back with such a record ends as all others did, and nothing is opened again."""
+    known = memory(LAST)
+    verdict: Any = whole().reveals[-LAST]
+    known.take([verdict._replace(holds=holds)])
+    assert known.finished == (not holds)
+    if holds:
+        known.take(whole().reveals[1 - LAST :])
+        assert known.outcome().to_text() == whole().to_text()
+    else:
+        with pytest.raises(NotVerified):
+            known.outcome()
