@@ -163,3 +163,18 @@ def test_a_run_that_was_refuted_has_no_outcome(holds):
     else:
         with pytest.raises(NotVerified):
             known.outcome()
+
+
+@pytest.mark.parametrize(
+    "change", [{"first": 1}, {"lines": []}, {"digest": "0" * 64}, {"reveals": 4}], ids=str
+)
+def test_what_is_handed_on_is_all_of_it_from_where_we_are(change):
+    known = _begun(3)
+    start = claim_of(known)
+    handover = hand_on(known, "session", start, 2)
+    start = start._replace(
+        **{name: value for name, value in change.items() if name in Claim._fields}
+    )
+    fields = {name: value for name, value in change.items() if name not in Claim._fields}
+    with pytest.raises(JoinError, match="Party bob handed on another transcript"):
+        handed(_begun(2), dataclasses.replace(handover, **fields), start, "bob")
