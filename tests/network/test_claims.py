@@ -144,6 +144,7 @@ def test_only_who_lacks_something_that_we_have_is_handed_it():
     assert hand_on(known, "session", start, 3) is None
     for has in (0, 2):
         handover = hand_on(known, "session", start, has)
+        assert handover is not None
         assert handover.first == has
         taken = handed(_begun(has), handover, start, "bob")
         assert list(map(to_line, taken)) == list(map(to_line, known.transcript.reveals[has:]))
@@ -172,6 +173,7 @@ def test_what_is_handed_on_is_all_of_it_from_where_we_are(change):
     known = _begun(3)
     start = claim_of(known)
     handover = hand_on(known, "session", start, 2)
+    assert handover is not None
     start = start._replace(
         **{name: value for name, value in change.items() if name in Claim._fields}
     )
