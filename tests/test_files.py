@@ -1,8 +1,8 @@
 """Folders are whole or not there; files of others are read up to a bound."""
 
+import errno
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from securefedyj.files import (
     TooLarge,
     lines_within,
     read_within,
+    replacing,
     replacing_folder,
     write_atomically,
 )
@@ -68,6 +69,109 @@ def test_a_new_file_has_the_usual_rights_and_an_old_one_keeps_its_own(tmp_path, 
     assert (mode(tmp_path / "new"), mode(tmp_path / "old")) == (0o640, 0o604)
 
 
+def stopped(replacing, begin):
+    """Begin to write, and be interrupted."""
+    with replacing as temporary:
+        begin(temporary)
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What is made safe, by its inode, and what gets its name, in order; nothing stays open."""
+    done: list[int | Path] = []
+    still_open = set()
+    make, shut, sync, replace = os.open, os.close, os.fsync, os.replace
+
+    def opened(path, *args, **options):
+        handle = make(path, *args, **options)
+        still_open.add(handle)
+        return handle
+
+    def closed(handle):
+        still_open.discard(handle)
+        shut(handle)
+
+    def synced(handle):
+        done.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    def replaced(old, new):
+        done.append(new)
+        replace(old, new)
+
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "close", closed)
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    yield done
+    assert not still_open
+
+
+def test_a_file_is_safe_on_the_disk_before_it_has_its_name(tmp_path, steps):
+    """And its name is, before the call returns: a power cut leaves the old file or the new one."""
+    path = tmp_path / "a"
+    write_atomically(path, b"whole")
+    assert path.read_bytes() == b"whole"
+    assert steps == [path.stat().st_ino, path, tmp_path.stat().st_ino]
+
+
+def test_all_of_a_folder_is_safe_before_it_has_its_name(tmp_path, steps):
+    with replacing_folder(tmp_path / "a") as folder:
+        (folder / "b").mkdir()
+        (folder / "b" / "c").touch()
+    path = tmp_path / "a"
+    inside = {one.stat().st_ino for one in (path, path / "b", path / "b" / "c")}
+    assert set(steps[:3]) == inside
+    assert steps[3:] == [path, tmp_path.stat().st_ino]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, there):
+    path = tmp_path / "a"
+    if there:
+        path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        stopped(replacing(path), lambda temporary: temporary.write_bytes(b"half"))
+    with pytest.raises(KeyboardInterrupt):
+        stopped(replacing(path), Path.unlink)
+
+    def full(self, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=f"^cannot write {path}: No space left on device$"):
+        write_atomically(path, b"new")
+    assert list(tmp_path.iterdir()) == [path] * there
+    assert not there or path.read_bytes() == b"old"
+
+
+def test_where_no_file_can_be_there_is_no_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match=f"^cannot write {tmp_path}: it is a folder$"):
+        write_atomically(tmp_path, b"")
+    path = tmp_path / "no" / "a"
+    with pytest.raises(FileNotFoundError, match=f"^cannot write {path}: No such file"):
+        write_atomically(path, b"")
+
+
+def test_a_folder_that_cannot_get_its_name_leaves_the_old_one(tmp_path, monkeypatch):
+    path, replace = tmp_path / "a", os.replace
+    with replacing_folder(path) as folder:
+        (folder / "old").touch()
+
+    def refuse(old, new):
+        if Path(new) == path and not (Path(old) / "old").exists():
+            raise PermissionError("not now")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError, match="not now"), replacing_folder(path) as folder:
+        (folder / "new").touch()
+    with pytest.raises(PermissionError, match="not now"), replacing_folder(tmp_path / "b"):
+        monkeypatch.setattr(os, "replace", lambda old, new: refuse(old, path))
+    assert [str(one.relative_to(tmp_path)) for one in sorted(tmp_path.rglob("*"))] == ["a", "a/old"]
+
+
 def test_a_file_up_to_the_bound_is_read(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"12345")
@@ -98,9 +202,8 @@ def test_a_folder_takes_the_place_of_another_when_it_is_whole(tmp_path):
         with replacing_folder(tmp_path / "a") as folder:
             (folder / "b").mkdir()
             (folder / "b" / text).write_text(text)
-    with suppress(KeyboardInterrupt), replacing_folder(tmp_path / "a") as folder:
-        (folder / "half").touch()
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        stopped(replacing_folder(tmp_path / "a"), lambda folder: (folder / "half").touch())
     assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
         "a", "a/b", "a/b/new"
     ]  # fmt: skip

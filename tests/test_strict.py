@@ -28,6 +28,8 @@ from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, par
         ('{"a": NaN}', "NaN"),
         ("-Infinity", "-Infinity"),
         ('{"a": 1, "b": {"c": 1, "c": 1}}', "'c' is there more than once"),
+        ('{"a": 1, "c": 1, "c": 1}', "'c' is there more than once"),
+        ("[" + "[]," * 50_000 + "{}," * 49_999 + "{}]", "more than 800000 values, or 100000 lists"),
     ],
 )
 def test_what_is_not_json_is_refused_in_a_sentence(text, why):
@@ -38,8 +40,23 @@ def test_what_is_not_json_is_refused_in_a_sentence(text, why):
 def test_json_is_read():
     assert parse(b'{"a": [1, 2.5, null, "x"]}') == {"a": [1, 2.5, None, "x"]}
     assert parse("[" * 17 + "]" * 17)
+    assert parse("[1,2]", most=5) == [1, 2]
     with pytest.raises(Malformed, match="5 bytes are too many; 4 are possible here"):
         parse("[1,2]", most=4)
+    assert len(parse("[" + "1," * 800_000 + "1]")) == 800_001
+    assert len(parse("[" + "[]," * 50_000 + "{}," * 49_998 + "{}]")) == 99_999
+    assert len(parse("{" + ",".join(f'"{j}":1' for j in range(1000)) + "}")) == 1000
+
+
+@pytest.mark.parametrize(
+    ("most", "size"), [(1 << 24, 1 << 20), (1 << 20, 1 << 16), (1 << 16, 1 << 16)]
+)
+def test_a_text_that_is_not_all_ascii_may_be_a_sixteenth_or_small(most, size):
+    text = "é" + "a" * (size - 3)
+    assert parse(f'"{text}"', most) == text
+    if size < most:
+        with pytest.raises(Malformed, match="bytes that are not all ASCII are too many"):
+            parse(f'"{text}a"', most)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +74,7 @@ def test_json_is_read():
         ({"name": "a", "size": 1, "share": 1 << 10**6}, "of 1000001 bits"),
         ({"name": ["\x1b[2J"], "size": 1, "share": 1}, r"must be a text, not \['.x1b\[2J'\]"),
         (dict.fromkeys([*"abcdefgh", "name", "size", "share"]), "'a', 'b', 'c', 'd', 'e', ..."),
+        (dict.fromkeys([*"abcde", "name", "size", "share"]), "'a', 'b', 'c', 'd', 'e'$"),
     ],
 )
 def test_fields_are_those_that_were_asked_for(data, why):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
-from securefedyj.network.errors import EndOfRun, JoinError
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
+from securefedyj.network.handover import hand_on, handed
 from securefedyj.network.memory import Memory
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Transcript
+from securefedyj.protocol.transcript import Transcript, to_line
 
 PARTIES = ("ana", "bob", "cem", "dua")
 AGREEMENT = Agreement(
@@ -91,3 +94,89 @@ def test_a_verdict_and_what_comes_after_it_count_as_one():
 @pytest.mark.parametrize(("lacking", "start"), [(0, 0), (3, 3), (1, 0)])
 def test_outside_of_what_follows_a_verdict_none_is_opened_again(lacking, start):
     assert not memory(lacking).repeats_verdict(len(whole().reveals) - start)
+
+
+NOT_VERIFIED = dataclasses.replace(AGREEMENT, verified=False)
+
+
+@functools.lru_cache
+def begun(length: int) -> Claim:
+    """Of a party in the first exchange of a search, in a run that is not verified."""
+    return claim_of(_begun(length))
+
+
+def _begun(length: int) -> Memory:
+    known, reveals = Memory(NOT_VERIFIED), whole().reveals
+    for number in range(length + 1):
+        if number in (0, 1):
+            known.exchange(Transcript(NOT_VERIFIED, reveals[:number]))
+        if number < length:
+            known.take([reveals[number]])
+    return known
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "start"),
+    [(3, (3, 2, 2), 3), (2, (3, 3, 2), 3), (2, (2, 2, 3), 2), (1, (2, 3, 3), 3), (3, (3, 3, 3), 3)],
+)
+def test_of_four_parties_too_the_most_that_two_have_is_the_start(own, others, start):
+    """Not the least: what two have opened is never opened again."""
+    claims = dict(zip(PARTIES[1:], map(begun, others), strict=True))
+    assert starting_point(_begun(own), claims).reveals == start
+
+
+@pytest.mark.parametrize("ahead", ["ana", "dua"])
+def test_an_end_of_two_openings_that_one_party_has_is_not_made_again(ahead):
+    claims = {name: begun(4 if name == ahead else 2) for name in PARTIES[1:]}
+    with pytest.raises(JoinError, match="One party has 4 openings of this run, and all others"):
+        starting_point(_begun(4 if ahead == "ana" else 2), claims)
+
+
+def test_nobody_has_less_than_nothing():
+    claims = dict.fromkeys(PARTIES[1:], begun(2)) | {"bob": begun(2)._replace(reveals=-1)}
+    with pytest.raises(JoinError, match=r"^Party bob says that it has -1 openings\.$"):
+        starting_point(_begun(2), claims)
+
+
+def test_only_who_lacks_something_that_we_have_is_handed_it():
+    known = _begun(3)
+    start = claim_of(known)
+    assert hand_on(known, "session", start, 3) is None
+    for has in (0, 2):
+        handover = hand_on(known, "session", start, has)
+        assert handover is not None
+        assert handover.first == has
+        taken = handed(_begun(has), handover, start, "bob")
+        assert list(map(to_line, taken)) == list(map(to_line, known.transcript.reveals[has:]))
+    assert hand_on(_begun(2), "session", start, 0) is None, "we have not all of it"
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_run_that_was_refuted_has_no_outcome(holds):
+    """Whoever comes back with such a record ends as all others did, and nothing is opened again."""
+    known = memory(LAST)
+    verdict: Any = whole().reveals[-LAST]
+    known.take([verdict._replace(holds=holds)])
+    assert known.finished == (not holds)
+    if holds:
+        known.take(whole().reveals[1 - LAST :])
+        assert known.outcome().to_text() == whole().to_text()
+    else:
+        with pytest.raises(NotVerified):
+            known.outcome()
+
+
+@pytest.mark.parametrize(
+    "change", [{"first": 1}, {"lines": []}, {"digest": "0" * 64}, {"reveals": 4}], ids=str
+)
+def test_what_is_handed_on_is_all_of_it_from_where_we_are(change):
+    known = _begun(3)
+    start = claim_of(known)
+    handover = hand_on(known, "session", start, 2)
+    assert handover is not None
+    start = start._replace(
+        **{name: value for name, value in change.items() if name in Claim._fields}
+    )
+    fields = {name: value for name, value in change.items() if name not in Claim._fields}
+    with pytest.raises(JoinError, match="Party bob handed on another transcript"):
+        handed(_begun(2), dataclasses.replace(handover, **fields), start, "bob")

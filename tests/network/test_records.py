@@ -77,6 +77,28 @@ def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
     assert records.read("bob", records.write(records.OtherVersion(98))) == records.OtherVersion(98)
 
 
+def test_versions_and_numbers_of_reveals_are_read_up_to_their_bounds():
+    most = records._MOST_VERSION
+    for version in (0, most - 1):
+        told = tls.Record(Kind.GREETING, json.dumps({"version": version}).encode())
+        assert records.read("bob", told) == records.OtherVersion(version)
+    refuse(Kind.GREETING, json.dumps({"version": most}).encode())
+    for reveals in (0, records._MOST_REVEALS):
+        begin = {**BEGIN, "reveals": reveals}
+        told = tls.Record(Kind.BEGIN, json.dumps(begin).encode())
+        assert records.read("bob", told) == records.Begin(**begin)
+    refuse(Kind.BEGIN, json.dumps({**BEGIN, "reveals": records._MOST_REVEALS + 1}).encode())
+
+
+@pytest.mark.parametrize("kind", [Kind.GREETING, Kind.READY, Kind.BEGIN, Kind.DONE])
+def test_only_what_is_handed_on_may_be_large(kind):
+    small = json.dumps(WITH_FIELDS[kind]).encode()
+    refuse(kind, small + b" " * records._MOST_BYTES)
+    handover = json.dumps(HANDOVER).encode() + b" " * records._MOST_BYTES
+    told = tls.Record(Kind.HANDOVER, handover)
+    assert records.read("bob", told) == EVERY_RECORD[Kind.HANDOVER]
+
+
 def without(content: dict[str, object], name: str) -> dict[str, object]:
     return {key: value for key, value in content.items() if key != name}
 

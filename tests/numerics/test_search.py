@@ -179,6 +179,20 @@ def test_the_floor_of_float64_is_found(value: float) -> None:
     assert bracket.value[0] == value
 
 
+@pytest.mark.parametrize("lower", [1.0, -1.0, 0.0])
+def test_the_floor_is_found_beside_a_search_that_has_not_turned(lower: float) -> None:
+    """Whatever is searched with it: all others have their bounds, or one has none yet."""
+    upper = float(np.nextafter(lower, INF))
+    alone = Bracket(np.array([upper]), np.array([lower]), np.array([upper]))
+    among = Bracket(np.array([upper, 8.0]), np.array([lower, 4.0]), np.array([upper, INF]))
+    for delta in (-1, +1):
+        expected = exp_update(alone, delta)
+        step = exp_update(among, [delta, +1])
+        assert [float(part[0]) for part in step] == [float(part[0]) for part in expected]
+        assert step.value[0] == upper
+        assert step.value[1] == 16.0
+
+
 @given(
     oracles=st.lists(oracles, min_size=1, max_size=4),
     levels=st.lists(st.integers(1, 6), min_size=1, max_size=12),

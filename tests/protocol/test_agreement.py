@@ -61,6 +61,12 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"engine": "clear", "committee": [f"silo {k}" for k in (1, 2, 3, 4)]},
         "engine 'clear' cannot verify a result: agree on engine 'replicated', or on verified = ",
     ),
+    "another version": (
+        {"version": 10**6},
+        "this is of protocol version 1000000, and this release",
+    ),
+    "a bound less": ({"lower": [0]}, "2 features, but 1 lower and 2 upper bounds"),
+    "a bound more": ({"upper": [1, 2, 3]}, "2 features, but 2 lower and 3 upper bounds"),
     "helpers that are text": ({"helpers": "silo 2"}, "helpers must be a list"),
 }
 

@@ -76,6 +76,12 @@ def whole(levels: int = 4) -> tuple[dict[str, Any], ...]:
     return tuple(fit(levels=levels)[0].to_lines())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def whole_of_an_engine_as_it_is() -> None:
+    """What is kept for all tests is computed before any of them alters the engine."""
+    whole()
+
+
 @pytest.mark.parametrize("levels", [1, 4])
 def test_a_run_that_goes_on_from_any_opening_ends_the_same(levels):
     lines = list(whole(levels))

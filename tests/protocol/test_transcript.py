@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from securefedyj.numerics.search import Bracket, exp_update
+from securefedyj.protocol import transcript as transcript_module
 from securefedyj.protocol.reveals import KINDS
 from securefedyj.protocol.transcript import (
+    Origin,
     Step,
     Transcript,
     TranscriptError,
@@ -177,6 +179,15 @@ def test_what_is_no_json_is_refused(tmp_path, text):
         Transcript.read(path)
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_a_result_with_a_single_list_of_another_length_is_refused(lines, more):
+    result = lines[-1]["result"]
+    for name, values in result.items():
+        altered = [*values, values[0]] if more else values[:-1]
+        with pytest.raises(TranscriptError, match="a result of another number of features"):
+            Transcript.from_lines([*lines[:-1], {"result": result | {name: altered}}])
+
+
 def test_the_error_names_the_line(lines):
     lines[3] = {"reveal": "secret", "features": [0]}
     with pytest.raises(TranscriptError, match=r"line 4 .*unknown reveal 'secret'"):
@@ -190,6 +201,59 @@ def test_integers_are_read_as_they_are_written_only(transcript):
         with pytest.raises(Malformed, match="V must be integers such as"):
             read_reveal(altered, 6)
     assert to_line(read_reveal(line, 6)) == line
+
+
+@pytest.mark.parametrize("wrong", [-1, 6])
+def test_one_unknown_feature_among_others_is_refused(wrong):
+    line = {"reveal": "counts", "features": [0, 1, wrong], "n": [3, 3, 3]}
+    with pytest.raises(Malformed, match="a feature that was not agreed on"):
+        read_reveal(line, 6)
+
+
+def test_a_reveal_of_more_features_than_there_are_is_refused():
+    line = {"reveal": "counts", "features": [0] * 7, "n": [3] * 7}
+    with pytest.raises(Malformed, match="more features than were agreed on"):
+        read_reveal(line, 6)
+
+
+def test_a_magnitude_is_that_of_a_number_of_the_protocol():
+    line = {"reveal": "magnitudes", "features": [0, 1, 2], "magnitude": [0, 1024, 1]}
+    assert to_line(read_reveal(line, 6)) == line
+    for wrong in (-1, 1025):
+        with pytest.raises(Malformed, match="a magnitude beyond any number of the protocol"):
+            read_reveal(line | {"magnitude": [0, wrong, 1]}, 6)
+
+
+def test_a_file_of_more_lines_than_any_run_has_is_refused(transcript, tmp_path, monkeypatch):
+    path = tmp_path / "run.jsonl"
+    transcript.write(path)
+    lines = len(list(transcript.to_lines()))
+    monkeypatch.setattr(transcript_module, "MOST_LINES", lines)
+    assert len(list(Transcript.read(path).to_lines())) == lines
+    monkeypatch.setattr(transcript_module, "MOST_LINES", lines - 1)
+    with pytest.raises(TranscriptError, match=f"more than {lines - 1} lines"):
+        Transcript.read(path)
+
+
+def test_a_transcript_names_its_consortium_or_none(transcript, lines):
+    origin = Origin("lab", "d" * 64)
+    named = replace(transcript, origin=origin)
+    again = Transcript.from_lines(list(named.to_lines()))
+    assert again.origin == origin
+    assert list(again.to_lines()) == list(named.to_lines())
+    assert Transcript.from_lines(lines).origin is None
+    for wrong in ({"name": "lab"}, {"name": "lab", "digest": 5}, "lab"):
+        with pytest.raises(TranscriptError, match="line 1 is not an agreement"):
+            Transcript.from_lines([lines[0] | {"consortium": wrong}, *lines[1:]])
+
+
+def test_the_result_follows_from_the_reveals(transcript):
+    bare = Transcript(transcript.agreement, transcript.reveals)
+    for ours, theirs in zip(bare.certainty(), transcript.certainty(), strict=True):
+        assert ours.tolist() == theirs.tolist()
+    assert bare.result is None
+    assert bare.concluded().result is not None
+    assert list(bare.to_lines()) == list(transcript.to_lines())
 
 
 # --- The hash of a transcript ----------------------------------------------------------------
