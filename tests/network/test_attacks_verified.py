@@ -18,6 +18,7 @@ from securefedyj.protocol.reveals import Verdict
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import OPENINGS, OUTSIDER, VERIFIED, Arena, Mishaps, content, play
 from tests.network.attackers import Flipping, Play
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -117,7 +118,7 @@ def test_who_cheats_ends_the_run_for_good_also_if_it_comes_back(tmp_path, cheate
             assert changed
             before = arena.stage.openings.times()
             assert set(before) <= set(range(VERIFIED["verdict"] + 1))
-            arena.join(wait=0.3)
+            arena.join(**SHORT)
             for name in arena.honest:
                 await arena.ended(name)
                 with pytest.raises(EndOfRun) as caught:

@@ -252,8 +252,8 @@ class _Participant:
             arrival = await self._carrier.receive(_TICK)
             if arrival is not None:
                 await self._take(arrival)
-            if self._outcome is None and time.monotonic() - looked_at_clock > _TICK:
-                looked_at_clock = time.monotonic()
+            if self._outcome is None and self._loop.time() - looked_at_clock > _TICK:
+                looked_at_clock = self._loop.time()
                 await self._happen(events.TimePassed(self._carrier.heard))
 
     async def _take(self, arrival: Arrival) -> None:
@@ -280,7 +280,7 @@ class _Participant:
     # The sessions.
 
     def _now(self) -> Moment:
-        return Moment(time.monotonic(), self._settings.clock())
+        return Moment(self._loop.time(), self._settings.clock())
 
     async def _happen(self, event: Event) -> None:
         """Tell the sessions what has happened, and do what they ask for."""
