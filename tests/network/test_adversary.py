@@ -282,7 +282,8 @@ def under(folder: Path, treat: Treatment) -> tuple[dict[str, Any], dict[str, lis
         net = Loopback(folder, consortium, THREE)
         async with EvilHub(consortium, net.identity("hub"), treat), net:
             for name in THREE:
-                net.start(name)
+                # A record of which a part is missing is noticed when signs of life have filled it.
+                net.start(name, timeout=4.0, wait=120.0)
             return await net.outcomes(), net.said
 
     return clock.run(run())
