@@ -25,9 +25,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 DOCS = Path(__file__).parents[2] / "docs"
 PORT = "7443"
-PATIENCE = 120.0  # seconds
 PROMPT = "\x01"
 BLOCK = re.compile(r"^```console (\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -114,8 +115,8 @@ class Terminal:
 
     def close(self) -> None:
         self._shell.send_signal(signal.SIGHUP)  # which it passes on to what runs in it
-        self._shell.wait(20)
-        self._reader.join(20)
+        self._shell.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         os.close(self._master)
 
 
