@@ -113,6 +113,10 @@ class _Counted(Worker):
         self._loop.begin()
         return await super().run(step, *arguments)
 
+    def end(self, last: Callable[[], None] = lambda: None) -> None:
+        self._loop.begin()
+        super().end(last)
+
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import datetime
 import functools
+import gc
 import json
 import os
 import shutil
 import signal
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +114,27 @@ def test_who_is_stopped_does_not_wait_for_a_computation():
     clock.run(stopped())
     assert not computed.is_set()
     enough.set()
+
+
+def test_who_is_stopped_before_its_program_starts_lets_go_of_it(tmp_path):
+    """Else Python warns, on the user's terminal, of a coroutine that was never awaited."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, clock.QuietLoop)
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name, started=lambda: loop.call_soon_threadsafe(net.tasks["ana"].cancel))
+            await asyncio.wait({net.tasks["ana"]})
+        await until(lambda: not loop.busy)
+
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        clock.run(scenario())
+        gc.collect()
+    assert not [str(one.message) for one in told if "never awaited" in str(one.message)]
 
 
 def test_what_the_thread_raises_is_not_waited_for():

@@ -212,7 +212,7 @@ class _Participant:
     async def leave(self, *, failed: bool) -> None:
         """Take leave of all peers; they are told within seconds, and whether we have failed."""
         try:
-            self._worker.end()
+            self._worker.end(self._stop_party)
             self._happen_aside(events.Stopping(failed))
             if self._carrier is not None:
                 await self._carrier.close(_FLUSH)
@@ -220,6 +220,11 @@ class _Participant:
             if self._party is not None:
                 self._party.release()
             self._journal.close()
+
+    def _stop_party(self) -> None:
+        """End a program that waits; in the thread that computes."""
+        if self._party is not None and not self._party.done:
+            self._party.stop(JoinError("The session is over."))
 
     async def keep_alive(self) -> None:
         """Let the hub and the peers know that we are there, also in long computations."""
