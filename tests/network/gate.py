@@ -25,15 +25,18 @@ participant._Log.revealed = held
 """
 
 
+def held(openings: int, reached: Path, opened: Path) -> str:
+    """Code that makes the party of a process say that it has come there, and wait."""
+    return _HELD.format(openings=openings, reached=str(reached), opened=str(opened))
+
+
 class Gate:
     """Holds a party as soon as it has kept so many openings: no run ends before `open`."""
 
     def __init__(self, processes: local.Processes, name: str, openings: int) -> None:
         self._processes, self._name = processes, name
         self._reached, self._opened = (processes.folder / f"{name} {w}" for w in ("held", "goes"))
-        self._code = _HELD.format(
-            openings=openings, reached=str(self._reached), opened=str(self._opened)
-        )
+        self._code = held(openings, self._reached, self._opened)
 
     def start_party(self, *options: str) -> None:
         with mock.patch.object(local, "_COMMAND", self._code + local._COMMAND):
@@ -44,4 +47,4 @@ class Gate:
         wait_until(self._reached.exists, lambda: self._processes.log(self._name))
 
     def open(self) -> None:
-        Path(self._opened).touch()
+        self._opened.touch()
