@@ -25,6 +25,7 @@ Ts = TypeVarTuple("Ts")
 _LOOK = 0.002  # real seconds to wait for something to happen, before the clock advances
 _IDLE = 0.04  # what it then advances by
 _BUSY = 0.0005  # the same while a thread computes, which may wait for a timer itself
+_TURN = 1e-6  # at every turn of the loop: some wait for time to pass at all
 
 
 class _Selector(selectors.DefaultSelector):
@@ -39,6 +40,7 @@ class _Selector(selectors.DefaultSelector):
             found = super().select(timeout)
         elif not (found := super().select(_LOOK)):
             self.loop.advance(min(timeout, _BUSY if self.loop.busy else _IDLE))
+        self.loop.advance(_TURN)
         self.loop.look()
         return found
 
