@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
+.PHONY: help demo check test test-reduced test-under-load lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
 	@echo "make check   run the tests that are quick, in about a minute"
 	@echo "make test    run all tests"
 	@echo "make test-reduced  the numerical tests, as on a processor without vector units"
+	@echo "make test-under-load  all tests, five times, next to busy processes; an hour"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
 	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
@@ -41,6 +42,9 @@ NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameter
 	$(patsubst %,--ignore=tests/estimators/test_%.py,contract display)
 test-reduced: .venv/ready
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto --dist loadfile -m "not processes and not mpyc and not slow" $(NUMERICAL)
+
+test-under-load: .venv/ready
+	$(BIN)/python -m benchmarks.under_load
 
 lint: .venv/ready
 	$(BIN)/ruff check .

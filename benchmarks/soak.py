@@ -46,7 +46,7 @@ COMMITTEE = ("coordinator", "ana", "dua")
 VICTIMS = {"member": COMMITTEE, "silo": ("bob", "eva"), "hub": ("hub",)}
 WAYS = ("flip", "cut", "drop", "repeat", "swap")
 MANY = 1000  # interruptions, so that none of these runs ends on their account
-PATIENCE = 180.0  # seconds; parties lose theirs after 60
+PATIENCE = 900.0  # seconds; parties lose theirs after 300
 
 
 class Broken(Exception):
@@ -216,9 +216,9 @@ def soak_kills(
 
 
 def _start(
-    processes: local.Processes, name: str, timeout: str = "20", file: str = "consortium.toml"
+    processes: local.Processes, name: str, timeout: str = "60", file: str = "consortium.toml"
 ) -> None:
-    processes.start_party(name, "--wait", "60", "--timeout", timeout, file=file)
+    processes.start_party(name, "--wait", "300", "--timeout", timeout, file=file)
 
 
 def _kill_and_start(processes: local.Processes, victim: str) -> None:

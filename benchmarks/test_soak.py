@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import soak
 from securefedyj.network import local
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
 
@@ -50,7 +51,7 @@ def a_run(tmp_path_factory):
         processes.start_hub()
         for name in soak.TABLES:
             processes.start_party(name)
-        assert set(processes.wait(120).values()) == {0}
+        assert set(processes.wait(PATIENCE).values()) == {0}
     return folder
 
 

@@ -25,9 +25,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.network.gate import held
+from tests.patience import PATIENCE
+
 DOCS = Path(__file__).parents[2] / "docs"
 PORT = "7443"
-PATIENCE = 120.0  # seconds
 PROMPT = "\x01"
 BLOCK = re.compile(r"^```console (\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -114,8 +116,8 @@ class Terminal:
 
     def close(self) -> None:
         self._shell.send_signal(signal.SIGHUP)  # which it passes on to what runs in it
-        self._shell.wait(20)
-        self._reader.join(20)
+        self._shell.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         os.close(self._master)
 
 
@@ -125,6 +127,24 @@ def port_of_a_hub() -> int:
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind(("0.0.0.0", 10_000 + secrets.randbelow(20_000)))
             return int(probe.getsockname()[1])
+
+
+def opened(folder: Path) -> Path:
+    return folder / "interrupted"
+
+
+def hold(folder: Path) -> str:
+    """Let no slow run of a guide come to its end before a party is interrupted in its exchange 5.
+
+    Returns what the shell has to know.
+    """
+    place = folder / ".held"
+    place.mkdir()
+    code = held(6, place / "reached", opened(folder))
+    (place / "sitecustomize.py").write_text(
+        f"import sys\nif {{'join', 'slow.toml'}} <= set(sys.orig_argv): exec({code!r})\n"
+    )
+    return f"export PYTHONPATH={place}:$PYTHONPATH\n"
 
 
 class Desk:
@@ -176,6 +196,8 @@ class Desk:
         else:
             self._terminals[name].wait_for("exchange 5/")
         self._terminals[name].interrupt()
+        self._finish(name)
+        opened(self._folder).touch()
 
     def _finish(self, name: str) -> None:
         """Wait until the terminal's command ends, and keep what it has shown."""
@@ -221,7 +243,8 @@ def matches(expected: list[str], actual: list[str]) -> bool:
 def test_a_page_works_as_typed(tmp_path, page):
     activate = tmp_path / ".venv" / "bin" / "activate"
     activate.parent.mkdir(parents=True)
-    activate.write_text(f"PATH={sysconfig.get_path('scripts')}:$PATH\n")
+    path = f"PATH={sysconfig.get_path('scripts')}:$PATH\n"
+    activate.write_text(path + hold(tmp_path))
     steps = read((DOCS / page).read_text(encoding="utf-8"))
     with Desk(tmp_path) as desk:
         shown = desk.follow(steps)

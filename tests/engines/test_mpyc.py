@@ -25,6 +25,7 @@ from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import delegate, in_lockstep, play_round
 from tests.datasets import table
 from tests.federated_data import shuffled
+from tests.patience import PATIENCE
 from tests.simulation import FIVE, THREE, simulate
 
 # Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
@@ -153,7 +154,7 @@ def test_all_operations_give_the_same_bits_as_in_the_clear(consortium):
         return await everything(engine, inputs[name])
 
     expected = simulate(in_the_clear, consortium, "clear")[0]
-    finished = mpyc.run(everything, {name: (inputs[name],) for name in parties}, timeout=120)
+    finished = mpyc.run(everything, {name: (inputs[name],) for name in parties}, timeout=PATIENCE)
     assert list(finished) == list(parties)
     for name, end in finished.items():
         assert end.result == expected
@@ -171,7 +172,7 @@ async def many_comparisons(engine, size):
 
 
 def test_more_values_than_one_block_are_compared_block_by_block():
-    finished = mpyc.run(many_comparisons, dict.fromkeys(THREE.parties, (520,)), timeout=60)
+    finished = mpyc.run(many_comparisons, dict.fromkeys(THREE.parties, (520,)), timeout=PATIENCE)
     assert [end.result for end in finished.values()] == [520] * 3
 
 
@@ -188,7 +189,7 @@ async def misused(engine, limbs):
 
 
 def test_misuse_is_refused_with_a_sentence():
-    finished = mpyc.run(misused, dict.fromkeys(THREE.parties, (2,)), timeout=60)
+    finished = mpyc.run(misused, dict.fromkeys(THREE.parties, (2,)), timeout=PATIENCE)
     said = finished["ana"].result
     for sentence in REFUSALS:
         assert sentence in said[sentence]
@@ -206,7 +207,7 @@ async def agreeing(engine, digests, own):
 def test_digests_are_compared_among_all_parties():
     edges = [bytes(32), bytes([255]) * 32, bytes(31) + b"1", b"1" + bytes(31)]
     own = wide.from_ints([7], 1)
-    finished = mpyc.run(agreeing, dict.fromkeys(FIVE.parties, (edges, own)), timeout=60)
+    finished = mpyc.run(agreeing, dict.fromkeys(FIVE.parties, (edges, own)), timeout=PATIENCE)
     for end in finished.values():
         assert end.result == [35] * 4
 
@@ -215,7 +216,7 @@ def test_another_digest_is_named():
     digests = {name: [bytes(31) + bytes([name == "cem"])] for name in THREE.parties}
     # Whoever is odd finds another party odd: which error comes first is left open.
     with pytest.raises(ProtocolError, match=r"Party \w+ has another record .*: expected 0"):
-        mpyc.run(agreeing, {name: (own, None) for name, own in digests.items()}, timeout=60)
+        mpyc.run(agreeing, {name: (own, None) for name, own in digests.items()}, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("parties", [("ana",), ("ana", "bob")])
@@ -274,7 +275,7 @@ def test_the_failing_partys_own_error_is_raised_and_nobody_is_left_behind(how):
     kind, sentence = FAILURES[how]
     behaviour = {"ana": ("well",), "bob": (how,), "cem": ("well",)}
     with pytest.raises(kind, match=sentence) as caught:
-        mpyc.run(failing, behaviour, timeout=4 if how == "block" else 60)
+        mpyc.run(failing, behaviour, timeout=4 if how == "block" else PATIENCE)
     if how not in ("die", "block"):
         assert any("(at party bob)" in note for note in caught.value.__notes__)
     assert multiprocessing.active_children() == []
@@ -283,13 +284,13 @@ def test_the_failing_partys_own_error_is_raised_and_nobody_is_left_behind(how):
 
 
 def test_nothing_is_printed(capfd):
-    mpyc.run(failing, dict.fromkeys(THREE.parties, ("well",)), timeout=60)
+    mpyc.run(failing, dict.fromkeys(THREE.parties, ("well",)), timeout=PATIENCE)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_value_that_overflowed_is_not_opened_as_another():
     with pytest.raises(OverflowError, match="does not fit into 64 bits"):
-        mpyc.run(failing, dict.fromkeys(THREE.parties, ("overflow",)), timeout=60)
+        mpyc.run(failing, dict.fromkeys(THREE.parties, ("overflow",)), timeout=PATIENCE)
 
 
 async def failing_in_the_library(mpc, index):
@@ -302,7 +303,7 @@ async def failing_in_the_library(mpc, index):
 
 def test_an_error_inside_mpyc_is_reported():
     with pytest.raises(Exception, match=r".") as caught:
-        mpyc.run_bare(failing_in_the_library, {str(i): (i,) for i in range(3)}, timeout=30)
+        mpyc.run_bare(failing_in_the_library, {str(i): (i,) for i in range(3)}, timeout=PATIENCE)
     assert not isinstance(caught.value, TimeoutError)
     assert any("(at party 1)" in note for note in caught.value.__notes__)
 
@@ -316,7 +317,9 @@ def test_a_script_that_calls_us_needs_no_guard(tmp_path):
         "from test_mpyc import many_comparisons, mpyc\n"
         "print(mpyc.run(many_comparisons, dict.fromkeys('abc', (3,)))['a'].result)\n"
     )
-    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=PATIENCE
+    )
     assert (ended.stdout, ended.stderr) == ("once\n3\n", "")
 
 

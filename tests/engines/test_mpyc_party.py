@@ -149,7 +149,7 @@ for other in others:
     for message in other.start():
         if message.recipient == one.name:
             one.receive(message)
-time.sleep(60)
+time.sleep(600)
 """
 CHILD = """
 import os, sys

@@ -13,6 +13,7 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
 from tests.network import harness
+from tests.patience import PATIENCE
 
 
 class Stage:
@@ -31,8 +32,8 @@ class Stage:
             "output": self.folder / name,
             "data": self.tables[name],
             "ledger": self.folder / f"{name}.ledger.jsonl",
-            "timeout": 10.0,
-            "wait": 30.0,
+            "timeout": PATIENCE,
+            "wait": PATIENCE,
             "say": self.said[name].append,
             **others,
         }
@@ -47,11 +48,11 @@ class Stage:
         hub = Hub([self.consortium], identity, lambda event, **fields: None)
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()
-        asyncio.run_coroutine_threadsafe(hub.start(agreed.host, agreed.port), loop).result(10)
+        asyncio.run_coroutine_threadsafe(hub.start(agreed.host, agreed.port), loop).result(PATIENCE)
         try:
             yield
         finally:
-            asyncio.run_coroutine_threadsafe(hub.stop(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(hub.stop(), loop).result(PATIENCE)
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(10)
+            thread.join(PATIENCE)
             loop.close()

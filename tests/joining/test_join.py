@@ -9,7 +9,6 @@ import inspect
 import os
 import signal
 import threading
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,7 +33,9 @@ from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Origin
 from securefedyj.tables.files import Dialect, TableError
 from tests.joining.stage import Stage
-from tests.network import harness
+from tests.network import clock, harness
+from tests.network.clock import until
+from tests.patience import PATIENCE, wait_until
 
 THREE = harness.THREE
 LEFT = "Stopped; the others are told, and wait. The same call goes on from here."
@@ -146,7 +147,7 @@ def test_threads_a_running_loop_and_a_helper_without_data(tmp_path):
             pool.submit(asyncio.run, in_a_notebook()),
             pool.submit(join, **stage.arguments("cem")),
         ]
-        fitted = [one.result(60) for one in calls]
+        fitted = [one.result(PATIENCE) for one in calls]
     for mine in fitted:
         np.testing.assert_array_equal(mine.lambdas_, harness.pooled(12).lambdas_)
     assert ("read", 20, 20) in told
@@ -208,7 +209,7 @@ def test_cancelled_party_tells_the_others_and_goes_on_with_the_same_call(stage):
         """Let nobody go on until it was seen that we are to leave."""
         if now.exchange > 1:
             reached.set()
-            asked.wait(20)
+            asked.wait(PATIENCE)
 
     def leave():
         if reached.is_set():
@@ -224,8 +225,7 @@ def test_cancelled_party_tells_the_others_and_goes_on_with_the_same_call(stage):
         assert str(left.value) == LEFT
         assert not (stage.folder / "cem" / "parameters.json").exists()
         again = asyncio.create_task(join_async(**stage.arguments("cem", progress=seen.append)))
-        while not any(p.exchange > 3 for p in seen):
-            await asyncio.sleep(0.002)
+        await until(lambda: any(p.exchange > 3 for p in seen))
         again.cancel()
         with pytest.raises(asyncio.CancelledError):
             await again
@@ -257,7 +257,7 @@ def test_keyboard_interrupt_takes_leave_of_the_others(stage, in_a_loop):
         if now.exchange > 1 and not pressed.is_set():
             pressed.set()
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.5)  # let nobody come to the end before the other thread has seen it
+            wait_until(lambda: LEFT in stage.said["cem"])  # let nobody come to the end before
 
     pressed = threading.Event()
     with stage.hub(), ThreadPoolExecutor(2) as pool:
@@ -268,7 +268,7 @@ def test_keyboard_interrupt_takes_leave_of_the_others(stage, in_a_loop):
         assert stage.said["cem"][-1] == LEFT
         join(**stage.arguments("cem"))
         for other in others:
-            other.result(60)
+            other.result(PATIENCE)
     assert stage.file("ana") == stage.file("cem") == expected(stage)
     assert any("by cem" in sentence for sentence in stage.said["ana"])
 
@@ -291,7 +291,7 @@ def test_leaving_while_a_table_is_read_says_that_nothing_began(stage):
         join(
             **stage.arguments("ana", data=Endless(), cache_mb=1, cancelled=lambda: next(count) > 1)
         )
-    assert ended.wait(10)  # nobody waits for the thread, and it ends by itself
+    assert ended.wait(PATIENCE)  # nobody waits for the thread, and it ends by itself
     assert not (stage.folder / "ana.ledger.jsonl").exists()
 
 
@@ -309,7 +309,7 @@ def test_leaving_is_asked_for_once():
                 cancellations.append("second")
             cancellations.append("left")
 
-    assert asyncio.run(call._unless(lambda: True, work())) is None
+    assert clock.run(call._unless(lambda: True, work())) is None
     assert cancellations == ["left"]
 
 

@@ -8,9 +8,9 @@ import dataclasses
 import fcntl
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,10 @@ from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.results import PARAMETERS, write_results
 from tests.network.attackers import STATE, LyingSilo, Stage, launder
-from tests.network.harness import Loopback
+from tests.network.clock import run, until
+from tests.network.harness import LONG, Loopback
+
+T = TypeVar("T")
 
 BOUNDS = (0.0, 1000.0)
 ROWS = np.random.default_rng(7).lognormal(size=(60, 2))
@@ -90,7 +93,7 @@ class Arena(Loopback):
                 name,
                 self.identity(name),
                 folder,
-                **{"timeout": 2.0, "wait": 4.0, **digest, **options},
+                **{**LONG, **digest, **options},
                 say=self.said[name].append,
                 progress=self.progress[name].append,
                 done=self._done(name, folder),
@@ -116,11 +119,14 @@ class Arena(Loopback):
         """
         await asyncio.gather(self.tasks[name], return_exceptions=True)
         with open(self.state(name), "ab") as state:
-            while True:
+
+            def free() -> bool:
                 with contextlib.suppress(BlockingIOError):
                     fcntl.flock(state, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                await asyncio.sleep(0.005)
+                    return True
+                return False
+
+            await until(free)
 
     def kill(self, name: str) -> None:
         """End a party as a power cut would, from any thread: nothing more is said."""
@@ -234,14 +240,9 @@ def prepare(folder: Path, tables: Any, **options: Any) -> Consortium:
     return local.prepare(folder, tables, features, committee=COMMITTEE, **numbers)
 
 
-def play(scenario: Callable[[], Any], seconds: float = 15.0) -> Any:
-    """Run a scenario to its end, which must come."""
-
-    async def bounded() -> Any:
-        async with asyncio.timeout(seconds):
-            return await scenario()
-
-    return asyncio.run(bounded())
+def play(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a scenario to its end."""
+    return run(scenario())
 
 
 def content(transcript: Transcript) -> str:

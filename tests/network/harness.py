@@ -1,4 +1,4 @@
-"""A hub and parties in one event loop, over real sockets and TLS."""
+"""A hub and parties in one event loop (`clock.run`), over real sockets and TLS."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from securefedyj.network.identity import Identity
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.digest import rows_digest
+from tests.network.clock import until
 
 BOUNDS = (0.0, 1000.0)
 ROWS = np.random.default_rng(5).lognormal(size=(60, 2))
@@ -30,6 +32,9 @@ THREE: dict[str, Any] = {"ana": ROWS[:20], "bob": ROWS[20:35], "cem": ROWS[35:]}
 FIVE: dict[str, Any] = {
     "ana": ROWS[:10], "bob": ROWS[10:35], "coordinator": None, "dua": ROWS[35:50], "eva": ROWS[50:],
 }  # fmt: skip
+# How long parties wait, by the clock of `clock.run`: for what comes, and for what does not.
+LONG: dict[str, Any] = {"timeout": 20.0, "wait": 60.0}
+SHORT: dict[str, Any] = {"timeout": 5.0, "wait": 10.0}
 COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
 
 
@@ -181,7 +186,7 @@ class Loopback:
             name,
             self.identity(name),
             output,
-            **{"timeout": 5.0, "wait": 20.0, **options},
+            **{**LONG, **options},
             say=self.said[name].append,
             progress=note_progress,
             done=note_result,
@@ -208,19 +213,22 @@ class Loopback:
         await hub.stop()
 
     async def until_exchange(self, name: str, exchange: int) -> None:
-        async with asyncio.timeout(20):
-            while not any(p.exchange >= exchange for p in self.progress[name]):
-                if self.tasks[name].done():
-                    return
-                await asyncio.sleep(0.002)
+        def reached() -> bool:
+            made = any(progress.exchange >= exchange for progress in self.progress[name])
+            return made or self.tasks[name].done()
+
+        await until(reached)
 
     async def until_results(self, *names: str) -> None:
-        async with asyncio.timeout(20):
-            while not set(names) <= set(self.results):
-                await asyncio.sleep(0.005)
+        await until(lambda: set(names) <= set(self.results))
 
-    async def outcomes(self, timeout: float = 30.0) -> dict[str, Any]:
-        async with asyncio.timeout(timeout):
+    async def until_said(self, name: str, pattern: str) -> None:
+        """Wait until a party has told its user a sentence that has this in it."""
+        await until(lambda: any(re.search(pattern, said) for said in self.said[name]))
+
+    async def outcomes(self, seconds: float | None = None) -> dict[str, Any]:
+        """Of all parties, which must come within so many seconds of the loop's clock."""
+        async with asyncio.timeout(seconds):
             done = await asyncio.gather(*self.tasks.values(), return_exceptions=True)
         return dict(zip(self.tasks, done, strict=True))
 

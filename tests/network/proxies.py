@@ -8,10 +8,10 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from pathlib import Path
 
 from securefedyj.network.local import free_port
+from tests.patience import PATIENCE, wait_until
 
 TINYPROXY = shutil.which("tinyproxy") or ""
 
@@ -107,14 +107,14 @@ class TinyProxy:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return
-            time.sleep(0.01)
-        raise TimeoutError("tinyproxy does not listen")
+        wait_until(self._listens, lambda: "tinyproxy does not listen")
+
+    def _listens(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
 
     def kill(self) -> None:
         assert self._process is not None
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE)

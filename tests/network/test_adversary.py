@@ -10,7 +10,6 @@ import json
 import secrets
 import socket
 import ssl
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,12 @@ from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.participant import JoinError
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.transcript import Transcript
-from tests.network import odd_party
+from tests.network import clock, odd_party
+from tests.network.clock import until
 from tests.network.evil_hub import EvilHub, Piece, Treatment
-from tests.network.harness import THREE, Loopback, assert_same_bits, by_way_of, prepare
+from tests.network.harness import SHORT, THREE, Loopback, assert_same_bits, by_way_of, prepare
 from tests.network.test_hub import joined
+from tests.patience import PATIENCE, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -78,9 +79,7 @@ def refusals(processes: local.Processes) -> list[str]:
 
 def next_refusals(processes: local.Processes, known: int) -> list[str]:
     """The refusals after the known ones; the hub may log a moment after it closes."""
-    deadline = time.monotonic() + 10
-    while len(refusals(processes)) == known and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(refusals(processes)) > known)
     return refusals(processes)[known:]
 
 
@@ -88,7 +87,7 @@ def at_once(address: tuple[str, int], settings: ssl.SSLContext | None, data: byt
     """Connect, send, and return all that comes back until the hub closes."""
     answer = bytearray()
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-        line = stack.enter_context(socket.create_connection(address, 10))
+        line = stack.enter_context(socket.create_connection(address, PATIENCE))
         if settings is not None:
             line = stack.enter_context(settings.wrap_socket(line))
         line.sendall(data)
@@ -105,7 +104,7 @@ def test_outsiders_and_a_recorded_session_are_refused_and_logged(tmp_path):
             for name in THREE:
                 file = "tapped.toml" if name == "ana" else "consortium.toml"
                 processes.start_party(name, file=file)
-            codes = await asyncio.to_thread(processes.wait, 60)
+            codes = await asyncio.to_thread(processes.wait, PATIENCE)
             assert set(codes.values()) == {0}
             return bytes(tap.recorded[0])
 
@@ -160,7 +159,7 @@ def with_two(folder: Path, scenario: Any) -> list[str]:
             await scenario(*nets)
         return nets[0].lines
 
-    return asyncio.run(run())
+    return clock.run(run())
 
 
 def test_a_party_of_another_consortium_is_an_outsider(tmp_path):
@@ -194,7 +193,7 @@ def test_consortia_run_beside_each_other_and_beside_one_that_is_stuck(tmp_path):
         stuck = await joined(two, "cem")  # says nothing, and reads nothing
         stuck.transport.pause_reading()
         for net, name in [(two, "ana"), (two, "bob"), *((one, name) for name in THREE)]:
-            net.start(name, wait=3.0, timeout=1.0)
+            net.start(name, **SHORT)
         for transcript in (await one.outcomes()).values():
             assert_same_bits(transcript)
         for error in (await two.outcomes()).values():
@@ -283,10 +282,11 @@ def under(folder: Path, treat: Treatment) -> tuple[dict[str, Any], dict[str, lis
         net = Loopback(folder, consortium, THREE)
         async with EvilHub(consortium, net.identity("hub"), treat), net:
             for name in THREE:
-                net.start(name, timeout=1.0, wait=2.0)
+                # A record of which a part is missing is noticed when signs of life have filled it.
+                net.start(name, timeout=4.0, wait=120.0)
             return await net.outcomes(), net.said
 
-    return asyncio.run(run())
+    return clock.run(run())
 
 
 def spoil(how: str, every: bool) -> Treatment:
@@ -408,15 +408,13 @@ def test_a_party_that_plays_the_frames_of_another_again_is_named(tmp_path):
             assert present.type == Type.PRESENT
             for body in recorded:
                 cem.send(Frame(Type.DATA, "bob", present.connection, body))
-            async with asyncio.timeout(10):
-                while not any("in the name of" in line for line in net.said["bob"]):
-                    await asyncio.sleep(0.01)
+            await until(lambda: any("in the name of" in line for line in net.said["bob"]))
             return net.said["bob"]
 
     prepare(tmp_path)
     under(tmp_path, record)
     (tmp_path / "bob" / "state.jsonl").unlink()
-    assert any(CHANGED.format("cem") in line for line in asyncio.run(scenario()))
+    assert any(CHANGED.format("cem") in line for line in clock.run(scenario()))
 
 
 ODD_RECORDS = {
@@ -437,7 +435,7 @@ def test_a_party_that_sends_nonsense_is_named_and_nobody_falls_over(tmp_path, mo
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
             for name in ("ana", "cem"):
-                net.start(name, timeout=1.0, wait=1.5)
+                net.start(name, **SHORT)
             words = [tls.Record(kind, json.dumps(content).encode())]
             if odd not in ("no greeting", "clock"):
                 words = [odd_party.greeting(net.consortium), *words]
@@ -447,6 +445,6 @@ def test_a_party_that_sends_nonsense_is_named_and_nobody_falls_over(tmp_path, mo
             task.cancel()
             return outcomes
 
-    for outcome in asyncio.run(scenario()).values():
+    for outcome in clock.run(scenario()).values():
         assert isinstance(outcome, JoinError), repr(outcome)
         assert "bob" in str(outcome)

@@ -19,6 +19,7 @@ from securefedyj.protocol.transcript import Transcript
 from tests.network import odd_party
 from tests.network.arena import BOUNDS, OPENINGS, Arena, play
 from tests.network.attackers import begin, claim, raw, ready, shorten
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -58,7 +59,7 @@ def test_finished_parties_believe_no_claim_of_other_reveals(tmp_path, reveals, d
             arena.stage.records["cem"] = lambda peer, record: [
                 claim(record, reveals=reveals, digest=digest)
             ]
-            arena.join(timeout=1.0, wait=1.0)
+            arena.join(**SHORT)
             arena.check(await arena.outcomes())
             check_untouched(arena, written, before)
 
@@ -78,13 +79,13 @@ def test_in_the_middle_a_forged_transcript_ends_the_run_or_changes_nothing(tmp_p
                     raise RuntimeError("power cut")
 
             arena.stage.peek("cem", look)
-            arena.join(wait=1.5)
+            arena.join(**SHORT)
             await arena.ended("cem")
             arena.stage.engines.clear()
             arena.stage.records["cem"] = lambda peer, record: [
                 claim(record, reveals=reveals, digest=FORGED)
             ]
-            arena.join("cem", wait=1.0)
+            arena.join("cem", **SHORT)
             outcomes = await arena.outcomes()
             arena.check(outcomes)
             for name in arena.honest:
@@ -156,7 +157,7 @@ def test_a_party_that_says_such_numbers_harms_no_result(tmp_path, value):
             evil = asyncio.create_task(
                 odd_party.say_to_all(arena.consortium, "cem", arena.identity("cem"), words)
             )
-            arena.join(*arena.honest, timeout=1.0, wait=1.0)
+            arena.join(*arena.honest, **SHORT)
             del arena.tasks["cem"]
             outcomes = await arena.outcomes()
             evil.cancel()

@@ -20,6 +20,7 @@ from tests.network.arena import (
     play,
     undisturbed,
 )
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -89,8 +90,8 @@ def test_openings_that_are_lost_twice_end_the_run(tmp_path):
     async def scenario() -> None:
         async with Arena(tmp_path) as arena:
             names = list(arena.tables)
-            all_mishaps = [Mishaps(arena, name, "had", [3, 6], wait=1.5) for name in names]
-            arena.join(wait=1.5)
+            all_mishaps = [Mishaps(arena, name, "had", [3, 6], **SHORT) for name in names]
+            arena.join(**SHORT)
             await asyncio.gather(*(mishaps.watch() for mishaps in all_mishaps))
             outcomes = await arena.outcomes()
             arena.check(outcomes)

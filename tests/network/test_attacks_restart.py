@@ -19,6 +19,7 @@ from tests.network.arena import (
     undisturbed,
 )
 from tests.network.attackers import Peeking, Play, claim_less
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -55,8 +56,8 @@ def test_who_has_seen_an_opening_and_comes_back_does_not_see_it_again(tmp_path, 
 def test_who_comes_back_as_if_it_had_never_been_there_is_not_answered_again(tmp_path, kind):
     async def scenario() -> Mishaps:
         async with Arena(tmp_path, [OUTSIDER]) as arena:
-            oracle = Mishaps(arena, OUTSIDER, "had", [OPENINGS[kind]] * TRIES, wait=2.0)
-            arena.join(wait=2.0)
+            oracle = Mishaps(arena, OUTSIDER, "had", [OPENINGS[kind]] * TRIES, **SHORT)
+            arena.join(**SHORT)
             await oracle.watch(empty=True)
             arena.check(await arena.outcomes())
             return oracle
@@ -84,7 +85,7 @@ def test_who_says_ready_in_the_middle_of_a_session_is_not_answered_again(tmp_pat
                 return Peeking(engine, play, look)
 
             arena.stage.engines[OUTSIDER] = watched
-            arena.join(wait=2.0)
+            arena.join(**SHORT)
             arena.check(await arena.outcomes())
 
     play(scenario)

@@ -14,6 +14,7 @@ from securefedyj.party.messages import Message
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import OPENINGS, Arena, content, play, undisturbed
 from tests.network.attackers import Flipping, confirm
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -55,7 +56,7 @@ def test_an_opening_altered_towards_one_party_gives_nobody_another_result(
     async def scenario() -> None:
         async with Arena(tmp_path, ["bob"]) as arena:
             arena.stage.messages["bob"] = alter
-            arena.join(timeout=1.0, wait=1.0)
+            arena.join(**SHORT)
             outcomes = await arena.outcomes()
             if isinstance(outcomes[victim], Transcript):
                 arena.check(outcomes)
@@ -98,7 +99,7 @@ def test_flipped_magnitudes_give_nobody_a_result(tmp_path, expected, to):
             arena.stage.engines["bob"] = lambda engine, play: Flipping(
                 engine, play, OPENINGS["magnitudes"], flips
             )
-            arena.join(timeout=1.0, wait=1.0)
+            arena.join(**SHORT)
             outcomes = await arena.outcomes()
             assert flipped
             for name in arena.honest:
@@ -119,7 +120,7 @@ def test_another_hash_at_the_end_gives_nobody_a_result(tmp_path):
     async def scenario() -> None:
         async with Arena(tmp_path, ["cem"]) as arena:
             arena.stage.records["cem"] = forge
-            arena.join(timeout=1.0, wait=1.0)
+            arena.join(**SHORT)
             outcomes = await arena.outcomes()
             check_nobody_has_a_result(arena, outcomes)
             assert any("cem" in str(outcomes[name]) for name in arena.honest)
@@ -139,7 +140,7 @@ def test_who_takes_back_what_it_has_confirmed_takes_no_result_away(tmp_path, exp
     async def scenario() -> None:
         async with Arena(tmp_path, ["cem"]) as arena:
             arena.stage.records["cem"] = forge
-            arena.join(timeout=1.0)
+            arena.join(timeout=SHORT["timeout"])
             outcomes = await arena.outcomes()
             arena.check(outcomes)
             for name in arena.honest:
@@ -166,9 +167,9 @@ def test_who_confirms_and_falls_silent_keeps_nobody_waiting(tmp_path, expected):
                     arena.stage.deaf.add("cem")
 
             arena.stage.sent["cem"] = fall_silent
-            arena.join(timeout=1.0, wait=600.0)
+            arena.join(timeout=SHORT["timeout"], wait=3600.0)
             silent = arena.tasks.pop("cem")
-            outcomes = await arena.outcomes(12.0)
+            outcomes = await arena.outcomes(120.0)
             silent.cancel()
             assert told == set(arena.honest)
             arena.check(outcomes)

@@ -9,6 +9,7 @@ from securefedyj.network.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import FOUR, OPENINGS, Arena, play
 from tests.network.attackers import shorten
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -41,7 +42,7 @@ def test_another_table_in_the_middle_is_refused_before_connecting(tmp_path, name
                     raise RuntimeError("power cut")
 
             arena.stage.peek(name, look)
-            arena.join(wait=8.0)
+            arena.join()
             await arena.ended(name)
             arena.stage.engines.clear()
             sentence = await refused(arena, name, FOUR["ana"])
@@ -87,7 +88,7 @@ def test_a_new_row_after_the_end_does_not_come_out(tmp_path):
             written = {name: arena.parameters(name) for name in arena.tables}
             for name in ("ana", "dua"):  # as far as those can tell, nothing has ended
                 shorten(arena.state(name), OPENINGS["moments"])
-            arena.join("ana", "bob", "cem", wait=1.0)
+            arena.join("ana", "bob", "cem", **SHORT)
             more = np.vstack([FOUR["dua"], [7.3291, 1.0]])
             arena.join("dua", table=more)
             outcomes = await arena.outcomes()

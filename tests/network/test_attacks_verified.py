@@ -17,6 +17,7 @@ from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import FINAL, OPENINGS, OUTSIDER, Arena, Mishaps, content, play
 from tests.network.attackers import Flipping
+from tests.network.harness import SHORT
 
 pytestmark = pytest.mark.processes
 
@@ -126,7 +127,7 @@ def test_who_cheats_ends_the_run_for_good_also_if_it_comes_back(tmp_path, cheate
             assert changed
             before = arena.stage.openings.times()
             assert set(before) <= set(range(FINAL + 1))
-            arena.join(wait=0.3)
+            arena.join(**SHORT)
             for name in arena.honest:
                 await arena.ended(name)
                 with pytest.raises(EndOfRun) as caught:

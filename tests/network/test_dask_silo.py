@@ -13,6 +13,7 @@ from securefedyj.network.consortium import Feature
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables import dask_cluster
 from securefedyj.tables.files import write_table
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
 
@@ -67,7 +68,7 @@ def test_a_file_a_folder_and_a_cluster_give_the_bits_of_one_table(tmp_path, sche
         processes.start_party("file")
         processes.start_party("folder", table=tmp_path / "folder-rows")
         processes.start_party("cluster", *on_cluster, table=tmp_path / "cluster-rows")
-        codes = processes.wait(timeout=120)
+        codes = processes.wait(PATIENCE)
     assert codes == dict.fromkeys(tables, 0), processes.log("cluster")
     assert "Read 90 rows of 2 features." in processes.log("cluster")
     fit = SecureFedYJ(

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import datetime
 import functools
+import gc
 import json
 import os
 import shutil
 import signal
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +35,12 @@ from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.cost import read_cost
 from securefedyj.tables.digest import rows_digest
-from tests.network.harness import FIVE, THREE, Loopback, assert_same_bits, prepare
-from tests.network.test_participant import codes_and_logs, wait_for_state
+from tests.network import clock
+from tests.network.clock import until
+from tests.network.gate import Gate
+from tests.network.harness import FIVE, SHORT, THREE, Loopback, assert_same_bits, prepare
+from tests.network.test_participant import codes_and_logs
+from tests.patience import PATIENCE, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -56,10 +62,7 @@ def silo_of(net: Loopback, name: str, happens: Callable[[], None]) -> TimedSilo:
 
 
 def wait_for_words(processes: local.Processes, name: str, words: str) -> None:
-    deadline = time.monotonic() + 30
-    while words not in processes.log(name):
-        assert time.monotonic() < deadline, processes.log(name)
-        time.sleep(0.01)
+    wait_until(lambda: words in processes.log(name), lambda: processes.log(name))
 
 
 def openings(folder: Path) -> list[int]:
@@ -75,14 +78,17 @@ def test_a_process_that_stalls_is_named_by_all_and_may_go_on(tmp_path):
     prepare(tmp_path, max_steps=40, levels_per_exchange=1)
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
-        for name in THREE:
-            processes.start_party(name, "--timeout", "2", "--wait", "30")
-        wait_for_state(processes, "bob", 5)
+        cem = Gate(processes, "cem", 2)
+        cem.start_party()
+        for name in set(THREE) - {"cem"}:
+            processes.start_party(name, "--timeout", "10")
+        cem.wait()
         os.kill(processes.running["cem"].pid, signal.SIGSTOP)
         for name in set(THREE) - {"cem"}:
             wait_for_words(processes, name, "Nothing was heard from party cem for")
+        cem.open()
         os.kill(processes.running["cem"].pid, signal.SIGCONT)
-        assert set(codes_and_logs(processes, 60).values()) == {0}
+        assert set(codes_and_logs(processes).values()) == {0}
         for name in set(THREE) - {"cem"}:
             lines = processes.log(name).splitlines()
             first = next(line for line in lines if "Nothing was heard" in line)
@@ -95,20 +101,40 @@ def test_who_is_stopped_does_not_wait_for_a_computation():
 
     def step() -> list[Message]:
         begun.set()
-        enough.wait(20)
+        enough.wait(PATIENCE)
         computed.set()
         return []
 
     async def stopped() -> None:
         task = asyncio.create_task(Worker().run(step))
-        while not begun.is_set():
-            await asyncio.sleep(0.001)
+        await until(begun.is_set)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(stopped())
+    clock.run(stopped())
     assert not computed.is_set()
     enough.set()
+
+
+def test_who_is_stopped_before_its_program_starts_lets_go_of_it(tmp_path):
+    """Else Python warns, on the user's terminal, of a coroutine that was never awaited."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, clock.QuietLoop)
+        async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
+            await net.start_hub()
+            for name in THREE:
+                net.start(name, started=lambda: loop.call_soon_threadsafe(net.tasks["ana"].cancel))
+            await asyncio.wait({net.tasks["ana"]})
+        await until(lambda: not loop.busy)
+
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        clock.run(scenario())
+        gc.collect()
+    assert not [str(one.message) for one in told if "never awaited" in str(one.message)]
 
 
 def test_what_the_thread_raises_is_not_waited_for():
@@ -116,11 +142,10 @@ def test_what_the_thread_raises_is_not_waited_for():
         raise MemoryError
 
     async def scenario() -> None:
-        async with asyncio.timeout(10):
-            await Worker().run(step)
+        await Worker().run(step)
 
     with pytest.raises(MemoryError):
-        asyncio.run(scenario())
+        clock.run(scenario())
 
 
 def test_a_failed_computation_is_told_without_its_values(tmp_path):
@@ -135,11 +160,10 @@ def test_a_failed_computation_is_told_without_its_values(tmp_path):
             net.start("ana", silo=silo_of(net, "ana", fail))
             net.start("bob")
             net.start("cem")
-            async with asyncio.timeout(20):
-                await asyncio.wait([net.tasks["ana"]])
+            await asyncio.wait([net.tasks["ana"]])
             return net.tasks["ana"].exception(), net.said
 
-    error, said = asyncio.run(scenario())
+    error, said = clock.run(scenario())
     assert str(error) == "The computation failed here (RuntimeError)."
     assert not any("31337" in line for lines in said.values() for line in lines)
 
@@ -149,7 +173,7 @@ def test_who_computes_hears_at_once_that_another_was_stopped(tmp_path):
 
     def take_long() -> None:
         computing.set()
-        enough.wait(20)
+        enough.wait(PATIENCE)
 
     async def scenario() -> dict[str, Any]:
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
@@ -157,18 +181,15 @@ def test_who_computes_hears_at_once_that_another_was_stopped(tmp_path):
             net.start("ana", silo=silo_of(net, "ana", take_long))
             net.start("bob")
             net.start("cem")
-            async with asyncio.timeout(20):
-                while not computing.is_set():
-                    await asyncio.sleep(0.01)
-                net.tasks["bob"].cancel()
-                while not any("bob left in exchange" in line for line in net.said["ana"]):
-                    await asyncio.sleep(0.01)
+            await until(computing.is_set)
+            net.tasks["bob"].cancel()
+            await net.until_said("ana", "bob left in exchange")
             assert not enough.is_set()
             enough.set()
             net.start("bob")
             return await net.outcomes()
 
-    for transcript in asyncio.run(scenario()).values():
+    for transcript in clock.run(scenario()).values():
         assert_same_bits(transcript)
 
 
@@ -180,10 +201,10 @@ def test_of_two_processes_with_one_identity_the_later_stays(tmp_path):
         wait_for_words(processes, "hub", 'connected consortium="on one machine" party="ana"')
         first = processes.running.pop("ana")
         processes.start_party("ana", "--output", str(tmp_path / "elsewhere"))
-        assert first.wait(30) == 1  # before there is a run that it has a part in
+        assert first.wait(PATIENCE) == 1  # before there is a run that it has a part in
         for name in ("bob", "cem"):
             processes.start_party(name)
-        assert set(codes_and_logs(processes, 60).values()) == {0}
+        assert set(codes_and_logs(processes).values()) == {0}
         sentence = "The hub refuses us: Another process has joined as ana; this one must stop."
         assert f"securefedyj: {sentence}" in processes.log("ana")
 
@@ -197,13 +218,13 @@ def test_of_two_processes_in_one_folder_the_earlier_stays(tmp_path):
         wait_for_words(processes, "hub", 'connected consortium="on one machine" party="ana"')
         first = processes.running.pop("ana")
         processes.start_party("ana")
-        assert processes.running.pop("ana").wait(30) == 1
+        assert processes.running.pop("ana").wait(PATIENCE) == 1
         sentence = f"Another process takes part with {tmp_path / 'ana' / 'state.jsonl'};"
         assert f"securefedyj: {sentence}" in processes.log("ana")
         processes.running["ana"] = first
         for name in ("bob", "cem"):
             processes.start_party(name)
-        assert set(codes_and_logs(processes, 60).values()) == {0}
+        assert set(codes_and_logs(processes).values()) == {0}
 
 
 # The end of a run.
@@ -234,7 +255,7 @@ def test_nobody_has_a_result_before_a_party_that_dies_at_the_very_end(tmp_path):
             net.start("eva")
             return await net.outcomes()
 
-    for transcript in asyncio.run(scenario()).values():
+    for transcript in clock.run(scenario()).values():
         assert_same_bits(transcript)
     for name in FIVE:
         sent = openings(tmp_path / name)
@@ -269,7 +290,7 @@ def test_who_has_written_the_result_waits_for_a_party_that_dies_before_it_tells(
             net.start("eva")
             return await net.outcomes()
 
-    for transcript in asyncio.run(scenario()).values():
+    for transcript in clock.run(scenario()).values():
         assert_same_bits(transcript)
     for name in FIVE:
         sent = openings(tmp_path / name)
@@ -293,7 +314,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_run(tmp_path):
     with local.Processes(tmp_path) as processes:  # and no hub to wait for
         for name in ("ana", "bob"):
             processes.start_party(name)
-        assert codes_and_logs(processes, 30) == {"ana": 1, "bob": 1}
+        assert codes_and_logs(processes) == {"ana": 1, "bob": 1}
         for name in ("ana", "bob"):
             read, line = processes.log(name).splitlines()
             assert read.startswith("Read ")
@@ -312,7 +333,7 @@ def test_a_full_disk_loses_nothing_that_was_kept(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(local, "_COMMAND", full + local._COMMAND)
             processes.start_party("cem")
-        assert processes.running["cem"].wait(60) == 1
+        assert processes.running["cem"].wait(PATIENCE) == 1
         last = processes.log("cem").splitlines()[-1]
         path = tmp_path / "cem" / "state.jsonl"
         assert last == f"securefedyj: cannot write {path}: File too large"
@@ -322,7 +343,7 @@ def test_a_full_disk_loses_nothing_that_was_kept(tmp_path, monkeypatch):
         whole = content[: content.rindex(b"\n") + 1]
         assert 1 < whole.count(b"reveal") < 13
         processes.start_party("cem")
-        assert set(codes_and_logs(processes, 60).values()) == {0}
+        assert set(codes_and_logs(processes).values()) == {0}
     assert_same_bits(Transcript.read(tmp_path / "cem" / "transcript.jsonl"))
     assert path.read_bytes().startswith(whole)
 
@@ -344,7 +365,7 @@ def test_a_clock_that_does_not_fit_the_certificates_gets_a_sentence(
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
         processes.start_party("ana")
-        assert codes_and_logs(processes, 30) == {"ana": 1}
+        assert codes_and_logs(processes) == {"ana": 1}
         _, line = processes.log("ana").splitlines()  # the first says how many rows were read
         assert line.startswith("securefedyj: The clock of this machine says 20")
         assert "the certificate of the hub is valid from" in line
@@ -374,7 +395,7 @@ def a_run(tmp_path_factory):
             for transcript in (await net.outcomes()).values():
                 assert_same_bits(transcript)
 
-    asyncio.run(run())
+    clock.run(run())
     return folder
 
 
@@ -391,10 +412,10 @@ def outcomes_of(folder: Path) -> dict[str, Any]:
         async with Loopback(folder, consortium, THREE) as net:
             await net.start_hub()
             for name in THREE:
-                net.start(name, wait=2.0)
+                net.start(name, **SHORT)
             return await net.outcomes()
 
-    return asyncio.run(run())
+    return clock.run(run())
 
 
 def journal_of(folder: Path, name: str) -> Journal:
@@ -554,7 +575,7 @@ def test_a_run_that_goes_on_uses_no_mask_twice(tmp_path, monkeypatch):
                 net.start(victim)
             return await net.outcomes()
 
-    for transcript in asyncio.run(scenario()).values():
+    for transcript in clock.run(scenario()).values():
         assert_same_bits(transcript)
     assert len(payloads) >= 3
     assert set(keys.values()) == {2, 3}

@@ -24,7 +24,9 @@ from securefedyj.network import log as log_module
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.outbox import Outbox
+from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
 
@@ -46,12 +48,11 @@ class Client:
         self.writer.write(self.numbered.encode(frame))
 
     async def receive(self) -> Frame | None:
-        async with asyncio.timeout(5):
-            while not self.waiting:
-                data = await self.reader.read(1 << 16)
-                if not data:
-                    return None
-                self.waiting += self.frames.feed(data)
+        while not self.waiting:
+            data = await self.reader.read(1 << 16)
+            if not data:
+                return None
+            self.waiting += self.frames.feed(data)
         return self.waiting.pop(0)
 
 
@@ -80,7 +81,7 @@ def with_hub(folder: Path, scenario: Any) -> Loopback:
             await scenario(net)
             return net
 
-    return asyncio.run(run())
+    return clock.run(run())
 
 
 async def refused(client: Client) -> None:
@@ -146,7 +147,7 @@ def end_and_spoil(net: Loopback, name: str) -> None:
     settings = tls.context(net.identity(name), [hub.certificate], server_side=False)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     session = settings.wrap_bio(incoming, outgoing)
-    with socket.create_connection((hub.host, hub.port), timeout=5) as line:
+    with socket.create_connection((hub.host, hub.port), timeout=PATIENCE) as line:
         while True:
             try:
                 session.do_handshake()

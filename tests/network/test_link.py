@@ -13,6 +13,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
 from securefedyj.network.link import Link, connect
+from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 
 
@@ -42,7 +43,7 @@ def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
         hub.close()
         await link.close(1.0)
 
-    asyncio.run(scenario())
+    clock.run(scenario())
 
 
 def test_a_reader_takes_frames_up_to_its_bound():
@@ -84,5 +85,5 @@ def test_who_spoils_tls_on_the_way_cuts_a_connection_and_ends_no_run(tmp_path):
             assert not isinstance(caught.value, Unwelcome)
             between.close()
 
-    asyncio.run(scenario())
+    clock.run(scenario())
     assert spoiled

@@ -15,6 +15,7 @@ from securefedyj.network.frames import Type
 from securefedyj.network.hub import Hub as Relay
 from securefedyj.network.link import connect
 from securefedyj.network.listening import listeners, parse_address, plain_address, written
+from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 
 
@@ -98,7 +99,7 @@ def test_a_hub_is_reached_where_it_listens(tmp_path, listen, reached):
             await link.close(1.0)
         await hub.stop()
 
-    asyncio.run(scenario())
+    clock.run(scenario())
     for host in reached:
         assert any(f"'address': '{host}'" in line for line in lines)
 
@@ -135,6 +136,6 @@ def test_only_loops_of_asyncio_are_asked_to_try_several_addresses(monkeypatch):
     async def asked() -> dict[str, Any]:
         return link._trying()
 
-    assert list(asyncio.run(asked())) == ["happy_eyeballs_delay"]
+    assert list(clock.run(asked())) == ["happy_eyeballs_delay"]
     monkeypatch.setattr(asyncio, "get_running_loop", object)
     assert link._trying() == {}

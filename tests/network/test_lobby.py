@@ -17,6 +17,7 @@ from securefedyj.network import served
 from securefedyj.network.frames import Frame, Type, Writer
 from securefedyj.network.lobby import GUESTS_OF_ADDRESS, TURNS_OF_ADDRESS, Lobby, MadeRoom, block_of
 from securefedyj.network.log import log_line
+from tests.network.clock import run, until
 from tests.network.harness import Loopback
 from tests.network.test_hub import Client, connected, joined, with_hub
 
@@ -55,12 +56,6 @@ def still_open(lines: list[socket.socket]) -> int:
         except OSError:
             pass
     return count
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.processes
@@ -217,7 +212,7 @@ def test_the_oldest_of_the_fullest_address_makes_room(monkeypatch):
         return gone
 
     # The fifth b sends the first b away; d, with 6 there, the second b. Neither a nor c must go.
-    assert asyncio.run(scenario()) == [False, True, True, False, False, False, False, False]
+    assert run(scenario()) == [False, True, True, False, False, False, False, False]
 
 
 def test_who_takes_long_makes_room_for_who_waits_and_nobody_else(monkeypatch):
@@ -237,7 +232,7 @@ def test_who_takes_long_makes_room_for_who_waits_and_nobody_else(monkeypatch):
         await asyncio.gather(*tasks, return_exceptions=True)
         return gone, entered
 
-    gone, entered = asyncio.run(scenario())
+    gone, entered = run(scenario())
     assert gone == [False, True, False, False]
     assert "turn of a" in entered
 
@@ -257,7 +252,7 @@ def test_a_turn_is_undisturbed_for_a_while(monkeypatch):
         await asyncio.gather(*tasks, return_exceptions=True)
         return entered
 
-    assert asyncio.run(scenario()).count("turn of a") == 2
+    assert run(scenario()).count("turn of a") == 2
 
 
 def test_who_is_stopped_is_not_said_to_have_made_room():
@@ -268,7 +263,7 @@ def test_who_is_stopped_is_not_said_to_have_made_room():
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 @pytest.mark.parametrize(

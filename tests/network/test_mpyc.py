@@ -20,7 +20,8 @@ from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
 from securefedyj.network.identity import keygen
 from securefedyj.protocol.transcript import Transcript
 from tests.datasets import table
-from tests.network.test_participant import codes_and_logs, wait_for_state
+from tests.network.gate import Gate
+from tests.network.test_participant import codes_and_logs
 
 X = np.column_stack([table("iris")[:, 1], table("wine")[:150, 0]])
 FEATURES = [Feature("sepal width", 0.0, 8.0), Feature("alcohol", 0.0, 32.0)]
@@ -44,13 +45,15 @@ def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tm
     prepare(tmp_path)
     with local.Processes(tmp_path, reports=True) as processes:
         processes.start_hub()
-        for name in TABLES:
+        for name in ("ana", "bob"):
             processes.start_party(name, "--json")
-        wait_for_state(processes, "cem", 9)  # some openings
+        cem = Gate(processes, "cem", 3)
+        cem.start_party("--json")
+        cem.wait()
         processes.kill("cem")
         before = len(notes(tmp_path / "cem", "opening"))
         processes.start_party("cem", "--json")
-        assert set(codes_and_logs(processes, 120).values()) == {0}
+        assert set(codes_and_logs(processes).values()) == {0}
         assert "going on after exchange" in processes.log("ana")
     bounds = [(feature.lower, feature.upper) for feature in FEATURES]
     fit = SecureFedYJ(bounds=bounds, **NUMBERS)

@@ -28,15 +28,12 @@ from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Transcript, to_line
 from securefedyj.report import provenance
 from tests.network import odd_party
-from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
+from tests.network.clock import run, until
+from tests.network.gate import Gate
+from tests.network.harness import FIVE, ROWS, SHORT, THREE, Loopback, assert_same_bits, prepare
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
-
-PLENTY = 180.0  # seconds; a machine with much else to do takes 25 to start six processes
-
-
-def run(coroutine: Any) -> Any:
-    return asyncio.run(coroutine)
 
 
 @pytest.mark.parametrize("tables", [THREE, FIVE], ids=["three", "five"])
@@ -60,7 +57,7 @@ def test_too_few_values_is_told_to_everybody(tmp_path):
             await net.start_hub()
             for name in FIVE:
                 net.start(name)
-            return await net.outcomes(10)
+            return await net.outcomes()
 
     for error in run(scenario()).values():
         assert isinstance(error, TooFewValues)
@@ -74,7 +71,7 @@ async def outcomes_of_two(folder: Path, **odd: Any) -> dict[str, Any]:
         if "max_steps" in odd:
             odd = {"consortium": dataclasses.replace(consortium, **odd)}
         net.start("bob", **odd)
-        return await net.outcomes(10)
+        return await net.outcomes()
 
 
 def test_clocks_that_are_apart_get_a_sentence(tmp_path):
@@ -119,7 +116,7 @@ async def outcomes_of_strangers(folder: Path) -> dict[str, Any]:
         net.folder = folder / "ours"
         net.start("ana", consortium=dataclasses.replace(ours, hub=theirs.hub))
         net.start("bob", consortium=dataclasses.replace(ours, hub=moved))
-        return {**await net.outcomes(10), "said": net.said}
+        return {**await net.outcomes(), "said": net.said}
 
 
 def test_who_is_unknown_is_told_at_once(tmp_path):
@@ -160,8 +157,7 @@ def test_another_version_gets_a_sentence(tmp_path):
 
 
 async def first_error(net: Loopback) -> BaseException | None:
-    async with asyncio.timeout(10):
-        done, _ = await asyncio.wait(net.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait(net.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
     return done.pop().exception()
 
 
@@ -193,16 +189,16 @@ def test_a_party_that_does_not_come_back_is_named(tmp_path):
         async with Loopback(tmp_path, prepare(tmp_path, FIVE), FIVE) as net:
             await net.start_hub()
             for name in FIVE:
-                net.start(name, wait=1.5)
+                net.start(name, **SHORT)
             await net.until_exchange("bob", 3)
             await net.crash("dua")
             del net.tasks["dua"]
-            return await net.outcomes(10), net
+            return await net.outcomes(), net
 
     outcomes, net = run(scenario())
     for name, error in outcomes.items():
         assert isinstance(error, JoinError)
-        assert "Party dua did not come within 1.5 seconds" in str(error)
+        assert "Party dua did not come within 10 seconds" in str(error)
         assert any(re.match("Party dua left in exchange [34567]", line) for line in net.said[name])
 
 
@@ -216,15 +212,15 @@ def test_who_has_the_result_does_not_need_the_others(tmp_path):
                 net.start(name)
             await net.outcomes()
             await net.crash_hub()
-            net.start("ana", wait=0.5)
-            return (await net.outcomes(10))["ana"], net.said["ana"]
+            net.start("ana", **SHORT)
+            return (await net.outcomes())["ana"], net.said["ana"]
 
     transcript, said = run(scenario())
     assert_same_bits(transcript)
     (told,) = [sentence for sentence in said if sentence.startswith("This run is finished: ")]
     assert f"its result is in {tmp_path / 'ana'} and stays as it is" in told
     assert "To fit anew, choose another --output." in told
-    assert "we wait up to 0.5 seconds for all others to have it" in told
+    assert "we wait up to 10 seconds for all others to have it" in told
     assert said[-1] == "bob and cem confirmed the result and did not say that it is written."
 
 
@@ -233,11 +229,11 @@ def test_a_silent_party_is_named(tmp_path, monkeypatch):
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
             for name in THREE:
-                net.start(name, timeout=1.0, wait=2.0)
+                net.start(name, **SHORT)
             await net.until_exchange("bob", 2)
             net.cables["cem"].deaden()
             task = net.tasks.pop("cem")
-            outcomes = await net.outcomes(15)
+            outcomes = await net.outcomes()
             task.cancel()
             return outcomes, net
 
@@ -245,7 +241,7 @@ def test_a_silent_party_is_named(tmp_path, monkeypatch):
     for name, error in outcomes.items():
         assert isinstance(error, JoinError)
         assert "cem" in str(error)
-        assert any("Nothing was heard from party cem for 1 seconds" in s for s in net.said[name])
+        assert any("Nothing was heard from party cem for 5 seconds" in s for s in net.said[name])
 
 
 def test_a_party_that_is_stopped_tells_the_others_at_once(tmp_path):
@@ -255,13 +251,12 @@ def test_a_party_that_is_stopped_tells_the_others_at_once(tmp_path):
         async with Loopback(tmp_path, prepare(tmp_path), THREE) as net:
             await net.start_hub()
             for name in THREE:
-                net.start(name, timeout=300.0)
+                net.start(name, timeout=3600.0, wait=3600.0)
             await net.until_exchange("ana", 2)
             net.tasks["bob"].cancel()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(600.0):
                 for name in ("ana", "cem"):
-                    while not re.search(r"bob (was stopped|left)", " ".join(net.said[name])):
-                        await asyncio.sleep(0.01)
+                    await net.until_said(name, "bob (was stopped|left)")
                 await asyncio.wait({net.tasks["bob"]})
             net.start("bob")
             return await net.outcomes()
@@ -280,13 +275,12 @@ def test_who_is_stopped_while_the_hub_is_lost_stops(tmp_path):
             for turns in range(20):
                 net.lines.clear()
                 net.start("ana")
-                while not any(line.startswith("connected") for line in net.lines):
-                    await asyncio.sleep(0.005)
+                await until(lambda: any(line.startswith("connected") for line in net.lines))
                 net.cables["ana"].cut()
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 net.tasks["ana"].cancel()
-                _, pending = await asyncio.wait({net.tasks["ana"]}, timeout=10.0)
+                _, pending = await asyncio.wait({net.tasks["ana"]}, timeout=60.0)
                 if pending:
                     running.append(turns)
         return running
@@ -302,13 +296,13 @@ def test_rows_cannot_change_in_the_middle_of_a_run(tmp_path, lost):
         async with Loopback(tmp_path, prepare(tmp_path), dict(THREE)) as net:
             await net.start_hub()
             for name in THREE:
-                net.start(name, wait=5.0)
+                net.start(name, **SHORT)
             await net.until_exchange("ana", 4)
             await net.crash("bob")
             if lost:
                 (tmp_path / "bob" / FILE).unlink()
             net.tables["bob"] = ROWS[20:34]
-            net.start("bob", wait=5.0)
+            net.start("bob", **SHORT)
             return await net.outcomes()
 
     outcomes = run(scenario())
@@ -425,37 +419,31 @@ def test_a_folder_in_which_nothing_was_revealed_serves_any_file(tmp_path):
         Journal(tmp_path, agreement, "other", "ana")
 
 
-def codes_and_logs(processes: local.Processes, timeout: float) -> dict[str, int]:
-    codes = processes.wait(timeout)
+def codes_and_logs(processes: local.Processes) -> dict[str, int]:
+    codes = processes.wait(PATIENCE)
     for name in processes.running:
         assert "Traceback" not in processes.log(name), processes.log(name)
     return codes
-
-
-def wait_for_state(processes: local.Processes, name: str, lines: int) -> None:
-    path = processes.folder / name / "state.jsonl"
-    deadline = time.monotonic() + PLENTY
-    while time.monotonic() < deadline:
-        if path.exists() and path.read_text().count("\n") >= lines:
-            return
-        time.sleep(0.01)
-    raise TimeoutError(processes.log(name))
 
 
 def test_processes_may_be_killed_and_started_again(tmp_path):
     prepare(tmp_path, FIVE, max_steps=40, levels_per_exchange=1)
     with local.Processes(tmp_path) as processes:
         processes.start_hub()
+        bob = Gate(processes, "bob", 2)
+        bob.start_party("--json")
         for name in FIVE:
-            processes.start_party(name, "--json")
-        wait_for_state(processes, "bob", 5)
+            if name != "bob":
+                processes.start_party(name, "--json")
+        bob.wait()
         processes.kill("eva")
         processes.kill("hub")
         processes.kill("ana", signal.SIGINT)
         processes.start_hub()
         for name in ("eva", "ana"):
             processes.start_party(name, "--json")
-        assert set(codes_and_logs(processes, PLENTY).values()) == {0}
+        bob.open()
+        assert set(codes_and_logs(processes).values()) == {0}
         log = processes.log("hub")
         processes.kill("hub", signal.SIGTERM)
         assert " stopped" in processes.log("hub")
@@ -472,7 +460,7 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
         processes.start_hub()
         for name in FIVE:
             processes.start_party(name)
-        codes = codes_and_logs(processes, PLENTY)
+        codes = codes_and_logs(processes)
         assert codes == {**dict.fromkeys(FIVE, 0), "bob": 1}
         last = processes.log("bob").splitlines()[-1]
         assert last.startswith("securefedyj: The report could not be written (cannot write ")
@@ -481,7 +469,7 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
         before = (tmp_path / "eva" / "report.html").stat().st_ino
         for name in ("bob", "eva"):
             processes.start_party(name, "--wait", "1")  # the same command writes it
-        again = codes_and_logs(processes, 60)
+        again = codes_and_logs(processes)
         assert (again["bob"], again["eva"]) == (0, 0)
         said = processes.log("bob")
         assert (tmp_path / "eva" / "report.html").stat().st_ino == before  # where it is missing
@@ -517,7 +505,7 @@ def test_errors_of_join_are_one_sentence(tmp_path):
     prepare(tmp_path)
     with local.Processes(tmp_path) as processes:
         processes.start_party("ana", "--wait", "0.5")  # nobody is there, not even the hub
-        assert codes_and_logs(processes, 20) == {"ana": 1}
+        assert codes_and_logs(processes) == {"ana": 1}
         last = processes.log("ana").splitlines()[-1]
     assert last.startswith("securefedyj: The hub at 127.0.0.1:")
     with socket.socket() as probe:  # nothing was left behind

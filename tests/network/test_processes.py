@@ -13,6 +13,7 @@ from securefedyj import SecureFedYJ
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.protocol.transcript import Transcript
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
 
@@ -39,7 +40,7 @@ def test_any_number_of_processes_gives_the_bits_of_one(tmp_path, parties):
         processes.start_hub()
         for name in tables:
             processes.start_party(name)
-        codes = processes.wait(timeout=120)
+        codes = processes.wait(PATIENCE)
     assert codes == dict.fromkeys(tables, 0)
     expected = in_one_process(agreed.max_steps, agreed.result_bits)
     for name in tables:

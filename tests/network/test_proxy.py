@@ -20,8 +20,10 @@ from securefedyj.network.frames import Frame, Type, Writer
 from securefedyj.network.identity import keygen
 from securefedyj.network.link import connect
 from securefedyj.network.proxy import CREDENTIALS, MOST_HEAD, Proxy, proxy_to
+from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.proxies import TINYPROXY, ConnectProxy, TinyProxy
+from tests.patience import PATIENCE
 
 HUB = Hub("hub.example.org:7443", "")
 SECRET = "s3cret"
@@ -131,7 +133,7 @@ def attempt(folder: Path, proxy: ConnectProxy, **changes: Any) -> BaseException:
             await link.close(1.0)
             raise AssertionError("it has connected")
 
-    return asyncio.run(run())
+    return clock.run(run())
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_a_proxy_that_closes_or_is_not_there_is_tried_again(tmp_path):
     identity = Loopback(tmp_path / "b", consortium, THREE).identity("ana")
     nobody = Proxy("127.0.0.1", ConnectProxy().port, False)
     with pytest.raises(LinkLost, match=r"The proxy at 127.0.0.1:\d+ cannot be reached: nobody"):
-        asyncio.run(connect(consortium, "ana", identity, 5.0, nobody))
+        clock.run(connect(consortium, "ana", identity, 5.0, nobody))
 
 
 def test_a_proxy_that_opens_tls_is_recognized(tmp_path):
@@ -222,19 +224,19 @@ def test_a_proxy_may_be_spoken_to_by_tls(tmp_path, monkeypatch):
             await link.close(1.0)
             proxy.kill()
 
-    asyncio.run(scenario())
+    clock.run(scenario())
 
 
 # Runs.
 
 
-async def interrupted_run(folder: Path, proxy: Any, url: str) -> Loopback:
+async def interrupted_run(folder: Path, proxy: Any, url: str, **options: Any) -> Loopback:
     """Two of three go through the proxy, which is killed in the middle and comes back."""
     net = Loopback(folder, prepare(folder, max_steps=8), THREE)
     async with net:
         await net.start_hub()
         for name in THREE:
-            net.start(name, proxy=None if name == "cem" else url)
+            net.start(name, proxy=None if name == "cem" else url, **options)
         await net.until_exchange("ana", 2)
         proxy.kill()
         await asyncio.sleep(0.3)
@@ -252,7 +254,7 @@ def test_a_run_through_a_proxy_that_comes_and_goes_has_the_same_bits(tmp_path):
         async with ConnectProxy() as proxy:
             return await interrupted_run(tmp_path, proxy, proxy.url), len(proxy.heads)
 
-    net, lines = asyncio.run(scenario())
+    net, lines = clock.run(scenario())
     assert lines >= 4  # each of the two came back
     assert any("The way to the hub is through the proxy at" in said for said in net.said["ana"])
     assert not any("proxy" in said for said in net.said["cem"])
@@ -262,7 +264,9 @@ def test_a_run_through_a_proxy_that_comes_and_goes_has_the_same_bits(tmp_path):
 @pytest.mark.processes
 def test_a_run_through_tinyproxy_that_is_killed_once_has_the_same_bits(tmp_path):
     with TinyProxy(tmp_path) as proxy:
-        net = asyncio.run(interrupted_run(tmp_path, proxy, proxy.url))
+        net = asyncio.run(
+            interrupted_run(tmp_path, proxy, proxy.url, timeout=PATIENCE, wait=PATIENCE)
+        )
     assert any("proxy" in said for said in net.said["bob"])
 
 
@@ -273,12 +277,12 @@ def test_tinyproxy_asks_for_a_password_and_takes_it(tmp_path, monkeypatch):
         consortium = prepare(tmp_path)
         async with Loopback(tmp_path, consortium, THREE) as net:
             await net.start_hub()
-            hub = consortium.agreed_hub()
+            hub, ana = consortium.agreed_hub(), net.identity("ana")
             with pytest.raises(Unwelcome, match=r"asks for a user name and a password \(407"):
-                await connect(consortium, "ana", net.identity("ana"), 5.0, proxy_to(hub, url))
+                await connect(consortium, "ana", ana, PATIENCE, proxy_to(hub, url))
             monkeypatch.setenv(CREDENTIALS, f"ana:{SECRET}")
-            link = await connect(consortium, "ana", net.identity("ana"), 5.0, proxy_to(hub, url))
-            assert (await link.receive(5.0)) is not None
+            link = await connect(consortium, "ana", ana, PATIENCE, proxy_to(hub, url))
+            assert (await link.receive(PATIENCE)) is not None
             await link.close(1.0)
 
     with TinyProxy(tmp_path, f"BasicAuth ana {SECRET}") as proxy:
@@ -293,7 +297,7 @@ def test_tinyproxy_that_allows_another_port_only_says_403(tmp_path):
         identity = Loopback(tmp_path, consortium, THREE).identity("ana")
         way = proxy_to(consortium.agreed_hub(), url)
         with pytest.raises(Unwelcome, match=r"\(403 .*ask your network team to allow CONNECT to"):
-            await connect(consortium, "ana", identity, 5.0, way)
+            await connect(consortium, "ana", identity, PATIENCE, way)
 
     with TinyProxy(tmp_path, "ConnectPort 443") as proxy:
         asyncio.run(scenario(proxy.url))

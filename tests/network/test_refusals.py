@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.network.link import Link
 from securefedyj.network.log import Throttle
 from securefedyj.network.participant import JoinError
+from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_hub import Client, connected, joined, refused, with_hub
 
@@ -196,7 +196,7 @@ def run(folder: Path, scenario: Any) -> Loopback:
             await scenario(net)
             return net
 
-    return asyncio.run(main())
+    return clock.run(main())
 
 
 def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
@@ -206,12 +206,8 @@ def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
         net.start("cem", consortium=dataclasses.replace(net.consortium, max_steps=9))
         with pytest.raises(JoinError, match="is not the hub's: its digest begins"):
             await net.tasks["cem"]
-        async with asyncio.timeout(20):
-            while not all(
-                any("seconds. Ctrl-C stops" in said for said in net.said[name])
-                for name in ("ana", "bob")
-            ):
-                await asyncio.sleep(0.01)
+        for name in ("ana", "bob"):
+            await net.until_said(name, "seconds. Ctrl-C stops")
         net.start("cem")
         for transcript in (await net.outcomes()).values():
             assert_same_bits(transcript, 8)
@@ -230,10 +226,8 @@ def test_the_peers_are_told_by_a_party_itself_that_it_has_failed(tmp_path):
     async def scenario(net: Loopback) -> None:
         for name in THREE:
             net.start(name, progress=broken if name == "cem" else None)
-        await asyncio.wait({net.tasks["cem"]}, timeout=20)
-        async with asyncio.timeout(20):
-            while not any("Party cem has failed there" in said for said in net.said["ana"]):
-                await asyncio.sleep(0.01)
+        await asyncio.wait({net.tasks["cem"]})
+        await net.until_said("ana", "Party cem has failed there")
 
     net = run(tmp_path, scenario)
     assert not any("disk" in said for name in ("ana", "bob") for said in net.said[name])
@@ -245,10 +239,8 @@ def test_who_was_stopped_has_not_failed(tmp_path):
             net.start(name)
         await net.until_exchange("cem", 1)
         net.tasks["cem"].cancel()
-        async with asyncio.timeout(20):
-            # Who computes just then hears first from the hub that it left.
-            while not any(re.match("Party cem (was stopped|left)", it) for it in net.said["ana"]):
-                await asyncio.sleep(0.01)
+        # Who computes just then hears first from the hub that it left.
+        await net.until_said("ana", "Party cem (was stopped|left)")
 
     assert not any("failed" in said for said in run(tmp_path, scenario).said["ana"])
 

@@ -24,8 +24,9 @@ from securefedyj.network.identity import Identity
 from securefedyj.party.messages import Message
 from securefedyj.tables.digest import rows_digest
 from tests.network import recording
+from tests.network.gate import Gate
 from tests.network.harness import FIVE, ROWS, THREE, Loopback, assert_same_bits, prepare
-from tests.network.test_participant import wait_for_state
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.processes
 
@@ -128,7 +129,7 @@ def test_memory_and_log_of_the_hub_hold_nothing_of_what_is_shared(tmp_path, monk
         memory: list[bytes] = []
         async with Loopback(tmp_path, processes.consortium, THREE) as net:
             for name in THREE:
-                net.start(name)
+                net.start(name, timeout=PATIENCE, wait=PATIENCE)  # the hub is another process
             await net.until_exchange("bob", 4)
             memory += memory_of(hub)
             for transcript in (await net.outcomes()).values():
@@ -218,12 +219,16 @@ def test_nothing_that_a_party_writes_tells_rows_sums_shares_or_keys(tmp_path, mo
     prepare(folder, FIVE, levels_per_exchange=1)
     with local.Processes(folder, reports=True) as processes:
         processes.start_hub()
+        bob = Gate(processes, "bob", 2)
+        bob.start_party()
         for name in FIVE:
-            processes.start_party(name)
-        wait_for_state(processes, "bob", 5)
+            if name != "bob":
+                processes.start_party(name)
+        bob.wait()
         processes.kill("eva")
         processes.start_party("eva")
-        assert set(processes.wait(60).values()) == {0}
+        bob.open()
+        assert set(processes.wait(PATIENCE).values()) == {0}
     own = {path for path in folder.iterdir() if path.suffix in (".csv", ".key")}
     paths = {Path(line) for file in record.glob("*.paths") for line in file.read_text().split("\n")}
     assert all(path.is_relative_to(tmp_path) for path in paths - {Path(), Path(os.devnull)}), paths

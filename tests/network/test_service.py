@@ -7,9 +7,8 @@ import dataclasses
 import shutil
 import signal
 import ssl
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,10 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
+from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.network.test_hub import Client, connected, joined, refused
+from tests.patience import PATIENCE, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -161,7 +162,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, states: str, *, asked: bool = False
         task.cancel()
         return [state for state in looks.read_at if state]
 
-    return asyncio.run(scenario())
+    return clock.run(scenario())
 
 
 def test_a_file_is_read_when_it_has_stopped_changing(monkeypatch):
@@ -193,7 +194,7 @@ def with_both(folder: Path, two: list[Consortium], scenario: Any) -> list[str]:
         finally:
             await hub.stop()
 
-    asyncio.run(run())
+    clock.run(run())
     return lines
 
 
@@ -269,13 +270,6 @@ def test_who_enters_a_room_that_is_over_is_refused(tmp_path, two):
 # The command.
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_hub_of_a_folder_serves_what_comes_and_goes(tmp_path, two):
     folder = tmp_path / "served"
     folder.mkdir()
@@ -284,21 +278,23 @@ def test_a_hub_of_a_folder_serves_what_comes_and_goes(tmp_path, two):
     processes = local.Processes(tmp_path / "one")
 
     def served() -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{status}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{status}/metrics", timeout=PATIENCE
+        ) as answer:
             return str(answer.read().decode())
 
     with processes:
         processes.start("hub", "-m", "securefedyj.cli", "hub", str(folder), "--certificate",
                         str(hub.certificate), "--key", str(hub.key), "--listen", "127.0.0.1:0",
                         "--status", f"127.0.0.1:{status}")  # fmt: skip
-        until(lambda: " status " in processes.log("hub"))
+        wait_until(lambda: " status " in processes.log("hub"))
         assert 'consortium="' not in served()
         two[0].write(folder / "one.toml")
         (folder / "broken.toml").write_text("?", encoding="ascii")
         processes.running["hub"].send_signal(signal.SIGHUP)
-        until(lambda: 'consortium="one"' in served())
+        wait_until(lambda: 'consortium="one"' in served())
         (folder / "one.toml").unlink()
-        until(lambda: 'consortium="one"' not in served())  # without being asked
+        wait_until(lambda: 'consortium="one"' not in served())  # without being asked
         processes.kill("hub", signal.SIGTERM)
     log = processes.log("hub")
     for words in ("serving", "broken.toml is not a TOML file", 'ended consortium="one"', "stopped"):

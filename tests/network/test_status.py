@@ -15,8 +15,10 @@ import pytest
 from securefedyj.network import status as status_module
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.status import PartyStatus, Status, metrics, page, snapshot
+from tests.network import clock
 from tests.network.harness import Loopback
 from tests.network.test_hub import joined, with_hub
+from tests.patience import PATIENCE
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
@@ -85,7 +87,7 @@ def test_the_page_shows_names_as_names():
 
 
 def ask(port: int, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
         line.sendall(request)
         answer = b""
         while data := line.recv(1 << 16):
@@ -101,7 +103,7 @@ def answers(*requests: bytes) -> list[bytes]:
         await served.stop()
         return found
 
-    return asyncio.run(run())
+    return clock.run(run())
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_who_asks_never_waits_for_idle_connections(monkeypatch):
         assert all(end == b"" or isinstance(end, ConnectionError) for end in ends)
         return [answered, answered_too]
 
-    for answer in asyncio.run(run()):
+    for answer in clock.run(run()):
         assert answer.startswith(b"HTTP/1.1 200 OK")
 
 
@@ -217,7 +219,7 @@ async def chromium(folder: Path, *arguments: str) -> tuple[str, str]:
         f"--user-data-dir={folder / 'profile'}", *arguments,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    output, errors = await asyncio.wait_for(process.communicate(), 60)
+    output, errors = await process.communicate()
     return output.decode(), errors.decode(errors="replace")
 
 
@@ -234,7 +236,7 @@ def test_a_browser_shows_the_page_without_a_word_on_its_console(tmp_path, monkey
         await served.stop()
         return found
 
-    shown, log = asyncio.run(run())
+    shown, log = clock.run(run())
     assert "1 of 2 parties are there" in shown
     assert "CONSOLE" not in log
 
@@ -249,7 +251,7 @@ def test_the_page_fits_a_desk_and_a_telephone(tmp_path):
     )
     file = tmp_path / "measure.html"
     file.write_text(MEASURE.format(frames=frames), encoding="utf-8")
-    shown, _ = asyncio.run(chromium(tmp_path, "--dump-dom", file.as_uri()))
+    shown, _ = clock.run(chromium(tmp_path, "--dump-dom", file.as_uri()))
     found = re.findall(r"(\d+):(\d+):(\d+);", shown)
     assert [int(width) for width, _, _ in found] == [*widths]
     for _, content, room in found:

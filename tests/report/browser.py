@@ -12,14 +12,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _QUIET = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--remote-debugging-pipe",
 )  # fmt: skip
-
-_PATIENCE = 60.0  # seconds
 
 
 class Browser:
@@ -100,7 +100,7 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            assert select.select([self._in], [], [], _PATIENCE)[0], "the browser hangs"
+            assert select.select([self._in], [], [], PATIENCE)[0], "the browser hangs"
             more = os.read(self._in, 1 << 16)
             assert more, "the browser has ended"
             self._buffer += more

@@ -24,7 +24,7 @@ from securefedyj.protocol.transcript import Transcript
 
 SILOS = ("north", "center", "south")
 
-_PATIENCE = 120.0  # seconds; the processes take a few
+_PATIENCE = 600.0  # seconds; the processes take a few
 _FEATURES_SHOWN = ("mean area", "mean concavity", "radius error", "worst texture")
 
 

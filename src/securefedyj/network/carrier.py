@@ -63,7 +63,7 @@ class Carrier(Protocol):
     Attributes
     ----------
     heard
-        When anything has last come, by `time.monotonic`.
+        When anything has last come, by the clock of the event loop.
     on_left
         Is called when a peer has left, before its last words are received.
     """

@@ -159,7 +159,7 @@ class Hub:
 
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
         """A line that names the party, by its certificate; few lines if there are many."""
-        now, party = time.monotonic(), self.served.owner(der) if der else ""
+        now, party = asyncio.get_running_loop().time(), self.served.owner(der) if der else ""
         throttle = self._throttles.setdefault(party, Throttle(now))
         if throttle.lets_through(now):
             known = {"party": party} if party else {}
@@ -200,7 +200,8 @@ class Hub:
     async def _serve(self, party: _Introduced, writer: asyncio.StreamWriter, address: str) -> None:
         room, name, frames, numbered = party
         connection = await room.enter(name, next(self._numbers))
-        now, party_of = time.monotonic(), f"{name} of {room.consortium.name!r}"
+        now = asyncio.get_running_loop().time()
+        party_of = f"{name} of {room.consortium.name!r}"
         throttle = self._throttles.setdefault(party_of, Throttle(now))
         told = throttle.lets_through(now)
         if told:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import ssl
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +37,7 @@ class Link:
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heard = time.monotonic()
+        self.heard = asyncio.get_running_loop().time()
         self.on_arrival: Callable[[Frame], None] = lambda frame: None
         self.most = MOST_WAITING
         self._reader, self._writer = reader, writer
@@ -116,7 +115,7 @@ class Link:
         frames = Reader("the hub")
         try:
             while data := await self._reader.read(_READ):
-                self.heard = time.monotonic()
+                self.heard = asyncio.get_running_loop().time()
                 for frame in frames.feed(data):
                     self._unanswered -= frame.type == Type.PONG
                     self.on_arrival(frame)

@@ -13,7 +13,6 @@ import contextlib
 import ipaddress
 import socket
 import ssl
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -91,7 +90,7 @@ class Lobby:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(UNDISTURBED / 4):
                     await self._changed.wait()
-        guest.waits, guest.turn = False, time.monotonic()
+        guest.waits, guest.turn = False, asyncio.get_running_loop().time()
         # In the order of their turns, for those who look for the oldest.
         self._guests.remove(guest)
         self._guests.append(guest)
@@ -106,7 +105,8 @@ class Lobby:
         full = _crowded(under_way, address, TURNS, TURNS_OF_ADDRESS)
         if full and not any(one.sent_away for one in full):
             since = full[0].turn
-            if since is not None and since < time.monotonic() - UNDISTURBED:
+            now = asyncio.get_running_loop().time()
+            if since is not None and since < now - UNDISTURBED:
                 full[0].send_away()
         return not full
 

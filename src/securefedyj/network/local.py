@@ -22,6 +22,7 @@ from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.files import write_table
 
+_PATIENCE = 300.0  # seconds until a process that does not start, or end, has no excuse
 _COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
 
 
@@ -117,7 +118,7 @@ class Processes:
         before = self.log("hub").count(" listening ")
         self._start("hub", "hub", *map(str, more), "--certificate", files[0], "--key", files[1],
                     "--listen", hub.address)  # fmt: skip
-        deadline = time.monotonic() + 30.0
+        deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
             if self.log("hub").count(" listening ") > before:
                 return
@@ -160,7 +161,7 @@ class Processes:
         process = self.running.pop(name)
         if process.poll() is None:
             process.send_signal(number)
-        process.wait(20)
+        process.wait(_PATIENCE)
 
     def _start(
         self, name: str, command: str, *arguments: str, file: str = "consortium.toml"

@@ -212,7 +212,7 @@ class _Participant:
     async def leave(self, *, failed: bool) -> None:
         """Take leave of all peers; they are told within seconds, and whether we have failed."""
         try:
-            self._worker.end()
+            self._worker.end(self._stop_party)
             self._happen_aside(events.Stopping(failed))
             if self._carrier is not None:
                 await self._carrier.close(_FLUSH)
@@ -220,6 +220,11 @@ class _Participant:
             if self._party is not None:
                 self._party.release()
             self._journal.close()
+
+    def _stop_party(self) -> None:
+        """End a program that waits; in the thread that computes."""
+        if self._party is not None and not self._party.done:
+            self._party.stop(JoinError("The session is over."))
 
     async def keep_alive(self) -> None:
         """Let the hub and the peers know that we are there, also in long computations."""
@@ -252,8 +257,8 @@ class _Participant:
             arrival = await self._carrier.receive(_TICK)
             if arrival is not None:
                 await self._take(arrival)
-            if self._outcome is None and time.monotonic() - looked_at_clock > _TICK:
-                looked_at_clock = time.monotonic()
+            if self._outcome is None and self._loop.time() - looked_at_clock > _TICK:
+                looked_at_clock = self._loop.time()
                 await self._happen(events.TimePassed(self._carrier.heard))
 
     async def _take(self, arrival: Arrival) -> None:
@@ -280,7 +285,7 @@ class _Participant:
     # The sessions.
 
     def _now(self) -> Moment:
-        return Moment(time.monotonic(), self._settings.clock())
+        return Moment(self._loop.time(), self._settings.clock())
 
     async def _happen(self, event: Event) -> None:
         """Tell the sessions what has happened, and do what they ask for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -112,7 +113,7 @@ class Room:
         """
         if name in self.present or name not in self.tallies:
             return
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         sentence = f"{why} ({time.strftime('%H:%M:%S', time.gmtime())} UTC)"
         earlier = self._refusals.get(name)
         if earlier is not None and now - earlier.at < TELL_EVERY:

@@ -41,8 +41,9 @@ class Worker:
         self._jobs.put(job)
         return await answer
 
-    def end(self) -> None:
-        """Do no more after what was begun."""
+    def end(self, last: Callable[[], None] = lambda: None) -> None:
+        """Do no more after what was begun, but this."""
+        self._jobs.put(last)
         self._jobs.put(None)
 
     def _work(self) -> None:

@@ -21,7 +21,8 @@ from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.tables.digest import rows_digest
-from tests.network.harness import THREE, assert_same_bits, prepare
+from tests.network import clock
+from tests.network.harness import LONG, THREE, assert_same_bits, prepare
 
 
 class Bus:
@@ -104,8 +105,7 @@ class Parties:
             name,
             Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem"),
             output,
-            timeout=5.0,
-            wait=20.0,
+            **LONG,
             rows=functools.partial(rows_digest, THREE[name], ["lactate", "age"]),
             say=self.said[name].append,
             progress=note,
@@ -121,8 +121,7 @@ class Parties:
             await self.tasks[name]
 
     async def results(self):
-        async with asyncio.timeout(40):
-            return await asyncio.gather(*self.tasks.values())
+        return await asyncio.gather(*self.tasks.values())
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_unmodified_participants_reach_the_same_bits(tmp_path, impatient, troubl
             parties.start(name)
         return parties, await parties.results()
 
-    parties, results = asyncio.run(run())
+    parties, results = clock.run(run())
     assert (parties.bus.dropped > 0) == ("lost" in trouble)
     for transcript in results:
         assert_same_bits(transcript)
@@ -165,7 +164,7 @@ def test_killed_party_goes_on_after_its_last_reveal(tmp_path, impatient):
         parties.start("bob")
         return parties, before, await parties.results()
 
-    parties, before, results = asyncio.run(run())
+    parties, before, results = clock.run(run())
     for transcript in results:
         assert_same_bits(transcript)
     exchanges = [progress.exchange for progress in parties.opened["bob"]]
@@ -193,7 +192,7 @@ def test_two_parties_that_are_swapped_on_the_way_are_refused(tmp_path, impatient
             await parties.kill(name)
         return parties, caught.value
 
-    parties, error = asyncio.run(run())
+    parties, error = clock.run(run())
     assert "certificate" in str(error)
     assert not any(parties.opened.values())
 
@@ -202,11 +201,10 @@ def test_two_parties_that_are_swapped_on_the_way_are_refused(tmp_path, impatient
 
 
 async def next_of(carrier: PacketCarrier, kind: type):
-    async with asyncio.timeout(5):
-        while True:
-            arrival = await carrier.receive(1.0)
-            if isinstance(arrival, kind):
-                return arrival
+    while True:
+        arrival = await carrier.receive(1.0)
+        if isinstance(arrival, kind):
+            return arrival
 
 
 async def pair(bus: Bus) -> tuple[PacketCarrier, PacketCarrier]:
@@ -228,7 +226,7 @@ def test_large_pieces_arrive_whole_and_in_order(impatient):
         assert got == data
         await asyncio.gather(ana.close(1.0), bob.close(1.0))
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_what_was_sent_has_arrived_when_one_leaves(impatient):
@@ -248,7 +246,7 @@ def test_what_was_sent_has_arrived_when_one_leaves(impatient):
         await closing
         await bob.close(1.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_packets_of_an_earlier_connection_bring_nobody_back(impatient):
@@ -267,7 +265,7 @@ def test_packets_of_an_earlier_connection_bring_nobody_back(impatient):
         assert await bob.receive(0.2) is None
         await asyncio.gather(ana.close(1.0), bob.close(1.0))
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_peer_that_was_killed_comes_back_though_its_hello_is_lost(impatient):
@@ -285,7 +283,7 @@ def test_peer_that_was_killed_comes_back_though_its_hello_is_lost(impatient):
         assert (await next_of(bob, Data)).data == b"to the other"
         await asyncio.gather(ana.close(1.0), bob.close(1.0))
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 class Deaf:
@@ -324,7 +322,7 @@ def test_third_site_that_says_it_is_the_peer_ends_no_connection(impatient):
         for carrier in (ana, bob, cem):
             await carrier.close(0.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 @pytest.mark.parametrize("kind", [Kind.HELLO, Kind.DATA, Kind.BYE])
@@ -341,7 +339,7 @@ def test_what_a_server_makes_up_is_held_up_to_a_bound(monkeypatch, kind):
         assert len(ana._streams) <= 1
         await ana.close(0.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_pieces_without_content_are_held_up_to_a_bound(monkeypatch):
@@ -354,7 +352,7 @@ def test_pieces_without_content_are_held_up_to_a_bound(monkeypatch):
         assert ana._inbox.qsize() <= 50
         await ana.close(0.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_pieces_ahead_of_all_peers_together_are_held_up_to_a_bound(monkeypatch):
@@ -374,7 +372,7 @@ def test_pieces_ahead_of_all_peers_together_are_held_up_to_a_bound(monkeypatch):
         assert ana._waiting == 1100
         await ana.close(0.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_farewell_that_overtakes_all_else_counts(impatient):
@@ -385,7 +383,7 @@ def test_farewell_that_overtakes_all_else_counts(impatient):
         assert await ana.receive(0.05) is None
         await ana.close(0.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 def test_farewell_is_said_by_one_who_is_stopped_while_leaving(impatient):
@@ -403,7 +401,7 @@ def test_farewell_is_said_by_one_who_is_stopped_while_leaving(impatient):
         await next_of(bob, Left)
         await bob.close(0.0)
 
-    asyncio.run(run())
+    clock.run(run())
 
 
 @pytest.mark.parametrize("data", [b"", b"hello", bytes(34), b"\x01\x09" + bytes(32)])

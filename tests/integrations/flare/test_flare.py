@@ -40,6 +40,7 @@ from securefedyj.integrations.flare.provision import ALLOWED, allow, close
 from securefedyj.integrations.flare.recipe import SecureFedYJRecipe
 from securefedyj.integrations.job import named
 from securefedyj.network.consortium import Consortium
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ class Engine:
         pass
 
     def send_aux_request(self, *, targets, request, timeout, **_):
-        self.open.wait(10)
+        self.open.wait(PATIENCE)
         assert timeout == 0.0  # fire and forget
         if not self.failed:
             self.failed = True
@@ -78,7 +79,9 @@ class Engine:
 # The bus.
 
 
-def test_bus_goes_on_after_a_message_that_fails():
+def test_bus_goes_on_after_a_message_that_fails(monkeypatch):
+    monkeypatch.setattr(buses, "_END", PATIENCE)
+
     async def run():
         engine = Engine()
         bus = AuxBus(engine)

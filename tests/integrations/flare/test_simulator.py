@@ -12,6 +12,7 @@ import pytest
 from securefedyj.network.consortium import Consortium
 from securefedyj.tables.files import read_table
 from tests.integrations.flare import sites, walk
+from tests.patience import PATIENCE
 
 pytest.importorskip("nvflare")
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -28,7 +29,7 @@ def simulate(folder: Path, consortium: Path, **environment: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
     )
     return run.stdout + run.stderr
 

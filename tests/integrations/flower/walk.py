@@ -20,7 +20,7 @@ from securefedyj.network.local import free_port
 from securefedyj.tables.files import MISSING, read_table
 from tests.docs import test_guide as guide
 from tests.integrations.flower import sites
-from tests.integrations.flower.federation import ANSI, PATIENCE, ROOT, set_environment
+from tests.integrations.flower.federation import ANSI, ROOT, set_environment
 
 PAGE = ROOT / "docs" / "flower.md"
 PORTS = re.compile(r"(?<=127\.0\.0\.1:)\d{4}|(?<=--port )\d{4}")
@@ -66,7 +66,6 @@ class Desk(guide.Desk):
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="walk-"))
     set_environment(folder)
-    guide.PATIENCE = PATIENCE
     activate = folder / ".venv" / "bin" / "activate"
     activate.parent.mkdir(parents=True)
     activate.write_text(f"PATH={sysconfig.get_path('scripts')}:$PATH\n")

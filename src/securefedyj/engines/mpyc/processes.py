@@ -30,6 +30,7 @@ Main: TypeAlias = Callable[..., Coroutine[Any, Any, R]]
 
 # How long a child that was hung up on may take to leave before it is killed.
 _GRACE = 2.0
+_EXIT = 60.0  # seconds that one that has ended may take until its exit code is there
 
 
 def run(
@@ -126,7 +127,7 @@ def _received(
     try:
         result, error = connection.recv()
     except (EOFError, ConnectionError):
-        child.join(_GRACE)
+        child.join(_EXIT)
         return None, RuntimeError(
             f"The process of party {name} ended without a result (exit code {child.exitcode})."
         )

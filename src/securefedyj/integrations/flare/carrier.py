@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -28,6 +27,10 @@ HELLO_EVERY = 1.0  # seconds, to peers that are not there
 _TICK = 0.1  # seconds
 _MOST_OVER = 100  # connections of the past that are remembered
 _MOST_ARRIVALS = 4096  # that wait to be received; what comes then has to come again
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Bus(Protocol):
@@ -59,7 +62,7 @@ class PacketCarrier:
     @property
     def heard(self) -> float:
         """Now: there is nobody between us and the peers whom we could hear."""
-        return time.monotonic()
+        return _now()
 
     def send(self, peer: str, connection: int, data: bytes) -> None:
         stream = self._streams.get(peer)
@@ -68,7 +71,7 @@ class PacketCarrier:
         view = memoryview(data)
         for start in range(0, len(view), MAX_BODY):
             piece = bytes(view[start : start + MAX_BODY])
-            self._post(peer, stream.piece(piece, time.monotonic()))
+            self._post(peer, stream.piece(piece, _now()))
 
     def sign_of_life(self) -> None:
         for peer, stream in self._streams.items():
@@ -102,7 +105,7 @@ class PacketCarrier:
 
     def _greet(self) -> None:
         """Announce ourselves to those that are not there yet."""
-        self._greeted = time.monotonic()
+        self._greeted = _now()
         for peer in self._own:
             if peer not in self._streams:
                 self._introduce(peer, 0)
@@ -113,7 +116,7 @@ class PacketCarrier:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
-            now = time.monotonic()
+            now = _now()
             for peer, stream in self._streams.items():
                 if (packet := stream.due(now)) is not None:
                     self._post(peer, packet)
@@ -145,7 +148,7 @@ class PacketCarrier:
         held = sum(one.held for one in self._streams.values())
         pieces = stream.take(
             packet,
-            time.monotonic(),
+            _now(),
             room=self._waiting < MOST_WAITING,
             room_ahead=self._waiting + held < MOST_WAITING,
         )
