@@ -50,10 +50,11 @@ def test_a_wrong_fit_is_wrong(case, what):
     assert not verdict.right
 
 
-@pytest.mark.parametrize("z", [np.nan, np.inf])
-def test_a_value_that_is_no_number_is_wrong(z):
-    outcome = fitted(CASES[0])
-    assert not judge(CASES[0], replace(outcome, z=np.append(outcome.z[:-1], z))).right
+@pytest.mark.parametrize("z", [np.nan, np.inf, np.finfo(np.float64).max])
+@pytest.mark.parametrize("case", [CASES[0], EQUAL], ids=["varies", "constant"])
+def test_a_value_that_is_no_number_or_saturated_is_wrong(case, z):
+    outcome = fitted(case)
+    assert not judge(case, replace(outcome, z=np.full_like(outcome.z, z))).right
 
 
 @pytest.mark.parametrize("change", [{"z": np.full(3, 1e-20)}, {"lmbda": 1 + 1e-15}])
