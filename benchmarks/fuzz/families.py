@@ -17,11 +17,13 @@ Family = Callable[[Generator], Array]
 
 FAMILIES: dict[str, Family] = {}
 """By name, for the pooled fit and for the federated one."""
+POOLED: dict[str, Family] = {}
+"""For the pooled fit only."""
 MANY_ROWS: dict[str, Family] = {}
 """Features of 70,000 to 4 million values: only a few of them, for the pooled fit."""
 
 
-def _family(table: dict[str, Family]) -> Callable[[Family], Family]:
+def family(table: dict[str, Family]) -> Callable[[Family], Family]:
     def add(function: Family) -> Family:
         table[function.__name__] = function
         return function
@@ -29,11 +31,11 @@ def _family(table: dict[str, Family]) -> Callable[[Family], Family]:
     return add
 
 
-def _size(rng: Generator, most: int = 200) -> int:
+def size_of(rng: Generator, most: int = 200) -> int:
     return int(2 * (most / 2) ** rng.random())
 
 
-def _shape(rng: Generator, n: int) -> Array:
+def shape(rng: Generator, n: int) -> Array:
     """Values around 1, of one of several distributions."""
     kind = rng.integers(6)
     if kind == 0:
@@ -49,7 +51,7 @@ def _shape(rng: Generator, n: int) -> Array:
     return rng.exponential(size=n)
 
 
-def _distinct(x: Array) -> Array:
+def distinct(x: Array) -> Array:
     """At least two distinct values: a constant has no optimum."""
     if np.all(x == x[0]):
         x = x.copy()
@@ -57,140 +59,140 @@ def _distinct(x: Array) -> Array:
     return x
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def ordinary(rng: Generator) -> Array:
     """Normal, lognormal, gamma, uniform, Student and exponential values around 1."""
-    return _distinct(_shape(rng, _size(rng)))
+    return distinct(shape(rng, size_of(rng)))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def any_scale(rng: Generator) -> Array:
     """The same, times a power of ten from 1e-300 to 1e300."""
-    x = np.clip(_shape(rng, _size(rng, 100)), -1e7, 1e7)
-    return _distinct(x * 10.0 ** rng.uniform(-300, 300))
+    x = np.clip(shape(rng, size_of(rng, 100)), -1e7, 1e7)
+    return distinct(x * 10.0 ** rng.uniform(-300, 300))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def narrow(rng: Generator) -> Array:
     """Values close to each other and far from 0: 1e6 give or take 0.2%, and far narrower."""
     center = rng.choice([-1, 1]) * 10.0 ** rng.uniform(-3, 12)
-    return _distinct(center * (1 + 10.0 ** rng.uniform(-16, -1) * _shape(rng, _size(rng))))
+    return distinct(center * (1 + 10.0 ** rng.uniform(-16, -1) * shape(rng, size_of(rng))))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def shifted_normal(rng: Generator) -> Array:
     """A large constant plus a normal variable: temperatures, years, timestamps."""
-    return _distinct(10.0 ** rng.uniform(0, 13) + 10.0 ** rng.uniform(-4, 1) * rng.normal(size=50))
+    return distinct(10.0 ** rng.uniform(0, 13) + 10.0 ** rng.uniform(-4, 1) * rng.normal(size=50))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def two_values(rng: Generator) -> Array:
     """Two distinct values, one of them often rare."""
-    n = _size(rng, 2000)
-    low, high = np.sort(_shape(rng, 2) * 10.0 ** rng.uniform(-10, 10))
+    n = size_of(rng, 2000)
+    low, high = np.sort(shape(rng, 2) * 10.0 ** rng.uniform(-10, 10))
     x = np.full(n, low)
     x[: rng.integers(1, n)] = high
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def neighbours(rng: Generator) -> Array:
     """Values that are a few units of the last place apart."""
-    x = np.full(_size(rng), rng.choice([-1, 1]) * 10.0 ** rng.uniform(-9, 9))
+    x = np.full(size_of(rng), rng.choice([-1, 1]) * 10.0 ** rng.uniform(-9, 9))
     for _ in range(int(rng.integers(1, 6))):
         some = rng.random(len(x)) < rng.uniform(0.1, 0.9)
         x[some] = np.nextafter(x[some], rng.choice([-np.inf, np.inf]))
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def ties(rng: Generator) -> Array:
     """Counts and codes: few distinct values, zeros above all."""
-    x = rng.poisson(rng.uniform(0.01, 4), size=_size(rng, 1000)).astype(float)
-    return _distinct(x * rng.choice([1.0, 0.1, -1.0, 1000.0]))
+    x = rng.poisson(rng.uniform(0.01, 4), size=size_of(rng, 1000)).astype(float)
+    return distinct(x * rng.choice([1.0, 0.1, -1.0, 1000.0]))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def one_outlier(rng: Generator) -> Array:
     """A narrow bulk and one value far away, on either side."""
-    x = 10.0 * (1 + 10.0 ** rng.uniform(-9, -1) * rng.normal(size=_size(rng, 400)))
+    x = 10.0 * (1 + 10.0 ** rng.uniform(-9, -1) * rng.normal(size=size_of(rng, 400)))
     x[0] = rng.choice([-1, 1]) * 10.0 ** rng.uniform(-3, 8)
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def outliers(rng: Generator) -> Array:
     """A bulk and some values far away on both sides."""
-    x = _shape(rng, _size(rng, 400)) * 10.0 ** rng.uniform(-6, 3)
+    x = shape(rng, size_of(rng, 400)) * 10.0 ** rng.uniform(-6, 3)
     some = rng.random(len(x)) < rng.uniform(0.005, 0.2)
     x[some] += rng.choice([-1, 1], size=some.sum()) * 10.0 ** rng.uniform(-3, 9, size=some.sum())
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def tiny_and_large(rng: Generator) -> Array:
     """Two bulks whose scales differ by up to 1e60."""
-    x = np.abs(_shape(rng, _size(rng)))
+    x = np.abs(shape(rng, size_of(rng)))
     x[rng.random(len(x)) < rng.uniform(0.05, 0.95)] *= 10.0 ** -rng.uniform(3, 60)
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def tiny(rng: Generator) -> Array:
     """Values tiny against the default bounds."""
-    return _distinct(_shape(rng, _size(rng)) * 10.0 ** rng.uniform(-16, -4))
+    return distinct(shape(rng, size_of(rng)) * 10.0 ** rng.uniform(-16, -4))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def huge(rng: Generator) -> Array:
     """Values up to 2^99, of one sign or of both."""
-    return _distinct(np.clip(_shape(rng, _size(rng)), -9, 9) * 2.0 ** rng.uniform(20, 96))
+    return distinct(np.clip(shape(rng, size_of(rng)), -9, 9) * 2.0 ** rng.uniform(20, 96))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def both_sides(rng: Generator) -> Array:
     """Two narrow clusters, one on each side of 0."""
-    n = _size(rng)
+    n = size_of(rng)
     x = 10.0 ** rng.uniform(-3, 6) * (1 + 10.0 ** rng.uniform(-8, 0) * rng.normal(size=n))
     other = rng.random(n) < rng.uniform(0.01, 0.99)
     x[other] *= -(10.0 ** rng.uniform(-3, 3))
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def zeros_and_a_tail(rng: Generator) -> Array:
     """Mostly 0, as pixels and gene counts are."""
-    x = rng.lognormal(sigma=2, size=_size(rng, 1000))
+    x = rng.lognormal(sigma=2, size=size_of(rng, 1000))
     x[rng.random(len(x)) < rng.uniform(0.5, 0.999)] = 0.0
-    return _distinct(x * rng.choice([-1, 1]))
+    return distinct(x * rng.choice([-1, 1]))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def few_values(rng: Generator) -> Array:
     """Two to five values of any kind."""
-    return _distinct(_shape(rng, int(rng.integers(2, 6))) * 10.0 ** rng.uniform(-9, 9))
+    return distinct(shape(rng, int(rng.integers(2, 6))) * 10.0 ** rng.uniform(-9, 9))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def integers(rng: Generator) -> Array:
     """Whole numbers: ages, years, laboratory values."""
     low = rng.integers(-10, 2000)
-    return _distinct(rng.integers(low, low + rng.integers(2, 300), size=_size(rng)).astype(float))
+    return distinct(rng.integers(low, low + rng.integers(2, 300), size=size_of(rng)).astype(float))
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def sorted_rows(rng: Generator) -> Array:
     """Ordinary values in ascending order, or with every other one from another distribution."""
-    x = np.sort(_shape(rng, _size(rng, 1000)))
+    x = np.sort(shape(rng, size_of(rng, 1000)))
     if rng.random() < 0.5:
-        x[:: int(rng.integers(2, 20))] = _shape(rng, 1)[0] * 10.0 ** rng.uniform(-9, 9)
-    return _distinct(x)
+        x[:: int(rng.integers(2, 20))] = shape(rng, 1)[0] * 10.0 ** rng.uniform(-9, 9)
+    return distinct(x)
 
 
-@_family(FAMILIES)
+@family(FAMILIES)
 def missing(rng: Generator) -> Array:
     """Values with NaN at random, in stripes, or nearly everywhere."""
-    x = _shape(rng, _size(rng, 400) + 4)
+    x = shape(rng, size_of(rng, 400) + 4)
     kind = rng.integers(3)
     if kind == 0:
         x[rng.random(len(x)) < rng.uniform(0.01, 0.9)] = np.nan
@@ -206,13 +208,13 @@ def _many(rng: Generator) -> int:
     return int(70_000 * (4_000_000 / 70_000) ** rng.random() ** 2)
 
 
-@_family(MANY_ROWS)
+@family(MANY_ROWS)
 def many_ordinary(rng: Generator) -> Array:
     """Ordinary values, rounded so that the oracle need not look at each of a million."""
-    return np.round(_shape(rng, _many(rng)), 3)
+    return np.round(shape(rng, _many(rng)), 3)
 
 
-@_family(MANY_ROWS)
+@family(MANY_ROWS)
 def many_striped(rng: Generator) -> Array:
     """Every k-th row from another distribution."""
     x = np.round(rng.lognormal(size=_many(rng)), 3)
@@ -221,10 +223,10 @@ def many_striped(rng: Generator) -> Array:
     if rng.random() < 0.3:
         x[::stripe] = 0.0
         x[stripe] = 5.55e-17
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(MANY_ROWS)
+@family(MANY_ROWS)
 def many_narrow_with_outliers(rng: Generator) -> Array:
     """A narrow bulk and a few outliers among 300,000 values and more."""
     steps = np.round(1000 * rng.normal(size=max(300_000, _many(rng)))) / 1000
@@ -232,10 +234,10 @@ def many_narrow_with_outliers(rng: Generator) -> Array:
     x[: int(rng.integers(1, 5))] = rng.choice([-1.0, 1e-3, 30.0, 1e6])
     if rng.random() < 0.5:
         rng.shuffle(x)
-    return _distinct(x)
+    return distinct(x)
 
 
-@_family(MANY_ROWS)
+@family(MANY_ROWS)
 def many_sorted(rng: Generator) -> Array:
     """Ordinary values in ascending order."""
-    return np.sort(np.round(_shape(rng, _many(rng)), 3))
+    return np.sort(np.round(shape(rng, _many(rng)), 3))

@@ -168,26 +168,39 @@ def scale(sample: Sample, lmbda: Any) -> float:
         return float(1 / gmpy2.sqrt(abs(high - low) / (2 * step)))
 
 
-def error(sample: Sample, lmbda: float) -> float:
-    """How far lambda is off, in units of max(|lambda*|, scale); 0 if it is within the promise."""
+def error(sample: Sample, lmbda: float, search: bool = True) -> float:
+    """How far lambda is off, in units of max(|lambda*|, scale).
+
+    At most PRECISION only where the score is positive a little below lambda and negative a little
+    above. Otherwise the optimum is searched for, or else, to save time, the error counts as inf.
+    """
     if not math.isfinite(lmbda) or abs(lmbda) * sample.extent > _ABSURD:
         return math.inf
-    if _turns(sample, lmbda, PRECISION * abs(lmbda) / 2):
-        return 0.0
-    best = optimum(sample, lmbda)
+    off = _bracketed(sample, lmbda, PRECISION * abs(lmbda) / 2)
+    if off is None:
+        off = _bracketed(sample, lmbda, PRECISION * scale(sample, lmbda) / 2)
+    if off is not None:
+        return off
+    best = optimum(sample, lmbda) if search else mpfr("inf")
     if not gmpy2.is_finite(best):
         return math.inf
     unit = max(abs(float(best)), scale(sample, best))
     with _bits(_BITS):
-        off = float(abs(mpfr(lmbda) - best)) / unit
-    return 0.0 if off <= PRECISION else off
+        return float(abs(mpfr(lmbda) - best)) / unit
 
 
-def _turns(sample: Sample, lmbda: float, distance: float) -> bool:
-    """Whether the score is positive so much below lambda and negative as much above."""
+def _bracketed(sample: Sample, lmbda: float, distance: float) -> float | None:
+    """The error if the optimum is no farther away than this, by the secant; None if it is not."""
+    if not distance > 0 or not math.isfinite(distance):
+        return None
     with _bits(_BITS):
         below, above = mpfr(lmbda) - distance, mpfr(lmbda) + distance
-    return distance > 0 and score(sample, below) > 0 > score(sample, above)
+    before, after = score(sample, below), score(sample, above)
+    if not before > 0 > after:
+        return None
+    with _bits(_BITS):
+        unit = max(mpfr(abs(lmbda)), gmpy2.sqrt(2 * mpfr(distance) / (before - after)))
+        return float(distance * abs(before + after) / (before - after) / unit)
 
 
 def optimum(sample: Sample, near: float = 0.0) -> Any:
