@@ -14,7 +14,7 @@ import numpy as np
 from securefedyj.network import events, records
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.events import Event, Moment, Output
-from securefedyj.network.memory import Memory
+from securefedyj.network.memory import NO_SESSION, Memory
 from securefedyj.network.records import AnyRecord
 from securefedyj.network.run import Terms
 from securefedyj.network.sessions import Sessions
@@ -243,6 +243,8 @@ class Solo(Machine):
             "finished": length == OPENINGS,
             "sending": False,
             "repeated": False,
+            "accepted": 0,
+            "computed": NO_SESSION,
         }
         return records.Begin(**{**known, **changed})
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefedyj.network.claims import NOTHING
 from securefedyj.network.errors import EndOfRun, NotVerified
-from securefedyj.network.memory import part_is_lost
+from securefedyj.network.memory import NO_SESSION, part_is_lost
 from securefedyj.network.records import Begin, Done, Kept
 from securefedyj.numerics import wide
 from securefedyj.protocol.silos import timed_silo
@@ -117,7 +116,7 @@ def test_a_member_that_has_not_its_part_any_more_ends_the_run_for_good(tmp_path,
             def deny(peer: str, said: Any) -> list[Any]:
                 lies = mishaps.seen and (how == "denies it to all" or peer == "bob")
                 if isinstance(said, Begin) and lies:
-                    return [dataclasses.replace(said, accepted=0, computed=NOTHING)]
+                    return [dataclasses.replace(said, accepted=0, computed=NO_SESSION)]
                 return [said]
 
             if how != "forgets it":

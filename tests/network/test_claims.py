@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefedyj.network.claims import Claim, begins_again, claim_of, starting_point
+from securefedyj.network.claims import Claim, claim_of, reopens, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.handover import hand_on, handed
-from securefedyj.network.memory import Memory
+from securefedyj.network.memory import NO_SESSION, Memory, Part, part_is_lost
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import Final
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript, to_line
 
@@ -23,7 +24,6 @@ AGREEMENT = Agreement(
     ("x",), Domain.from_bounds((0.0, 9.0), 1), PARTIES, PARTIES[:3], "replicated", 3, 3,
     verified=True,
 )  # fmt: skip
-LAST = 3  # openings of the verified exchange: verdict, magnitudes, moments
 
 
 @functools.lru_cache
@@ -37,7 +37,7 @@ def memory(lacking: int, *, member: bool = True) -> Memory:
     known, reveals = Memory(AGREEMENT, member=member), whole().reveals
     for number in range(len(reveals) - lacking + 1):
         before = Transcript(AGREEMENT, reveals[:number])
-        if number in (0, 1, len(reveals) - LAST):
+        if number in (0, 1, len(reveals) - 1):
             known.exchange(before)
         if number < len(reveals) - lacking:
             known.take([reveals[number]])
@@ -48,20 +48,16 @@ def claim(lacking: int) -> Claim:
     return claim_of(memory(lacking))
 
 
-@pytest.mark.parametrize("lacking", [1, 2, 3])
 @pytest.mark.parametrize("ahead", [("bob", "cem"), ("ana", "cem"), ("ana", "bob", "dua")])
-def test_what_two_members_have_is_taken(ahead, lacking):
-    own = memory(0 if "ana" in ahead else lacking)
-    claims = {name: claim(0 if name in ahead else lacking) for name in PARTIES[1:]}
+def test_what_two_members_have_is_taken(ahead):
+    own = memory(0 if "ana" in ahead else 1)
+    claims = {name: claim(0 if name in ahead else 1) for name in PARTIES[1:]}
     assert starting_point(own, claims).reveals == len(whole().reveals)
 
 
 @pytest.mark.parametrize("ahead", [("cem", "dua"), ("dua",), ("cem",)])
 def test_nobody_takes_a_result_from_a_member_and_an_outsider(ahead):
     """One of two members may cheat, and then no honest member has verified what they hand on."""
-    claims = {name: claim(0 if name in ahead else LAST) for name in PARTIES[1:]}
-    with pytest.raises(JoinError, match="and all others have"):
-        starting_point(memory(LAST), claims)
     claims = {name: claim(0 if name in ahead else 1) for name in PARTIES[1:]}
     assert starting_point(memory(1), claims).reveals == len(whole().reveals) - 1
 
@@ -72,28 +68,74 @@ def test_nor_does_a_party_outside_take_it_from_one_member():
     assert start.reveals == len(whole().reveals) - 1
 
 
-@pytest.mark.parametrize("lacking", [1, 2])
-def test_a_verdict_is_not_opened_again_once_for_each_member(lacking):
-    """Whoever cheats could let one member send it, and the other one in the next session."""
-    known, others = memory(lacking), [claim(lacking)] * 3
-    start, again = claim_of(known), known.repeats_verdict(claim_of(known).reveals)
-    assert not begins_again(start, [start, *others], verdict=again)
-    others[0] = others[0]._replace(repeated=True)
-    with pytest.raises(EndOfRun, match="made again 1 time"):
-        begins_again(start, [start, *others], verdict=again)
+PART = {"accepted": len(whole().reveals) - 1, "computed": "ab" * 16}
 
 
-def test_a_verdict_and_what_comes_after_it_count_as_one():
-    known = memory(1)
-    start, again = claim_of(known), known.repeats_verdict(claim_of(known).reveals)
-    assert begins_again(start, [start, start._replace(sending=True)], verdict=again)
-    with pytest.raises(EndOfRun, match="made again 1 time"):
-        begins_again(start, [start, start._replace(repeated=True)], verdict=again)
+def held(*parts: dict[str, Any], **changes: Any) -> list[Claim]:
+    """What three members say that have accepted parts of a final opening, or none."""
+    return [claim(1)._replace(**{**part, **changes}) for part in parts]
 
 
-@pytest.mark.parametrize(("lacking", "start"), [(0, 0), (3, 3), (1, 0)])
-def test_outside_of_what_follows_a_verdict_none_is_opened_again(lacking, start):
-    assert not memory(lacking).repeats_verdict(len(whole().reveals) - start)
+@pytest.mark.parametrize("sending", [False, True])
+def test_parts_that_all_members_have_accepted_are_sent_as_they_are(sending):
+    members = held(PART, PART, PART, sending=sending)
+    assert reopens(claim(1), [*members, claim(1)], members)
+    ahead = claim(0)._replace(**PART)
+    assert reopens(claim(1), [ahead, *members], [ahead, *members[:2]])
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "of another session": {**PART, "computed": "cd" * 16},
+    "of an earlier opening": {**PART, "accepted": 1},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_otherwise_it_is_computed_again_only_if_nobody_has_sent_a_part(other):
+    members = held(PART, PART, OTHERS[other])
+    assert not reopens(claim(1), [*members, claim(1)], members)
+    for sent in (claim(1)._replace(sending=True), claim(0)):
+        with pytest.raises(EndOfRun) as caught:
+            reopens(claim(1), [*members, sent], members)
+        assert str(caught.value) == str(part_is_lost(PART["accepted"]))
+
+
+@pytest.mark.parametrize("part", [{}, OTHERS["of an earlier opening"]])
+def test_what_all_hold_of_no_opening_or_another_one_opens_nothing(part):
+    members = held(part, part, part)
+    assert not reopens(claim(1), members, members)
+
+
+def test_who_has_sent_its_part_accepts_no_other():
+    known, before = memory(1), Transcript(AGREEMENT, whole().reveals[:-1])
+    known.begin(len(before.reveals), "ab" * 16)
+    known.accepted(before, b"first")
+    known.begin(len(before.reveals), "cd" * 16)
+    known.accepted(before, b"second")
+    assert (known.part, known.repeats) == (Part(PART["accepted"], "cd" * 16, b"second".hex()), [])
+    known.opening(before)
+    known.begin(len(before.reveals), "ef" * 16)
+    with pytest.raises(EndOfRun, match="Nothing of it is computed a second time"):
+        known.accepted(before, b"third")
+    known.begin(len(before.reveals), "ef" * 16, reopening=True)
+    known.opening(before)
+    assert known.repeats == []
+    assert claim_of(known)[-2:] == (PART["accepted"], "cd" * 16)
+
+
+def test_who_is_outside_of_the_committee_holds_nothing():
+    known, before = memory(1, member=False), Transcript(AGREEMENT, whole().reveals[:-1])
+    known.begin(len(before.reveals), "ab" * 16)
+    known.accepted(before, b"")
+    assert known.part is None
+    assert claim_of(known)[-2:] == (0, NO_SESSION)
+
+
+def test_which_opening_ends_a_batch():
+    known = memory(0)
+    ends = [known.ends_batch(length) for length in range(len(whole().reveals) + 1)]
+    assert ends == [False] * (len(ends) - 2) + [True, False]
 
 
 NOT_VERIFIED = dataclasses.replace(AGREEMENT, verified=False)
@@ -154,12 +196,12 @@ def test_only_who_lacks_something_that_we_have_is_handed_it():
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_run_that_was_refuted_has_no_outcome(holds):
     """Whoever comes back with such a record ends as all others did, and nothing is opened again."""
-    known = memory(LAST)
-    verdict: Any = whole().reveals[-LAST]
-    known.take([verdict._replace(holds=holds)])
-    assert known.finished == (not holds)
+    known, final = memory(1), whole().reveals[-1]
+    assert isinstance(final, Final)
+    nothing = Final(final.features, False, 0 * final.magnitude, [0], [0])
+    known.take([final if holds else nothing])
+    assert known.finished
     if holds:
-        known.take(whole().reveals[1 - LAST :])
         assert known.outcome().to_text() == whole().to_text()
     else:
         with pytest.raises(NotVerified):

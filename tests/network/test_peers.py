@@ -6,6 +6,7 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
+from securefedyj.network.memory import NO_SESSION
 from securefedyj.network.peers import CLOCKS_APART, MOST_READY, Peer, check_greeting
 from securefedyj.network.records import Begin, Greeting, Handover, Leave, Ready
 from securefedyj.network.states import PeerState
@@ -55,7 +56,7 @@ def test_what_was_said_on_a_channel_goes_with_it(peer):
     """But not that it has the result: that stays so."""
     peer.done, peer.kept = DIGEST, True
     peer.ready = Ready("0" * 64)
-    peer.begin = Begin("0" * 32, 0, DIGEST, False, False, False)
+    peer.begin = Begin("0" * 32, 0, DIGEST, False, False, False, 0, NO_SESSION)
     peer.handover = Handover("0" * 32, 0, [])
     peer.announced = peer.failed = peer.warned = peer.false = True
     peer.lose(7.0)

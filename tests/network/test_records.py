@@ -17,7 +17,7 @@ GREETING: dict[str, Any] = {"version": VERSION, "digest": "d" * 64, "clock": 1.5
 READY: dict[str, Any] = {"random": "0f" * 32}
 BEGIN: dict[str, Any] = {
     "session": "ab" * 16, "reveals": 3, "digest": "cd" * 32, "finished": False, "sending": True,
-    "repeated": False,
+    "repeated": False, "accepted": 7, "computed": "ac" * 16,
 }  # fmt: skip
 HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": ['{"reveal": "counts"}']}
 DONE: dict[str, Any] = {"digest": "ef" * 32}

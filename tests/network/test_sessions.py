@@ -18,7 +18,7 @@ from securefedyj.network.errors import (
     NotVerified,
     OutOfPatience,
 )
-from securefedyj.network.memory import NEW_RUN
+from securefedyj.network.memory import NEW_RUN, NO_SESSION
 from securefedyj.network.patience import Patience
 from securefedyj.network.progress import Tally
 from securefedyj.network.records import AnyRecord
@@ -254,7 +254,9 @@ EVENTS: dict[str, Callable[[Solo], events.Event]] = {
     "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
     "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock)),
     "ready": lambda solo: said(solo.ready("bob", 1)),
-    "begin": lambda solo: said(records.Begin("0" * 32, 0, "0" * 64, False, False, False)),
+    "begin": lambda solo: said(
+        records.Begin("0" * 32, 0, "0" * 64, False, False, False, 0, NO_SESSION)
+    ),
     "old message": lambda solo: said(records.Delivery(OLD)),
     "handover": lambda solo: said(records.Handover("0" * 32, 0, [])),
     "done": lambda solo: said(solo.done()),

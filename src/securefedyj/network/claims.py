@@ -13,17 +13,13 @@ from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.memory import (
     MOST_REPEATS,
     NEW_RUN,
+    NO_SESSION,
     Memory,
     made_again_before,
     part_is_lost,
 )
-from securefedyj.party.messages import SESSION_BYTES
 
 _NEW_RUN = NEW_RUN[0].lower() + NEW_RUN[1:]  # not yet: the same command may still go on
-
-
-NOTHING = "00" * SESSION_BYTES
-"""In place of a session, of who holds no part of a final opening."""
 
 
 class Claim(NamedTuple):
@@ -40,7 +36,7 @@ class Claim(NamedTuple):
     """Whether it has made openings again, as many as may be."""
     accepted: int = 0
     """The number of the final opening of which it holds its part."""
-    computed: str = NOTHING
+    computed: str = NO_SESSION
     """The session in which that was computed."""
 
     def ahead_of(self, start: Claim) -> int:
@@ -79,7 +75,7 @@ def reopens(start: Claim, everybody: Collection[Claim], members: Collection[Clai
     neither is so.
     """
     parts = {(claim.accepted, claim.computed) for claim in members}
-    if len(parts) == 1 and NOTHING not in (part := parts.pop()) and part[0] == start.reveals:
+    if len(parts) == 1 and NO_SESSION not in (part := parts.pop()) and part[0] == start.reveals:
         return True
     if any(claim.ahead_of(start) for claim in everybody):
         raise part_is_lost(start.reveals)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from securefedyj.errors import Unverified
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
+from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
@@ -24,6 +25,9 @@ MOST_REPEATS = 1
 
 The final opening of a verified run is another matter: its parts are sent again as they are.
 """
+
+NO_SESSION = "00" * SESSION_BYTES
+"""In place of a session, of who holds no part of a final opening."""
 
 HUB = "the hub"
 NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
@@ -119,13 +123,12 @@ class Memory:
         self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
         self.repeats: list[int] = []
-        self._repeating = False  # whether one of them was made in the present session
         self.interruptions: list[Interruption] = []
         self.running = False
         self.confirmed = self.failed = ""
         self.draining = False
         self.part: Part | None = None
-        self._session = ""
+        self._session = NO_SESSION
         self._reopening = False  # whether the session sends parts of an earlier one again
 
     # The log of a program.
@@ -146,7 +149,7 @@ class Memory:
             return
         number = len(transcript.reveals)
         if number < self.sent and not self._reopening:
-            if len(self.repeats) >= MOST_REPEATS and not self._repeating:
+            if len(self.repeats) >= MOST_REPEATS:
                 raise made_again_before(number)
             self._record({"repeat": number})
         self._record({"opening": number})
@@ -192,7 +195,12 @@ class Memory:
             self._write(to_line(reveal))
 
     def begin(
-        self, reveals: int, session: str, *, again: bool = False, reopening: bool = False
+        self,
+        reveals: int,
+        session: str = NO_SESSION,
+        *,
+        again: bool = False,
+        reopening: bool = False,
     ) -> None:
         """A session starts from so many reveals, maybe with an opening that some have made before.
 
@@ -290,9 +298,8 @@ class Memory:
                 self.sent = max(self.sent, value + 1)
             case "repeat":
                 self.repeats.append(value)
-                self._repeating = True
             case "session":
-                self.running, self._repeating = True, False
+                self.running = True
             case "interruption":
                 self.interruptions.append(Interruption(value["by"], value["exchange"]))
                 self.running = False
