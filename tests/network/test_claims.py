@@ -68,7 +68,7 @@ def test_nor_does_a_party_outside_take_it_from_one_member():
     assert start.reveals == len(whole().reveals) - 1
 
 
-PART = {"accepted": len(whole().reveals) - 1, "computed": "ab" * 16}
+PART: dict[str, Any] = {"accepted": len(whole().reveals) - 1, "computed": "ab" * 16}
 
 
 def held(*parts: dict[str, Any], **changes: Any) -> list[Claim]:
