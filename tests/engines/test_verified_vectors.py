@@ -19,6 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="
 SECTION_9_1 = PAGE[PAGE.index("### 9.1") : PAGE.index("## 10.")]
 PUBLISHED = json.loads((VECTORS / "verified.json").read_text())
 SETTINGS = ("silos", "helper")
+GREETED = Kind.HELLO | Kind.KEY
 
 
 def opening(setting):
@@ -48,9 +49,8 @@ def test_the_package_sends_what_is_published():
     assert json.loads(json.dumps(made)) == PUBLISHED
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_all_messages_are_those_of_the_second_implementation(setting):
-    rounds, program = PUBLISHED[setting]["rounds"], opening(setting).program()
+def result_of(program, rounds):
+    """What a program returns that sends what is published."""
     for published in rounds:
         kinds, messages = next(program)
         assert kinds == set(published["kind"].split("+")), published["round"]
@@ -58,7 +58,24 @@ def test_all_messages_are_those_of_the_second_implementation(setting):
         assert sent == published["sent"], published["round"]
     with pytest.raises(StopIteration) as end:
         next(program)
-    assert [json.dumps(reveal) for reveal in end.value.value] == PUBLISHED[setting]["reveals"]
+    return end.value.value
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_all_messages_are_those_of_the_second_implementation(setting):
+    published = PUBLISHED[setting]
+    noted, reveal = result_of(opening(setting).program(), published["rounds"])
+    assert json.dumps(reveal) == published["reveal"]
+    assert [part.hex() for part in noted] == list(published["noted"].values())
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_an_opening_from_what_was_noted_is_that_of_the_second_implementation(setting):
+    published = PUBLISHED[setting]
+    noted = list(map(bytes.fromhex, published["noted"].values()))
+    program = opening(setting).from_noted(noted)
+    reveal = result_of(program, published["rounds_from_noted"])
+    assert json.dumps(reveal) == published["reveal"]
 
 
 def test_its_proofs_are_those_of_the_reference_of_gates():
@@ -121,6 +138,12 @@ def test_the_example_of_section_9_1_is_what_a_run_sends():
     assert listed["rounds"] == parties[0].rounds - first
     for kinds in (Kind.DIGEST | Kind.INPUT, Kind.PRODUCT | Kind.CARRY, Kind.CHECK, Kind.OPENING):
         assert size(kinds) == sum(listed[str(kind)] for kind in kinds), kinds
-    rounds, of_a = re.findall(r"has (\d+) rounds, and the payloads are (\d+)", SECTION_9_1)[0]
-    assert int(rounds) == parties[0].rounds
-    assert int(of_a) == sum(len(m.payload) for m in sent if not m.kind & (Kind.HELLO | Kind.KEY))
+    (said,) = re.findall(
+        r"has (\d+) rounds, and the payloads are (\d+)\s+bytes from `a` and (\d+) each from `b`",
+        SECTION_9_1,
+    )
+    of_each = [
+        sum(len(m.payload) for m in recorder.messages if m.sender == name and not m.kind & GREETED)
+        for name in names
+    ]
+    assert [parties[0].rounds, *of_each] == list(map(int, [*said, said[-1]]))

@@ -90,6 +90,10 @@ def less(x, public):
     return [combine(lambda a, b: a - b, x[0], public), x[1], x[2]]
 
 
+def opposite_of(x):
+    return linear(lambda v: -v, x)
+
+
 def added(*planes):
     return [reduce(xor, parts) for parts in zip(*planes, strict=True)]
 
@@ -342,6 +346,22 @@ class Exchange:
                 plane = joined([(plane, v) for v in range(half)] + last)
             count = half + len(last)
         self.claims = [(plane, 0)]
+
+    def conjunction(self, left, right):
+        """Of two vectors, given as (plane, place) pairs, as a plane."""
+        (plane,) = yield from self.layer([(joined(left), joined(right))], len(left))
+        return plane
+
+    def noted(self, plane, count):
+        """What each member holds of a plane of so many bits, one component after the other."""
+        parts = [part.to_bytes(-(-count // 8), "little") for part in plane]
+        return [parts[i] + parts[(i + 1) % 3] for i in MEMBERS]
+
+    def from_noted(self, noted):
+        """The plane, and both holders of a component have the same."""
+        halves = [(own[: len(own) // 2], own[len(own) // 2 :]) for own in noted]
+        assert all(halves[i - 1][1] == halves[i][0] for i in MEMBERS)
+        return [int.from_bytes(first, "little") for first, _ in halves]
 
     def check(self):
         yield from in_lockstep(self.check_products(), self.check_gates())
@@ -610,7 +630,7 @@ class Opening:
     sums
         {(feature, lambda): {silo: {"y": S_y, "d": S_d, "yy": S_yy, "yd": S_yd, "phi": S_phi}}}.
     encodings
-        {(feature, lambda): {"f_phi": ..., "v_bits": ..., "sum_bits": ...}}.
+        {(feature, lambda): {"f_phi": ..., "y_bits": ..., "v_bits": ..., "sum_bits": ...}}.
     """
 
     def __init__(self, exchange, lines, counts, sums, encodings):
@@ -618,7 +638,7 @@ class Opening:
         self.counts, self.sums, self.encodings = counts, sums, encodings
         agreement, *reveals = map(json.loads, lines)
         self.result_bits = agreement["agreement"]["result_bits"]
-        self.n, self.magnitudes, self.verdict_known = reveals[0]["n"], None, False
+        self.n = reveals[0]["n"]
         self.features = range(len(self.n))
         self.varying, brackets = [], {j: Bracket() for j in self.features}
         for line in reveals[1:]:
@@ -632,10 +652,6 @@ class Opening:
                     ):
                         assert brackets[j].value == lmbda
                         brackets[j].update(delta)
-                case "verdict":
-                    self.verdict_known = True
-                case "magnitudes":
-                    self.magnitudes = line["magnitude"]
         self.present = [j for j in self.features if self.n[j] > 0]
         self.several = [j for j in self.features if self.n[j] > 1]
         self.final = {j: brackets[j].value if j in self.varying else 1.0 for j in self.present}
@@ -658,8 +674,31 @@ class Opening:
         return self.inputs(terms)
 
     def program(self):
-        """The rounds; returns the reveals."""
-        exchange = self.exchange
+        """The rounds; returns what each member notes, and the reveal."""
+        plane, size = yield from self.computed()
+        yield from self.exchange.check()
+        noted = self.exchange.noted(plane, size)
+        return noted, (yield from self.opened(plane, size))
+
+    def from_noted(self, noted):
+        """The rounds of a session that goes on from what members have noted; returns the reveal."""
+        size = 1 + self.steps * len(self.present) + self.width * 2 * len(self.present)
+        yield from self.exchange.agree(digest_of(self.lines))
+        return (yield from self.opened(self.exchange.from_noted(noted), size))
+
+    @property
+    def width(self):
+        """w at lambda*."""
+        return 64 * self.limbs(self.final.items())
+
+    @property
+    def steps(self):
+        """J."""
+        return max(self.encodings[point]["v_bits"] for point in self.final.items()) // 8
+
+    def computed(self):
+        """The vector that is opened, and its size."""
+        exchange, q = self.exchange, len(self.present)
         at_end = list(self.final.items())
         at_zero = [(j, 0.0) for j in self.several]
         ends = [(j, *self.ends[j][k]) for k in range(2) for j in self.varying]
@@ -671,28 +710,44 @@ class Opening:
             *([exchange.share(self.score_terms(ends), self.score_limbs(ends))] if ends else []),
         )
         (bits, below), _ = yield from in_lockstep(
-            self.measured(last, at_end), self.claims(counts, others, at_zero, ends)
+            self.measured(last, at_end), self.claims(last, at_end, counts, others, at_zero, ends)
         )
-        if self.magnitudes is not None:
-            values = [[int(k >= m) for m in self.magnitudes] for k in range(len(below))]
-            exchange.claim(below, values)
-        yield from exchange.settle()
-        ((verdict, _),) = exchange.claims
-        yield from exchange.check()
-        reveals = []
-        ((holds,),) = yield from exchange.open([verdict], 1)
-        if not self.verdict_known:
-            line = {"reveal": "verdict", "features": [*self.features], "holds": bool(holds)}
-            reveals.append(line)
-        if not holds:
-            return reveals
-        magnitudes = self.magnitudes
-        if magnitudes is None:
-            opened = yield from exchange.open(below, len(self.present))
-            magnitudes = [len(opened) - sum(flags) for flags in zip(*opened, strict=True)]
-            line = {"reveal": "magnitudes", "features": self.present, "magnitude": magnitudes}
-            reveals.append(line)
-        return [*reveals, (yield from self.opened_moments(bits, magnitudes))]
+        (verdict,) = exchange.claims
+        below = [(plane, v) for plane in below for v in range(q)]
+        chosen = yield from exchange.conjunction(below, [verdict] * len(below))
+        bits = [(plane, v) for plane in bits for v in range(2 * q)]
+        admits = [
+            (chosen, k * q + v) if (k := (p + self.result_bits) // step) < self.steps else verdict
+            for p in range(self.width)
+            for step in (8, 4)
+            for v in range(q)
+        ]
+        admitted = yield from exchange.conjunction(bits, admits)
+        whole = [verdict]
+        whole += [(chosen, k) for k in range(len(below))]
+        whole += [(admitted, k) for k in range(len(bits))]
+        return joined(whole), len(whole)
+
+    def opened(self, plane, size):
+        """The reveal."""
+        ((holds, *bits),) = yield from self.exchange.open([plane], size)
+        magnitude, V, S_y = ([0] * len(self.n) for _ in range(3))
+        q, width = len(self.present), self.width
+        chosen, admitted = bits[: self.steps * q], bits[self.steps * q :]
+        for v, j in enumerate(self.present if holds else ()):
+            m = magnitude[j] = chosen[v::q].count(0)
+            both = [sum(bit << p for p, bit in enumerate(admitted[k :: 2 * q])) for k in (v, q + v)]
+            V[j] = both[0] >> max(8 * m - self.result_bits, 0)
+            S_y[j] = both[1] - (both[1] >> width - 1 << width)
+            S_y[j] >>= max(4 * m - self.result_bits, 0)
+        return {
+            "reveal": "final",
+            "features": [*self.features],
+            "holds": bool(holds),
+            "magnitude": magnitude,
+            "V": [hex(v) for v in V],
+            "S_y": [hex(v) for v in S_y],
+        }
 
     def score_terms(self, ends):
         """[S_y, n S_yy, h S_d, n h S_yd] of all pairs, then S_phi of all features."""
@@ -716,12 +771,14 @@ class Opening:
     def measured(self, shared, points):
         limbs = self.limbs(points)
         V, y = yield from self.variance(shared, limbs)
-        steps = max(self.encodings[point]["v_bits"] for point in points) // 8
         both = [a + b for a, b in zip(V, y, strict=True)]
-        return (yield from self.exchange.measure(both, limbs, steps))
+        return (yield from self.exchange.measure(both, limbs, self.steps))
 
-    def claims(self, counts, others, at_zero, ends):
-        branches = [self.exchange.claim_zero(less(counts, self.n), 1)]
+    def claims(self, last, at_end, counts, others, at_zero, ends):
+        branches = [
+            self.claim_range(last, at_end),
+            self.exchange.claim_zero(less(counts, self.n), 1),
+        ]
         if at_zero:
             branches.append(self.claim_variation(others[0], at_zero))
         if ends:
@@ -729,10 +786,28 @@ class Opening:
         yield from in_lockstep(*branches)
         yield from self.exchange.settle()
 
+    def claim_range(self, shared, points):
+        limbs, encodings = self.limbs(points), [self.encodings[point] for point in points]
+        V, y = yield from self.variance(shared, limbs)
+        most_V = [1 << encoding["v_bits"] for encoding in encodings]
+        most_y = [
+            self.n[j] << encoding["y_bits"]
+            for (j, _), encoding in zip(points, encodings, strict=True)
+        ]
+        four = (
+            V,
+            opposite_of(less(V, most_V)),
+            less(y, [-most for most in most_y]),
+            opposite_of(less(y, most_y)),
+        )
+        room = [[v for part in parts for v in part] for parts in zip(*four, strict=True)]
+        plane = yield from self.exchange.negative(room, limbs)
+        self.exchange.claim([plane], [[0] * len(room[0])])
+
     def claim_variation(self, shared, points):
         limbs = self.limbs(points)
         V, _ = yield from self.variance(shared, limbs)
-        plane = yield from self.exchange.negative(linear(lambda v: -v, V), limbs)
+        plane = yield from self.exchange.negative(opposite_of(V), limbs)
         self.exchange.claim([plane], [[j in self.varying for j in self.several]])
 
     def claim_bracket(self, shared, ends):
@@ -743,23 +818,3 @@ class Opening:
         both = yield from exchange.multiply([(phi, yy), (y, minus(d, product))], limbs)
         plane = yield from exchange.negative(minus(both, yd), limbs)
         exchange.claim([plane], [[negative for *_, negative in ends]])
-
-    def opened_moments(self, bits, magnitudes):
-        count, width = len(self.present), len(bits)
-        ranges = [range(max(8 * m - self.result_bits, 0), 8 * (m + 1)) for m in magnitudes] + [
-            range(max(4 * m - self.result_bits, 0), width) for m in magnitudes
-        ]
-        places = [(j, v) for j in range(width) for v in range(2 * count) if j in ranges[v]]
-        plane = joined([(bits[j], v) for j, v in places])
-        (opened,) = yield from self.exchange.open([plane], len(places))
-        values = [0] * (2 * count)
-        for (j, v), bit in zip(places, opened, strict=True):
-            values[v] += bit << j - ranges[v].start
-        for v in range(count, 2 * count):
-            values[v] -= (values[v] >> len(ranges[v]) - 1) << len(ranges[v])
-        return {
-            "reveal": "moments",
-            "features": self.present,
-            "V": [hex(v) for v in values[:count]],
-            "S_y": [hex(v) for v in values[count:]],
-        }

@@ -73,6 +73,20 @@ FRESH_KEYS = [[key(f"u{i} of vector {vector}") for i in range(2)] for vector in 
 """What the outsider draws."""
 
 
+class Noted:
+    """A log that keeps what a member accepts."""
+
+    part = b""
+
+    def accepted(self, transcript: Transcript, part: bytes) -> None:
+        self.part = part
+
+    def exchange(self, transcript: Transcript) -> None:
+        pass
+
+    opening = revealed = exchange
+
+
 class Setting:
     """All parties before the final opening.
 
@@ -80,11 +94,9 @@ class Setting:
     ----------
     features
         By name. Whoever has no column is a helper.
-    known
-        How many reveals of the final opening stand in the transcript already.
     """
 
-    def __init__(self, features: dict[str, Feature], known: int = 0) -> None:
+    def __init__(self, features: dict[str, Feature]) -> None:
         columns = [column for *_, column in features.values()]
         tables = {party: np.array([c[party] for c in columns]).T for party in columns[0]}
         self.silos = [party for party in PARTIES if party in tables]
@@ -101,9 +113,7 @@ class Setting:
             verified=True,
         )
         whole, _ = simulate(self.agreement, [tables.get(party) for party in PARTIES])
-        lines = list(whole.to_lines())
-        begin = len(lines) - 4 + known
-        self.lines, self.reveals = lines[:begin], lines[begin:-1]
+        *self.lines, self.reveal, _ = whole.to_lines()
         self.table = {
             silo: ArraySilo(tables[silo], self.agreement.domain, list(features))
             for silo in self.silos
@@ -127,14 +137,17 @@ class Setting:
             role = Member(index, COMMITTEE, streams, [OUTSIDER], [])
         return Replicated(role, Masks(added, subtracted), PARTIES, name, self.silos)
 
-    async def program(self, name: str) -> list[dict[str, Any]]:
-        """The final opening; returns what it reveals."""
+    async def program(self, name: str, log: Noted, again: bool) -> dict[str, Any]:
+        """The final opening, computed or from what was noted; returns what it reveals."""
         before = Transcript.from_lines(self.lines)
-        table = self.table.get(name)
-        transcript = await secure_fed_yj(self.engine(name), table, self.agreement, before)
-        return list(transcript.to_lines())[len(self.lines) :]
+        accepted = (len(before.reveals), log.part) if again else None
+        transcript = await secure_fed_yj(
+            self.engine(name), self.table.get(name), self.agreement, before, log, accepted
+        )
+        (reveal,) = list(transcript.to_lines())[len(self.lines) :]
+        return reveal
 
-    def rounds(self) -> list[dict[str, Any]]:
+    def rounds(self, noted: dict[str, Noted], *, again: bool = False) -> list[dict[str, Any]]:
         """All that is sent, after the greeting."""
         messages: list[Message] = []
 
@@ -143,13 +156,19 @@ class Setting:
             return [message]
 
         parties = [
-            Party(name, PARTIES, self.program(name), session=bytes(16), parameters=b"")
+            Party(
+                name,
+                PARTIES,
+                self.program(name, noted[name], again),
+                session=bytes(16),
+                parameters=b"",
+            )
             for name in PARTIES
         ]
         fresh = (u for vector in FRESH_KEYS for u in vector)
         with patch.object(inputs, "fresh_key", lambda: next(fresh)):
             revealed = run(parties, observe)
-        assert all(reveals == self.reveals for reveals in revealed)
+        assert all(reveal == self.reveal for reveal in revealed)
         numbers = sorted({message.round for message in messages if message.kind != Kind.HELLO})
         return [self._round(number, messages) for number in numbers]
 
@@ -187,6 +206,7 @@ class Setting:
             "feature": feature,
             "lambda": lmbda,
             "f_phi": int(domain.phi_grid()[0]),
+            "y_bits": max(int(s.y_bits[0]) for s in (encoding.positive, encoding.negative)),
             "v_bits": int(encoding.v_bits[0]),
             "sum_bits": int(encoding.sum_bits[0]),
             "silos": silos,
@@ -194,24 +214,27 @@ class Setting:
 
     def vectors(self) -> dict[str, Any]:
         """What the file has of it."""
+        noted = {name: Noted() for name in PARTIES}
         return {
             "mask_keys": {" ".join(pair): own.hex() for pair, own in self.mask_keys.items()},
             "transcript": [json.dumps(line) for line in self.lines],
             "counts": {name: silo.count.tolist() for name, silo in self.table.items()},
             "sums": [self.sums(*point) for point in self.points()],
-            "rounds": self.rounds(),
-            "reveals": [json.dumps(line) for line in self.reveals],
+            "rounds": self.rounds(noted),
+            "noted": {name: noted[name].part.hex() for name in COMMITTEE},
+            "rounds_from_noted": self.rounds(noted, again=True),
+            "reveal": json.dumps(self.reveal),
         }
 
 
 def vectors() -> dict[str, Any]:
     """The content of the file."""
     return {
-        "version": 1,
+        "version": 2,
         "keys": [own.hex() for own in KEYS],
         "fresh_keys": [[u.hex() for u in pair] for pair in FRESH_KEYS],
         "silos": Setting(SILOS).vectors(),
-        "helper": Setting(HELPER, known=2).vectors(),
+        "helper": Setting(HELPER).vectors(),
     }
 
 

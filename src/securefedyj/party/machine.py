@@ -34,11 +34,11 @@ R = TypeVar("R")
 # messages of round b', and before them, for they come in order, all that were sent earlier: none
 # is late by more than b' - b. That is the length of an exchange. The longest one has 1 round
 # for the inputs, 2 for products, 2 + ceil(log2(16 l)) for signs of l limbs, and 1 + 8 openings:
-# 24 with l = 64, more than any sum needs. A verified final opening has more: 2 for inputs, 1 for
-# a product, 1 + 2 ceil(log2(64 l - 1)) for bits, 3 + ceil(log2(8 l)) for magnitudes. If it is
-# repeated after these were opened, there are ceil(log2(8 l 2^18)) for the conjunction of as many
-# claims, then 5 for checks and 2 openings: 74.
-MAX_AHEAD = 74
+# 24 with l = 64, more than any sum needs. A verified final opening has more: 2 for inputs; 1 for a
+# product, 1 + 2 ceil(log2(64 l - 1)) for bits and 3 + ceil(log2(8 l - 1)) for magnitudes, which is
+# more than the claims take beside them, 2 + 2 + ceil(log2(64 l - 2)) + ceil(log2(8 2^18)); 2 for
+# what is admitted, 5 for checks, and 1 opening: 48.
+MAX_AHEAD = 48
 
 
 class Party(Generic[R]):
