@@ -13,11 +13,16 @@ import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
+from securefedyj.network import records
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.journal import FORMAT
 from securefedyj.numerics import elementary, wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.search import recover_path
 from securefedyj.numerics.sums import ArraySilo
+from securefedyj.party.machine import MAX_AHEAD
+from securefedyj.party.messages import VERSION
+from securefedyj.protocol.reveals import KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 
@@ -52,6 +57,37 @@ def test_the_agreement_has_the_keys_and_defaults_of_section_2():
     defaults = {field.name: field.default for field in dataclasses.fields(Consortium)}
     assert for_networks == tuple(str(defaults[name]).lower() for name in names)
     assert defaults["levels_per_exchange"] == agreed["levels_per_exchange"]
+
+
+def test_versions_and_bounds_are_those_of_the_package():
+    page = " ".join(PAGE.split())
+    for said in (
+        f"Protocol version {VERSION}, in enough detail",
+        f"| `version` | the protocol version, {VERSION} |",
+        f"| 4 | 2 | version, {VERSION} |",
+        f"| GREETING | `version`: {VERSION};",
+        f'| `{{"state": {FORMAT}, ',
+        f"which makes {MAX_AHEAD} in all. A message more than {MAX_AHEAD} rounds ahead",
+        f"not there {MAX_AHEAD} rounds later",
+    ):
+        assert said in page
+
+
+def test_the_lines_of_a_transcript_are_those_of_section_7_2():
+    rows = dict(re.findall(r'^\| `"reveal": "(\w+)"` \| (.*) \|$', PAGE, re.MULTILINE))
+    assert rows.keys() == KINDS.keys()
+    for name, kind in KINDS.items():
+        assert set(kind._fields) <= set(re.findall(r"`(\w+)`", rows[name])), name
+
+
+RECORDS = ("Greeting", "Ready", "Begin", "Handover", "Done", "Leave", "End")
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_fields_of_records_are_those_of_section_12_1(name):
+    (said,) = re.findall(rf"^\| \d+ \| {name.upper()} \| (.*) \|$", PAGE, re.MULTILINE)
+    fields = dataclasses.fields(getattr(records, name))
+    assert re.findall(r"`(\w+)`", said) == [field.name for field in fields]
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,8 @@ def test_the_example_of_section_9_1_is_what_a_run_sends():
     for kinds in (Kind.DIGEST | Kind.INPUT, Kind.PRODUCT | Kind.CARRY, Kind.CHECK, Kind.OPENING):
         assert size(kinds) == sum(listed[str(kind)] for kind in kinds), kinds
     (said,) = re.findall(
-        r"has (\d+) rounds, and the payloads are (\d+)\s+bytes from `a` and (\d+) each from `b`",
-        SECTION_9_1,
+        r"has (\d+) rounds, and the payloads are (\d+) bytes from `a` and (\d+) each from `b`",
+        " ".join(SECTION_9_1.split()),
     )
     of_each = [
         sum(len(m.payload) for m in recorder.messages if m.sender == name and not m.kind & GREETED)
