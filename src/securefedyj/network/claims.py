@@ -53,6 +53,19 @@ def claim_of(memory: Memory) -> Claim:
     return Claim(reveals, digest, memory.finished, sending, repeated, *held)
 
 
+def first_opening(memory: Memory, start: Claim, claims: Mapping[str, Claim]) -> tuple[bool, bool]:
+    """Of a session: whether its first opening is made again, and whether it is not computed.
+
+    Raises EndOfRun where neither may be. All parties find the same.
+    """
+    own = claim_of(memory)
+    everybody = [own, *claims.values()]
+    if not memory.ends_batch(start.reveals):
+        return begins_again(start, everybody), False
+    members = [claims.get(name, own) for name in memory.agreement.committee]
+    return False, reopens(start, everybody, members)
+
+
 def begins_again(start: Claim, everybody: Collection[Claim]) -> bool:
     """Whether the first opening of a session was made before; all parties find the same.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from securefedyj.errors import ProtocolError, Unverified
-from securefedyj.network.claims import Claim, begins_again, claim_of, reopens, starting_point
+from securefedyj.network.claims import Claim, claim_of, first_opening, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.events import Compute, Finished, Keep, Moment
 from securefedyj.network.handover import hand_on, handed
@@ -208,22 +208,13 @@ class Run(Speaker):
             self.say("Nothing is left to open; the result is compared with the others'.")
             self.output.append(Compute(self.conclusion.reach))
             return
-        again, reopening = self._first_opening(start)
+        again, reopening = first_opening(self.memory, start, self._claims)
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; going on after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
         self.memory.begin(start.reveals, session.id.hex(), again=again, reopening=reopening)
         party = self._terms.new_party(session.id, start.reveals, reopening)
         self.output.append(session.start(party, self.now.steady))
-
-    def _first_opening(self, start: Claim) -> tuple[bool, bool]:
-        """Whether the session's first opening is made again, and whether it is not computed."""
-        own, agreement = claim_of(self.memory), self.memory.agreement
-        everybody = [own, *self._claims.values()]
-        if not self.memory.ends_batch(start.reveals):
-            return begins_again(start, everybody), False
-        members = [self._claims.get(name, own) for name in agreement.committee]
-        return False, reopens(start, everybody, members)
 
     def deliver(self, message: Message) -> None:
         """Give a message to its session, which may be over; others belong to earlier ones."""
