@@ -214,19 +214,20 @@ class Likelihood:
         """Center and width of the features, a small step in v from where they were evaluated."""
         sides, row = self._sides, evaluation.side
         v, scale = evaluation.v + step, self.scale[features]
-        sign = sides.sign[row]
+        two_sided = ~sides.one_sided[features]
+        from_0 = evaluation.mean_from_0 + step * evaluation.mean_from_0_slope
+        own = evaluation.mean + step * evaluation.mean_slope
+        # The step may carry the mean across 0, where it has all its digits: beside the values on
+        # both sides it is small.
+        crossed = two_sided & ((from_0 >= 0) != (sides.sign[row] > 0))
+        sign = np.where(crossed, -sides.sign[row], sides.sign[row])
         u = np.where(sign > 0, v, 2 * scale - v)
         # From 0 or from the reference of the side, whichever is nearer.
-        from_0 = ~sides.one_sided[features]
-        from_0 &= np.abs(evaluation.mean_from_0) < np.abs(evaluation.mean)
-        reference = np.where(from_0, 0.0, sides.measure.reference[row])
+        at_0 = crossed | (two_sided & (np.abs(from_0) < np.abs(own)))
+        reference = np.where(at_0, 0.0, sides.measure.reference[row])
         # e^top, by the factor (1+|c|)^u of the reference.
-        top = evaluation.top - np.where(from_0, 0.0, u * sides.origin[row])
-        m = sign * np.where(
-            from_0,
-            evaluation.mean_from_0 + step * evaluation.mean_from_0_slope,
-            evaluation.mean + step * evaluation.mean_slope,
-        )
+        top = evaluation.top - np.where(at_0, 0.0, u * sides.origin[row])
+        m = sign * np.where(at_0, from_0, own)
         variance = evaluation.variance + step * evaluation.variance_slope
         slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
