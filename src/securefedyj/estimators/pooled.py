@@ -74,7 +74,8 @@ class ExpYJ(YeoJohnsonTransformer):
 
     It has one maximum. docs/transformation.md has a picture, and says what a large lambda means.
 
-    NaN counts as missing: ignored in `fit`, kept in `transform`.
+    NaN counts as missing: ignored in `fit`, kept in `transform`. The masked entries of a masked
+    array count as NaN.
 
     Examples
     --------
