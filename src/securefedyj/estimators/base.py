@@ -141,7 +141,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         """A fitted `sklearn.preprocessing.PowerTransformer` with the same parameters.
 
         scikit-learn cannot carry a feature whose mean or variance does not fit float64, or whose
-        variance is lost beside the mean: its arithmetic would return noise.
+        variance is lost beside the mean: its arithmetic would return noise. Without
+        standardization, it cannot carry one whose transformed values may not fit float64.
 
         Parameters
         ----------
