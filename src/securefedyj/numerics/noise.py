@@ -10,9 +10,9 @@ follow from the sums over the side, and w = e^-shift + |kappa| r0, which is at l
 
 - D is off by eps (18 |D| + far). The logarithm that it comes from is right to 6 eps, differences
   and quotients add as much, and what happens to kappa D is like a change of D by 2 eps |D|. Where D
-  is the difference of two logarithms, each is off by 6 eps of itself: far = 12 (L_c + s)/s. Where
-  the values are close, only those with D < -log(2)/s are such differences; that is 18 L_c |D| at
-  most.
+  is the difference of two logarithms, each is off by 6 eps of itself, and they differ by s |D|:
+  far = 12 L_c/s. Where the values are close, only those with D < -log(2)/s are such differences;
+  that is 18 L_c |D| at most.
 - This moves R by e times as much, and R' by |D| e; and |D| e <= (1 + z) |R|, D^2 e <= (2 + z) R',
   where z is the largest kappa D, or 0 if all are negative.
 - By series, R and R' are right to 16 eps. By exponentials, e is right to (8 + shift) eps, and so
@@ -113,7 +113,7 @@ def noise(at: Rounding, sides: Sides) -> Noise:
         z = np.maximum(np.maximum(at.kappa * low, at.kappa * high), 0.0)
         b = np.where(np.abs(at.kappa) <= SERIES_BELOW, 0.0, 1 / np.abs(at.kappa))
         w = np.exp(-shift) + np.abs(at.kappa) * r0
-        far = np.where(close, 0.0, 12 * (L + size) / size)
+        far = np.where(close, 0.0, 12 * L / size)
         own = 18 + np.where(close & (low * size < -0.69), 18 * L, 0.0)
         A = _EPS * ((own * (1 + z) + 16) * r0 + (far + (16 + shift) * b) * w)
         B = _EPS * (
