@@ -73,7 +73,15 @@ def test_values_far_from_their_reference_are_fitted_right_or_flagged(values):
     assert is_right(x, fitted.lambdas_[0]) or not fitted.converged_[0]
 
 
-@pytest.mark.parametrize("family", [with_outliers, repeated, spread_out])
+def rare(seed: int) -> Array:
+    """All values but one or two are equal."""
+    source = np.random.default_rng(seed)
+    x = np.full(source.integers(1000, 20_000), source.choice([0.0, 1.0, 100.0]))
+    x[:2] = [[-1e6, 1e-6], [0.001, -5], [3, 4], [1e6, -1e-6], [-1e6, 1], [5, x[1]]][seed % 6]
+    return x
+
+
+@pytest.mark.parametrize("family", [with_outliers, repeated, spread_out, rare])
 @pytest.mark.parametrize("seed", range(6))
 def test_rounding_moves_nothing_by_more_than_its_bound(family, seed):
     x = family(seed)
@@ -101,3 +109,7 @@ def test_no_ordinary_feature_is_flagged(dataset, solver):
 def test_no_random_feature_is_flagged():
     columns = [spread_out(seed) for seed in range(200)]
     assert ExpYJ().fit(np.array(columns).T).converged_.all()
+
+
+def test_no_rare_value_is_flagged():
+    assert all(pooled(sign * rare(seed)).converged_[0] for seed in range(12) for sign in (-1, 1))

@@ -35,7 +35,8 @@ the number of values in a lane, up to 128. Products, quotients and differences o
 *Sides.* Y - Y(c) is R times the ratio and f = e^{exponent - top}. The side whose exponent is top
 has f = 1; f of the other is off by E = eps (8 (|u origin| + top) + 2 shift + 8). Y(c) and Y'(c) are
 the same for all values of a side: what they lose, and what the means of R and R' lose, counts only
-as far as the mean of the side differs from that of all. Origins are right to 8 eps.
+as far as the mean of the side differs from that of all. Origins are right to 8 eps, u origin to 10
+eps; where it is below SERIES_BELOW, 4 takes the place of its inverse in what Y(c) loses.
 
 *Score.* Let k00 be the variance of y, k01 its covariance with y', and z0 and z1 the deviations of y
 and y' from their means. If y moves by a and y' by b, k00 moves by mean(2 |z0| a) and k01 by
@@ -130,20 +131,21 @@ def noise(at: Rounding, sides: Sides) -> Noise:
         largest = np.abs(at_reference) + np.abs(top)
         E = _EPS * np.where(at.exponent == top, 8, 8 * largest + 2 * shift + 8)
         f = ratio * np.exp(at.exponent - top)
-        o, g = np.abs(at.relative), f * ratio
+        o, larger, g = np.abs(at.relative), np.abs(at.relative - origin), f * ratio
         P0 = f * r0
         P1 = o * P0 + g * r1
-        shaken = 8 * _EPS * np.where(at.relative == 0, 0.0, origin + np.abs(at.relative - origin))
+        shaken = 8 * _EPS * np.where(at.relative == 0, 0.0, origin + larger)
         a = f * A + E * P0
         b_ = o * f * A + g * B + E * P1 + shaken * P0
         mean_a = f * d * _EPS * r0
         mean_b = o * mean_a + g * d * _EPS * (r1 + 2 * b * r0)
-        power = np.exp(at_reference - top) * np.where(at_reference == top, 8, 8 * largest + 8)
-        power += np.exp(-top) * (8 * largest + 8)
-        power *= _EPS * origin * np.minimum(1.0, 1 / np.abs(at_reference))
-        power = np.where(origin == 0, 0.0, power)
-        mean_a = mean_a + 4 * power
-        mean_b = mean_b + 20 * power * (origin + np.abs(at.relative - origin))
+        # Y(c) is (power - 1)/u, and Y'(c) is (origin power - Y(c))/u.
+        inverse = np.minimum(4.0, 1 / np.abs(at_reference))
+        power = np.where(at_reference == top, 20, 8 * largest + 20) * np.exp(at_reference - top)
+        of_Y = inverse * _EPS * (power + (8 * np.abs(top) + 20) * np.exp(-top))
+        of_slope = 2 * inverse * (_EPS * power + of_Y)
+        mean_a = mean_a + origin * of_Y
+        mean_b = mean_b + origin * (origin * of_slope + larger * of_Y)
 
         def average(values: Array) -> Array:
             return sum_by(owner, share * values, len(at.k00))
