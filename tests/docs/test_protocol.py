@@ -6,11 +6,14 @@ import dataclasses
 import hashlib
 import json
 import re
+import warnings
+from fractions import Fraction
 from math import isnan, sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from securefedyj import SecureFedYJ
 from securefedyj.network import records
@@ -22,7 +25,7 @@ from securefedyj.numerics.search import recover_path
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.machine import MAX_AHEAD
 from securefedyj.party.messages import VERSION
-from securefedyj.protocol.reveals import KINDS
+from securefedyj.protocol.reveals import KINDS, Moments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 
@@ -131,12 +134,73 @@ def test_converged_is_what_section_7_1_says(max_steps):
     X, bounds = features()
     yj = SecureFedYJ(engine="clear", bounds=bounds, max_steps=max_steps).fit([X])
     result = yj.transcript_.result
+    opened = {
+        j: (V, S_y)
+        for reveal in yj.transcript_.all(Moments)
+        for j, V, S_y in zip(reveal.features.tolist(), reveal.V, reveal.S_y, strict=True)
+    }
     converged = [
-        bool(result.constant[j]) or _converged(bounds[j], max_steps, result, j)
+        _is_sure(bounds[j], result, j, *opened[j])
+        if result.constant[j]
+        else _converged(bounds[j], max_steps, result, j)
         for j in range(X.shape[1])
     ]
     assert result.converged.tolist() == converged
     assert 20 < sum(converged) < 110
+
+
+def test_a_constant_is_what_section_7_says():
+    source = np.random.default_rng(12)
+    few_digits = [0.0, 1, -8, 0.1, 1e-9, 37.5, 1.4e5, -1e6, 1 - 2**-53]
+    X = np.array([*few_digits, *(10 ** source.uniform(-4, 6, 60))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yj = SecureFedYJ(engine="clear").fit([np.tile(X, (3, 1))])
+    (moments,) = yj.transcript_.all(Moments)
+    sure = [
+        _is_sure((-(2.0**20), 2.0**20), yj.transcript_.result, j, V, S_y)
+        for j, V, S_y in zip(moments.features.tolist(), moments.V, moments.S_y, strict=True)
+    ]
+    assert yj.converged_.tolist() == sure
+    assert 5 < sum(sure) < len(X)
+
+
+def _is_sure(bounds, result, j, V, S_y):
+    """Of a constant feature: the value is found as told, and no other one looks the same."""
+    domain, n = Domain.from_bounds(bounds, 1), int(result.n[j])
+    one, first = np.ones(1), np.array([0])
+    encoding = choose_encoding(domain, np.array([n]), one)
+    f, limbs = int(encoding.grid[0]), int(encoding.limbs[0])
+
+    def fits(x):
+        if not bounds[0] <= x <= bounds[1]:
+            return False
+        sums = ArraySilo(np.array([[x]]), domain, ["x"]).sums(first, one, encoding, limbs)
+        return wide.to_ints(sums.y)[0] * n == S_y
+
+    y = Fraction(S_y, n << f)
+    c = float(y)  # lambda is 1
+    ulp = np.spacing(float(elementary.log1p(np.array(abs(c)))))
+    step = max(np.spacing(abs(c)), ulp * (1 + abs(c)) / 2)
+    listed = [float(f"{c:.{k}e}") for k in range(17)] + [c + k * step for k in range(-8, 9)]
+    places = [k for k, x in enumerate(listed) if fits(x)]
+    value = listed[places[0]] if places else c
+    center, width = (float(part[j]) for part in result.standardization[:2])
+    assert (center, float(result.mean[j]), width) == (value, value, 1 / (1 + abs(value)))
+    if V or not places:
+        return False
+    unseen = max(2.0 ** (1 - f), 2.0**-53 * (1 + abs(value))) if places[0] < 12 else 0.0
+    for sign in (-1, 1):
+        x, further = value + sign * unseen, []
+        while abs(x - value) > unseen:
+            x = np.nextafter(x, value)
+        while len(further) < 2:
+            x = np.nextafter(x, sign * np.inf)
+            if abs(x - value) > unseen:
+                further.append(x)
+        if any(map(fits, further)):
+            return False
+    return True
 
 
 def _converged(bounds, max_steps, result, j):

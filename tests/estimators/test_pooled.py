@@ -460,6 +460,28 @@ def test_to_sklearn_refuses_what_float64_cannot_hold(column: Any) -> None:
     np.testing.assert_allclose(fitted.transform(X).std(axis=0), 1, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_to_sklearn_without_standardization_refuses_what_becomes_infinite(sign: int) -> None:
+    X = pd.DataFrame({"hard": sign * (10 + np.array([-1e-4, 0, 0, 0])), "fine": [1.0, 2, 3, 7]})
+    fitted = ExpYJ(standardize=False).fit(X)
+    with pytest.warns(UserWarning, match="feature hard are beyond the range"):
+        fitted.transform(X)
+    with pytest.raises(ValueError, match=r"feature hard .* the transformed values"):
+        fitted.to_sklearn()
+    with pytest.warns(UserWarning, match=r"feature hard .* left out"):
+        theirs = fitted.to_sklearn(on_error="drop")
+    np.testing.assert_array_equal(theirs.lambdas_, fitted.lambdas_[1:])
+
+
+def test_to_sklearn_without_standardization_needs_no_variance() -> None:
+    """That of such values is beyond float64, and they themselves are not."""
+    X = np.array([[-1e307, 1e200], [2e307, -2e200], [5e306, 1e199], [-9e306, 3e200]])
+    fitted = ExpYJ(standardize=False).fit(X)
+    assert np.isinf(fitted.var_).all()
+    Z = fitted.to_sklearn().transform(X)
+    np.testing.assert_allclose(Z, fitted.transform(X), rtol=1e-10)
+
+
 HARD = pd.DataFrame({"hard": CLOSE[:, 0], "fine": [1.0, 2.0, 3.0, 7.0], "low": -CLOSE[:, 0]})
 
 

@@ -128,6 +128,34 @@ def test_a_mean_near_zero_on_the_side_of_one_outlier(sign, n, small):
     assert_standardized(pooled(sign * x), sign * x)
 
 
+def test_a_last_step_that_carries_the_mean_across_zero():
+    x = np.array([19250645.0, 30187952, 11544631, -19250645, -30187955, -11544631])
+    fitted = pooled(x)
+    assert fitted.converged_[0]
+    assert is_right(x, fitted.lambdas_[0])
+    assert_standardized(fitted, x)
+    mean, variance = oracle.mean_var(x, oracle.optimum(x))
+    expected = [
+        float((y - mean) / mp.sqrt(variance)) for y in oracle.transform(x, oracle.optimum(x))
+    ]
+    np.testing.assert_allclose(fitted.transform(x.reshape(-1, 1))[:, 0], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("zeros", [0, 60])
+@pytest.mark.parametrize("size", [1e3, 1e4, 1e5, 1e6, 1e7, 1e8])
+def test_mirrored_values_are_standardized(size, zeros):
+    """lambda is close to 1 and the mean to 0: the last step may carry it to the other side."""
+    for seed in range(30):
+        a = size * generator(seed).lognormal(size=20)
+        x = np.concatenate([a, -a.astype(np.float32), np.zeros(zeros)])
+        for sign in (-1, 1):
+            fitted = pooled(sign * x)
+            assert fitted.converged_[0]
+            assert_standardized(fitted, sign * x)
+        if not seed:
+            assert is_right(x, fitted.lambdas_[0])
+
+
 @pytest.mark.parametrize("n", [1_000, 50_000, 1_000_000])
 @pytest.mark.parametrize("values", [[5.0], [-3.0], [5.0, 7.0]])
 def test_rare_values_take_few_passes(n, values):

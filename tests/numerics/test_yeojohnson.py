@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from securefedyj import ExpYJ
 from securefedyj.numerics import yeojohnson as yj
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization
@@ -493,3 +494,15 @@ def test_sign_of_the_derivatives_of_negative_values(k: int, x: float) -> None:
         h = 2.0**-20
         ours = (yj.derivative(x, lmbda + h) - yj.derivative(x, lmbda - h)) / (2 * h)
         assert float(ours) == pytest.approx(float(right), rel=1e-8)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_values_across_zero_come_back_where_the_slope_at_the_center_overflows(sign: int) -> None:
+    x = sign * np.array(
+        [-8.9e307, -8.471968424312832e307, 1.5189600057220436e308, -1.0563106925648115e308,
+         -1.0904092045784341e308, -5.103765819737445e307, -9.161597615943197e307]
+    )  # fmt: skip
+    fitted = ExpYJ().fit(x[:, None])
+    Z = fitted.transform(x[:, None])
+    assert np.abs(Z).max() < 3
+    np.testing.assert_allclose(fitted.inverse_transform(Z)[:, 0], x, rtol=1e-12)

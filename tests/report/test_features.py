@@ -15,7 +15,7 @@ def test_every_feature_is_in_the_table_with_its_note(page):
     assert notes == [
         [],
         ["at the edge", "λ beyond 10"],
-        ["constant"],
+        ["constant", "not certain"],
         ["no values"],
         ["few values"],
         [],

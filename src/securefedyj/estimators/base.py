@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from securefedyj.estimators.columns import KEPT_TYPES, ColumnReader
 from securefedyj.estimators.handover import OnError, power_transformer
 from securefedyj.numerics import likelihood, yeojohnson
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.result import Result
@@ -86,7 +86,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
             transformation is bounded on one side.
         """
         check_is_fitted(self)
-        data: Array = check_array(X, dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
+        data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
         if data.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {data.shape[1]} features, but {type(self).__name__} "
@@ -141,7 +141,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         """A fitted `sklearn.preprocessing.PowerTransformer` with the same parameters.
 
         scikit-learn cannot carry a feature whose mean or variance does not fit float64, or whose
-        variance is lost beside the mean: its arithmetic would return noise.
+        variance is lost beside the mean: its arithmetic would return noise. Without
+        standardization, it cannot carry one whose transformed values may not fit float64.
 
         Parameters
         ----------

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.cells import TableError
@@ -52,7 +52,7 @@ class ColumnReader(BaseEstimator):
         if is_table(X):
             return self._validated_source(X, reset)
         data: Array = validate_data(
-            self, X, dtype=dtype, ensure_all_finite="allow-nan", reset=reset, **checks
+            self, unmasked(X), dtype=dtype, ensure_all_finite="allow-nan", reset=reset, **checks
         )
         return data
 

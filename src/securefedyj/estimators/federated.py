@@ -37,9 +37,11 @@ class SecureFedYJ(YeoJohnsonTransformer):
         the search. More of them mean fewer rounds and more computation, never another result.
     bounds : None, (lower, upper) or one pair per feature, default=None
         Agreed bounds of the values, public; None stands for |x| <= 2^20. Tighter bounds make
-        the fit cheaper, admit larger |lambda| and resolve smaller differences: a feature whose
-        values differ by less than 2^-60 counts as constant with the default bounds. A value
-        outside is an error at its silo.
+        the fit cheaper, admit larger |lambda| and resolve smaller differences. With the default
+        bounds, a feature whose values differ by less than 2^-60 counts as constant. So does one
+        whose values have the same log(1 + |x|) in float64, such as 8 and the next float64; then
+        `converged_` is false, unless they differ by 2^-53 (1 + |x|) at most. A value outside is an
+        error at its silo.
     standardize : bool, default=True
         Give transformed features zero mean and unit variance over all silos.
     result_bits : int, default=44
@@ -68,7 +70,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
     converged_ : ndarray of bool of shape (n_features,)
         Where lambda is certain to 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)), or with fewer than 40
         steps to 2^(10 - max_steps) of it. Elsewhere the values vary too little for their bounds, or
-        the steps did not suffice, and a warning says so.
+        the steps did not suffice, and a warning says so. False for a constant feature if other
+        values would look the same.
     transcript_ : Transcript
         Everything that was revealed; `transcript_.audit()` checks it.
     cost_ : Cost
@@ -165,8 +168,14 @@ class SecureFedYJ(YeoJohnsonTransformer):
         if self.converged_.all():
             return
         resolved, narrowed = self.transcript_.certainty()
+        constant = (self.var_ == 0) & (self.lambdas_ == 1)
         self._warn_not_converged(
-            ~resolved,
+            ~resolved & constant,
+            "all values count as equal, but some that differ in their last digits would as well: "
+            "log(1 + |x|) is the same float64. Subtract a constant",
+        )
+        self._warn_not_converged(
+            ~resolved & ~constant,
             "the values vary too little for their bounds, so that lambda is not certain. Agree on "
             "bounds closer to the values, change the unit, or subtract a constant",
         )

@@ -24,7 +24,7 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     if fitted.standardize:
         unfit = ~fitted._standardization.told_by(fitted.mean_, fitted.var_)
     else:
-        unfit = np.zeros(len(fitted.lambdas_), dtype=bool)
+        unfit = ~_in_range(fitted)
     if unfit.any():
         _tell(fitted, unfit, on_error)
     kept = ~unfit if on_error == "drop" else np.ones(len(unfit), dtype=bool)
@@ -46,11 +46,27 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     return made
 
 
+def _in_range(fitted: YeoJohnsonTransformer) -> Bools:
+    """Of which features all values of the fit are transformed to numbers of float64.
+
+    One of n values is at most sqrt(n) standard deviations from their mean.
+    """
+    at = fitted._standardization
+    u = np.where(at.center >= 0, fitted.lambdas_, 2 - fitted.lambdas_)
+    with np.errstate(divide="ignore"):
+        log_deviation = np.log(at.width) + u * np.log1p(np.abs(at.center))
+        log_reach = log_deviation + np.log(fitted.n_samples_seen_) / 2
+        log_largest = np.logaddexp(np.log(np.abs(fitted.mean_)), log_reach)
+    in_range: Bools = log_largest <= np.log(np.finfo(np.float64).max)
+    return in_range
+
+
 def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> None:
     lambdas = ", ".join(f"{lmbda:.6g}" for lmbda in fitted.lambdas_[unfit][:5])
+    what = "mean and variance" if fitted.standardize else "transformed values"
     found = (
-        f"{fitted._named(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the mean "
-        "and variance do not fit float64."
+        f"{fitted._named(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the "
+        f"{what} do not fit float64."
     )
     if on_error == "raise" or (on_error == "drop" and unfit.all()):
         raise ValueError(

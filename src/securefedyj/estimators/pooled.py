@@ -48,7 +48,8 @@ class ExpYJ(YeoJohnsonTransformer):
     converged_ : ndarray of bool of shape (n_features,)
         Where lambda is certain to 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)): the score changes its
         sign that close to it, by more than rounding could. With fewer than 40 steps, "expsearch"
-        promises 2^(10 - max_steps) instead.
+        promises 2^(10 - max_steps) instead. The mean of the transformed values, in standard
+        deviations, and their variance are then as certain.
     path_ : ndarray of shape (n_visits, n_features)
         The lambdas at which the likelihood was evaluated, in order; NaN once a feature has
         its result.
@@ -74,7 +75,8 @@ class ExpYJ(YeoJohnsonTransformer):
 
     It has one maximum. docs/transformation.md has a picture, and says what a large lambda means.
 
-    NaN counts as missing: ignored in `fit`, kept in `transform`.
+    NaN counts as missing: ignored in `fit`, kept in `transform`. The masked entries of a masked
+    array count as NaN.
 
     Examples
     --------

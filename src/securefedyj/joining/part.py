@@ -17,6 +17,7 @@ from securefedyj.network.locks import require_locks
 from securefedyj.network.patience import TIMEOUT, WAIT
 from securefedyj.network.progress import Progress
 from securefedyj.network.proxy import proxy_to
+from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source, is_source
 from securefedyj.numerics.rows import OutOfBounds
@@ -127,7 +128,7 @@ class Part:
             return self.reader.source(Path(self.data), names, missing, self.dialect or Dialect())
         if is_source(self.data) or hasattr(type(self.data), "columns"):  # frames, tables
             return as_source(self.data, names, missing, self.dialect)
-        data = self.data if hasattr(self.data, "shape") else np.asarray(self.data)
+        data = self.data if hasattr(self.data, "shape") else np.asarray(unmasked(self.data))
         if len(data.shape) == 2 and data.shape[1] != len(names):
             raise TableError(
                 f"the table has {data.shape[1]} columns without names, and {len(names)} features "

@@ -1,6 +1,6 @@
 """Names for the arrays that everything here is made of."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,3 +12,13 @@ Signs: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.intp]
 """Positions: of features, of rows, of pairs of a feature and a lambda."""
+
+
+def unmasked(data: Any) -> Any:
+    """The data, where the entries that a masked array hides are NaN: NumPy would drop the mask."""
+    if isinstance(data, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in data):
+        data = np.ma.array(data)
+    if isinstance(data, np.ma.MaskedArray):
+        kept = data if data.dtype.kind == "f" else data.astype(np.float64)
+        return np.ma.filled(kept, np.nan)
+    return data

@@ -23,12 +23,13 @@ import numpy as np
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.blocks import Held, Table
 from securefedyj.numerics.distances import distances
+from securefedyj.numerics.noise import Noise, Rounding, noise
 from securefedyj.numerics.row_sums import Exponents, row_sums
 from securefedyj.numerics.sides import Sides, sum_by
 from securefedyj.numerics.survey import survey
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
-# What one of the sums behind a score may lose: some units of the last place.
+# What one of the sums behind a score usually loses: some units of the last place.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 _SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
@@ -48,7 +49,7 @@ class Evaluation(NamedTuple):
     log_likelihood: Array
     score: Array
     score_noise: Array
-    """How far rounding may have moved the score, at most."""
+    """How far rounding may well have moved the score: below this, its sign tells nothing."""
     curvature: Array
     top: Array
     side: Index
@@ -59,10 +60,12 @@ class Evaluation(NamedTuple):
     mean_from_0_slope: Array
     variance: Array
     variance_slope: Array
+    rounding: Rounding
 
     def take(self, chosen: Bools) -> Evaluation:
         """The evaluation of some of the features."""
-        columns: list[Any] = [column[chosen] for column in self]
+        columns: list[Any] = [column[chosen] for column in self[:-1]]
+        columns.append(self.rounding.take(chosen))
         return Evaluation(*columns)
 
 
@@ -188,7 +191,17 @@ class Likelihood:
             e1 + o * e0,
             k00,
             2 * (k01 + o * k00),
+            Rounding(
+                *(owner, rows, share, u * ratio, u, relative, exponent, moments.shift, mean_D),
+                *(moments.m0, np.sqrt(moments.c00 + moments.m0**2)),
+                *(np.sqrt(np.abs(moments.c11) + moments.m1**2), z0, z1, covariances[0]),
+                *(top, k00, slope),
+            ),
         )
+
+    def noise(self, evaluation: Evaluation) -> Noise:
+        """How far rounding may have moved an evaluation, at most."""
+        return noise(evaluation.rounding, self._sides)
 
     def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
         sides = self._sides
@@ -214,19 +227,20 @@ class Likelihood:
         """Center and width of the features, a small step in v from where they were evaluated."""
         sides, row = self._sides, evaluation.side
         v, scale = evaluation.v + step, self.scale[features]
-        sign = sides.sign[row]
+        two_sided = ~sides.one_sided[features]
+        from_0 = evaluation.mean_from_0 + step * evaluation.mean_from_0_slope
+        own = evaluation.mean + step * evaluation.mean_slope
+        # The step may carry the mean across 0, where it has all its digits: beside the values on
+        # both sides it is small.
+        crossed = two_sided & ((from_0 >= 0) != (sides.sign[row] > 0))
+        sign = np.where(crossed, -sides.sign[row], sides.sign[row])
         u = np.where(sign > 0, v, 2 * scale - v)
         # From 0 or from the reference of the side, whichever is nearer.
-        from_0 = ~sides.one_sided[features]
-        from_0 &= np.abs(evaluation.mean_from_0) < np.abs(evaluation.mean)
-        reference = np.where(from_0, 0.0, sides.measure.reference[row])
+        at_0 = crossed | (two_sided & (np.abs(from_0) < np.abs(own)))
+        reference = np.where(at_0, 0.0, sides.measure.reference[row])
         # e^top, by the factor (1+|c|)^u of the reference.
-        top = evaluation.top - np.where(from_0, 0.0, u * sides.origin[row])
-        m = sign * np.where(
-            from_0,
-            evaluation.mean_from_0 + step * evaluation.mean_from_0_slope,
-            evaluation.mean + step * evaluation.mean_slope,
-        )
+        top = evaluation.top - np.where(at_0, 0.0, u * sides.origin[row])
+        m = sign * np.where(at_0, from_0, own)
         variance = evaluation.variance + step * evaluation.variance_slope
         slope = np.exp(-top) + u * m  # e^{uD} at the center, divided by e^top
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

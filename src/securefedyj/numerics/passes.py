@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.silo import Silo
 
@@ -191,7 +191,7 @@ def _pieces(blocks: Iterable[Array], most: int) -> Generator[Array, None, None]:
     """Blocks as float64, none of them large."""
     for block in blocks:
         # The one place where numbers become float64: other ones would give other bits.
-        values = np.asarray(block, dtype=np.float64)
+        values = np.asarray(unmasked(block), dtype=np.float64)
         for first in range(0, len(values), most):
             yield values[first : first + most]
 

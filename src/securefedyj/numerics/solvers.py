@@ -112,9 +112,9 @@ def newton(
         found = likelihood.standardization(ending, last, (proposal - at)[done])
         for column, values in zip(standardization, found, strict=True):
             column[ending] = values
-        n = likelihood.n[ending]
-        left = _left_over(last, n, step[done])
-        converged[ending] = _certified(last, n, left, _ROUGH if rough else PRECISION)
+        left = _left_over(last, likelihood.n[ending], step[done])
+        precision = _ROUGH if rough else PRECISION
+        converged[ending] = _certified(likelihood, ending, last, left, step[done], precision)
         active = active[~done]
     at_edge = np.abs(v) >= limit
     converged = (converged | at_edge) & (standardization.width > _SMALLEST_WIDTH)
@@ -146,11 +146,12 @@ def expsearch(likelihood: Likelihood, max_steps: int) -> Optimum:
         bracket.upper - bracket.value, bracket.value - bracket.lower
     )
     standardization = likelihood.standardization(everything, final)
-    certified = _certified(final, likelihood.n, distance, promised(max_steps)) | at_edge
+    moved = np.zeros(n_features)
+    certified = _certified(likelihood, everything, final, distance, moved, promised(max_steps))
     return Optimum(
         bracket.value,
         at_edge,
-        certified & (standardization.width > _SMALLEST_WIDTH),
+        (certified | at_edge) & (standardization.width > _SMALLEST_WIDTH),
         standardization,
         np.array(path),
     )
@@ -170,21 +171,30 @@ def _left_over(evaluation: Evaluation, n: Array, step: Array) -> Array:
 
 
 def _certified(
-    evaluation: Evaluation, n: Array, distance: Array, precision: float = PRECISION
+    likelihood: Likelihood,
+    features: Index,
+    evaluation: Evaluation,
+    distance: Array,
+    step: Array,
+    precision: float,
 ) -> Bools:
-    """Whether the score changes its sign within the promised precision of an evaluated point.
+    """Whether lambda, mean and variance are right to what is promised of them.
 
-    The score there, its slope and its noise say where, whatever way led to the point: the optimum
-    is at most ``distance`` away if the score is right. Rounding moves the score by no more than its
-    noise, and so moves the optimum by no more than that over the curvature.
+    The score at an evaluated point, its slope and its noise say where it changes its sign, whatever
+    way led to the point: the optimum is at most ``distance`` away if the score is right. Rounding
+    moves the score by no more than its noise, and so moves the optimum by no more than that over
+    the curvature. Mean and variance are taken a step from the point, by their slopes.
     """
+    n, noise = likelihood.n[features], likelihood.noise(evaluation)
     with np.errstate(all="ignore"):
         curvature = -evaluation.curvature
         allowed = precision * np.maximum(np.abs(evaluation.v), np.sqrt(n / curvature))
+        of_moments = noise.mean + noise.variance + noise.bend * step * step
         certified: Bools = (
             (curvature > 0)
             & np.isfinite(evaluation.score)
-            & (evaluation.score_noise / curvature + distance <= allowed)
+            & (n * noise.score / curvature + distance <= allowed)
+            & (of_moments <= max(precision, PRECISION))
         )
     return certified
 

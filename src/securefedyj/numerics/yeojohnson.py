@@ -133,7 +133,7 @@ def unstandardize(z: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
         delta = _inverse_power(distance, u)
         return side * _choose(
             beyond_zero > 0,
-            lambda: -np.expm1(_inverse_power(beyond_zero * np.exp(u * L_center), 2 - u)),
+            lambda: -np.expm1(_inverse_power(beyond_zero, 2 - u, u * L_center)),
             lambda: _choose(
                 np.abs(delta) < 0.5,
                 lambda: center + ((1 + center) * np.expm1(delta) + low),  # keeps x - c
@@ -204,17 +204,18 @@ def _power_scaled(L: Array, u: Array, log_scale: Array) -> Array:
         )
 
 
-def _inverse_power(y: Array, u: Array) -> Array:
-    """The L with (e^{uL} - 1)/u = y: log(1 + uy)/u, which is y at u = 0."""
+def _inverse_power(y: Array, u: Array, log_scale: Array | float = 0.0) -> Array:
+    """The L with (e^{uL} - 1)/u = Y = y e^log_scale: log(1 + uY)/u, which is Y at u = 0."""
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        z = u * y
+        Y = y * np.exp(log_scale)
+        z = u * Y
         return _choose(
             np.abs(z) < 1e-10,
-            lambda: y - y * z / 2,  # 0/0 at u = 0
+            lambda: Y - Y * z / 2,  # 0/0 at u = 0
             lambda: _choose(
                 z == np.inf,
-                # uy may overflow where its logarithm does not.
-                lambda: (np.log(np.abs(u)) + np.log(np.abs(y))) / u,
+                # uY may overflow where its logarithm does not.
+                lambda: (np.log(np.abs(u)) + np.log(np.abs(y)) + log_scale) / u,
                 lambda: np.log1p(z) / u,
             ),
         )

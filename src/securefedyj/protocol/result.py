@@ -17,8 +17,13 @@ from securefedyj.numerics.encoding import choose_encoding, is_decaying
 from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.protocol.constants import constants
 from securefedyj.protocol.reach import bounds_of_y
 from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
+
+
+# Up to this version of the protocol a constant was centered where log(1 + |x|) puts it.
+CENTERED_BY_LOGARITHM = 3
 
 
 class Result(NamedTuple):
@@ -30,7 +35,7 @@ class Result(NamedTuple):
     n: Integers
     at_bound: Bools
     converged: Bools
-    """Whether lambda is certain to the promised precision: see `resolution`."""
+    """Whether lambda is certain to the promised precision: see `resolution` and `constants`."""
     constant: Bools
     standardization: Standardization
 
@@ -74,16 +79,34 @@ def compute_result(revealed: Revealed) -> Result:
     for feature, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
         if feature in moments:
             _fill(result, feature, step, sides, *moments[feature])
+    if revealed.agreement.version > CENTERED_BY_LOGARITHM:
+        _place_constants(revealed, result, moments)
     resolved, narrowed = certainty_of(revealed, result)
     result.converged[:] = resolved & narrowed
     return result
 
 
+def _place_constants(
+    revealed: Revealed, result: Result, moments: dict[int, tuple[int, int]]
+) -> None:
+    """Center constant features at their value, and say where others may be among the values."""
+    chosen = np.array([j for j in moments if result.constant[j]], dtype=np.intp)
+    V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True) if len(chosen) else ((), ())
+    n, y = result.n[chosen], [S // n for S, n in zip(S_y, result.n[chosen].tolist(), strict=True)]
+    domain, center = revealed.agreement.domain.take(chosen), result.standardization.center[chosen]
+    value, certain = constants(domain, n, y, center)
+    result.converged[chosen] = certain & (np.array(V, dtype=object) == 0)
+    result.mean[chosen] = result.standardization.center[chosen] = value
+    result.standardization.center_low[chosen] = 0.0
+    # As if the standard deviation were 1.
+    result.standardization.width[chosen] = 1 / (1 + np.abs(value))
+
+
 def certainty_of(revealed: Revealed, result: Result) -> Certainty:
-    """What can be said of each lambda; that of a constant feature is certain by definition."""
+    """Why a lambda is not certain, or that all values are equal."""
     p, agreement = revealed.n_features, revealed.agreement
     varies = np.flatnonzero(~result.constant)
-    resolved, narrowed = np.ones(p, dtype=bool), np.ones(p, dtype=bool)
+    resolved, narrowed = result.converged | ~result.constant, np.ones(p, dtype=bool)
     domain, beyond = agreement.domain.take(varies), result.at_bound[varies]
     path = recover_path(result.lmbda[varies], agreement.max_steps, domain.limits(), beyond)
     resolved[varies], narrowed[varies] = certainty(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.arrays import Array, Index, Integers, unmasked
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import Source, read
 from securefedyj.numerics.silo import Sums
@@ -57,7 +57,11 @@ def finished(finish: Callable[[Any], Any], total: Any) -> Any:
 
 def rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pieces: Any) -> Array:
     """The rows of a partition: a frame of pandas, or arrays that stand side by side."""
-    rows = pieces[0] if hasattr(pieces[0], "columns") else np.concatenate(pieces, axis=1)
+    rows = (
+        pieces[0]
+        if hasattr(pieces[0], "columns")
+        else np.concatenate([*map(unmasked, pieces)], axis=1)
+    )
     source = as_source(rows, *request)
     if isinstance(source, Pieces):
         source.where = f"partition {partition} of the table"

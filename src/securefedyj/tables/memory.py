@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, unmasked
 
 
 class ArraySource:
@@ -16,7 +16,7 @@ class ArraySource:
     names: Sequence[str] = ()
 
     def __init__(self, values: Any) -> None:
-        self.values = np.asarray(values)
+        self.values = np.asarray(unmasked(values))
         if self.values.ndim != 2:
             raise ValueError(f"a table must have two dimensions, got {self.values.ndim}")
         self.names = tuple(map(str, range(self.values.shape[1])))
