@@ -210,9 +210,7 @@ def hostile_records() -> st.SearchStrategy[bytes]:
     kinds: dict[records.Kind, records.AnyRecord] = {
         records.Kind.GREETING: records.Greeting(VERSION, "0" * 64, 1.0),
         records.Kind.READY: records.Ready("0" * 64),
-        records.Kind.BEGIN: records.Begin(
-            "0" * 32, 3, "0" * 64, False, True, False, 2, "0" * 32
-        ),
+        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False, True, False, 2, "0" * 32),
         records.Kind.HANDOVER: records.Handover(
             "0" * 32, 1, [json.dumps(to_line(transcript().reveals[1]))]
         ),

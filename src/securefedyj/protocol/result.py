@@ -21,7 +21,6 @@ from securefedyj.protocol.constants import constants
 from securefedyj.protocol.reach import bounds_of_y
 from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
 
-
 # Up to this version of the protocol a constant was centered where log(1 + |x|) puts it.
 CENTERED_BY_LOGARITHM = 3
 
