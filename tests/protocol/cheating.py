@@ -97,7 +97,7 @@ def play(
     silos: Mapping[str, Any] | None = None,
     starts: Mapping[str, Lines] | None = None,
     verified: bool = True,
-    accepted: Mapping[str, bytes] | None = None,
+    accepted: Mapping[str, tuple[int, bytes]] | None = None,
 ) -> Outcome:
     """Run all parties; errors other than those of a protocol come through.
 
@@ -114,7 +114,7 @@ def play(
     starts
         What some parties go on from, in place of ``start``.
     accepted
-        What each party holds of the opening that comes next: it is not computed.
+        The number of an opening that is not computed, and what each party holds of it.
     """
     agreement, outcome = agreed(verified), Outcome()
 
@@ -143,10 +143,8 @@ def play(
             silo = honest_silo(name)
         lines = (starts or {}).get(name, start)
         before = Transcript.from_lines(lines) if lines else None
-        part = None
-        if accepted is not None:
-            part = len(before.reveals) if before else 0, accepted[name]
         tamper(engine, name)
+        part = accepted[name] if accepted else None
         return await secure_fed_yj(engine, silo, agreement, before, Log(name), part)
 
     parties = assemble(one, FOUR, "replicated")
