@@ -117,6 +117,98 @@ def test_nothing_is_opened_before_it_is_checked(opening):
         simulate(program)
 
 
+def kept(consortium, accept=lambda name: None, opened=None):
+    """A program that keeps what it holds of a vector of bits, and opens it in another exchange."""
+    x, y = values(), values()
+    inputs = split([*x, *y], consortium, LIMBS)
+    negative = np.array([v < 0 for v in [*x, *y]], dtype=np.uint8)
+    both = negative[:SIZE] & negative[SIZE:]
+
+    async def program(engine, name):
+        context = engine.verified()
+        shared = await context.share(inputs.get(name), size=2 * SIZE, limbs=LIMBS)
+        signs = await context.negative(shared)
+        product = await context.conjunction(signs[:SIZE], signs[SIZE:])
+        vector = context.joined([signs, product])
+        await context.check(lambda: accept(name))
+        held, later = context.held(vector), engine.verified()
+        assert bool(held) == (name in consortium.committee)
+        if opened is not None:
+            opened.append(name)
+        return await later.open_bits(later.restored(held, 3 * SIZE))
+
+    return program, np.concatenate([negative, both]).tolist()
+
+
+@every_consortium
+def test_bits_that_are_held_since_a_check_are_opened_in_another_exchange(consortium):
+    program, expected = kept(consortium)
+    for bits in simulate(program, consortium):
+        assert bits.tolist() == expected
+
+
+@every_consortium
+def test_a_member_accepts_before_it_says_that_its_checks_have_passed(consortium):
+    accepted, told = [], []
+
+    def observe(message):
+        if message.kind == Kind.CHECK and message.payload == b"\x01":
+            assert message.sender in accepted
+            told.append(message.sender)
+        return [message]
+
+    simulate(kept(consortium, accepted.append)[0], consortium, observe=observe)
+    assert sorted(accepted) == sorted(consortium.committee) == sorted(set(told))
+
+
+@pytest.mark.parametrize("member", [0, 1, 2])
+def test_who_cannot_accept_says_nothing_and_nobody_opens(member):
+    """Such as a member whose disk is full."""
+    told, opened = set(), []
+
+    def accept(name):
+        if name == FIVE.committee[member]:
+            raise OSError("the disk is full")
+
+    def observe(message):
+        if message.kind == Kind.CHECK and message.payload == b"\x01":
+            told.add(message.sender)
+        return [message]
+
+    with pytest.raises(OSError, match="the disk is full"):
+        simulate(kept(FIVE, accept, opened)[0], FIVE, observe=observe)
+    assert FIVE.committee[member] not in told
+    assert opened == []
+
+
+def test_who_finds_a_cheat_does_not_accept():
+    """A member whose gates are wrong: both others see it in the proof."""
+    accepted, opened = [], []
+
+    def observe(message):
+        if message.kind == Kind.CARRY and message.sender == "ana" and message.round == 4:
+            return [altered(message)]
+        return [message]
+
+    with pytest.raises(Unverified, match="A check has failed"):
+        simulate(kept(CONSORTIA["three"], accepted.append, opened)[0], observe=observe)
+    assert set(accepted) <= {"ana"}
+    assert opened == []
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_bytes_of_another_length_are_not_what_is_held(change):
+    async def program(engine, name):
+        context = engine.verified()
+        bits = await context.negative(await context.share(None, size=SIZE, limbs=LIMBS))
+        await context.check()
+        held = context.held(bits)
+        return context.restored((held + b"\0")[: len(held) + change], SIZE)
+
+    with pytest.raises(ValueError, match=r"bytes are not what a party holds of 9 bits"):
+        simulate(program)
+
+
 def test_values_that_were_not_shared_in_it_are_refused():
     async def program(engine, name):
         x = await engine.share(None, size=1, limbs=1)

@@ -2,7 +2,8 @@
 
 `python -m tests.protocol.cheating --changes 2000` changes every message of a run once, and then
 some at random until there were so many; `--cheats` are those of `cheats`, which go further. It says
-what came of them by kind and by round, and ends with exit code 1 if anything was believed.
+what came of them by kind and by round, and ends with exit code 1 if anything was believed, or if
+an honest party's run ended otherwise than it must.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from securefedyj.errors import PartyStopped, ProtocolError, Stalled
+from securefedyj.errors import PartyStopped, ProtocolError, Stalled, Unverified
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.inprocess import run
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import secure_fed_yj
+from securefedyj.protocol.reveals import Final, Reveal
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement
 from tests.simulation import Consortium, assemble
@@ -34,14 +37,13 @@ FOUR = Consortium(("ana", "bob", "cem", "dua"), ("bob", "cem", "ana"), ("ana", "
 """With a helper in the committee, cem, and a party with data outside of it, dua."""
 ROWS = np.array([[0.5, 2.0, 7.0], [1.0, 2.0, 3.0], [4.0, 2.0, 1.0], [9.0, 2.0, np.nan]])
 TABLES = {"ana": ROWS[:1], "bob": ROWS[1:2], "dua": ROWS[2:]}
-BEFORE_THE_END = 3
+BEFORE_THE_END = 1
 """How many openings the verified exchange has."""
 CHECKS = (
     "hashes of inputs", "challenges, evaluations", "random factor, proofs", "masked factors",
     "hashes of zeros", "words",
 )  # fmt: skip
 """The rounds of kind CHECK, by what they have."""
-OPENINGS = ("verdict", "magnitudes", "moments")
 
 Lines = Sequence[dict[str, Any]]
 Observer = Callable[[Message], Iterable[Message]]
@@ -55,6 +57,14 @@ class Outcome:
     """The transcripts of those that have ended well."""
     known: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """The transcripts of all, as far as they came."""
+    errors: dict[str, Exception] = field(default_factory=dict)
+    """What has ended the runs of the others."""
+    parts: dict[str, bytes] = field(default_factory=dict)
+    """What each party holds of the final opening, once it has accepted it."""
+    begun: dict[str, list[tuple[int, type[Reveal]]]] = field(default_factory=dict)
+    """Where each party's exchanges began: the number and the kind of the next opening."""
+    opened: dict[str, list[int]] = field(default_factory=dict)
+    """The numbers of the openings that each party was about to send."""
     changed: bool = False
     """Whether there was something to change at all."""
     wanted: list[dict[str, Any]] | None = None
@@ -87,6 +97,7 @@ def play(
     silos: Mapping[str, Any] | None = None,
     starts: Mapping[str, Lines] | None = None,
     verified: bool = True,
+    accepted: Mapping[str, tuple[int, bytes]] | None = None,
 ) -> Outcome:
     """Run all parties; errors other than those of a protocol come through.
 
@@ -102,6 +113,8 @@ def play(
         In place of those that have the rows.
     starts
         What some parties go on from, in place of ``start``.
+    accepted
+        The number of an opening that is not computed, and what each party holds of it.
     """
     agreement, outcome = agreed(verified), Outcome()
 
@@ -110,9 +123,16 @@ def play(
             self._name = name
 
         def exchange(self, transcript: Transcript) -> None:
-            pass
+            due = Course.of(transcript).due
+            assert due is not None
+            number = len(transcript.reveals)
+            outcome.begun.setdefault(self._name, []).append((number, due.kind))
 
-        opening = exchange
+        def opening(self, transcript: Transcript) -> None:
+            outcome.opened.setdefault(self._name, []).append(len(transcript.reveals))
+
+        def accepted(self, transcript: Transcript, part: bytes) -> None:
+            outcome.parts[self._name] = part
 
         def revealed(self, transcript: Transcript) -> None:
             outcome.known[self._name] = list(transcript.to_lines())
@@ -124,7 +144,8 @@ def play(
         lines = (starts or {}).get(name, start)
         before = Transcript.from_lines(lines) if lines else None
         tamper(engine, name)
-        return await secure_fed_yj(engine, silo, agreement, before, Log(name))
+        part = accepted[name] if accepted else None
+        return await secure_fed_yj(engine, silo, agreement, before, Log(name), part)
 
     parties = assemble(one, FOUR, "replicated")
     with suppress(ProtocolError, PartyStopped, Stalled):
@@ -132,7 +153,9 @@ def play(
     for party in parties:
         if party.done and party.error is None:
             outcome.accepted[party.name] = list(party.result.to_lines())
-        elif not isinstance(party.error, ProtocolError | PartyStopped | Stalled | None):
+        elif isinstance(party.error, ProtocolError | PartyStopped | Stalled):
+            outcome.errors[party.name] = party.error
+        elif party.error is not None:
             raise party.error
     return outcome
 
@@ -172,8 +195,7 @@ def labels(whole: bool) -> Mapping[int, str]:
     found = {turn: str(kind) for turn, kind in kinds.items()}
     checks = sorted(turn for turn, kind in kinds.items() if kind == Kind.CHECK)
     found |= {turn: f"CHECK {what}" for turn, what in zip(checks, CHECKS, strict=True)}
-    last = sorted(kinds)[-len(OPENINGS) :]
-    return found | {turn: f"OPENING {what}" for turn, what in zip(last, OPENINGS, strict=True)}
+    return found | {max(kinds): "OPENING final"}
 
 
 class Change(NamedTuple):
@@ -240,10 +262,58 @@ def believed(cheater: str, outcome: Outcome) -> str | None:
         if name != cheater and own != wanted:
             return f"{name} accepts another result"
     for name, own in outcome.known.items():
-        final = [line for line in own if line.get("reveal") in ("magnitudes", "moments")]
-        if name != cheater and final and own != wanted[: len(own)]:
+        final = [line for line in own if line.get("reveal") == "final" and line != NOTHING]
+        if name != cheater and final and own != wanted:
             return f"{name} has taken something wrong for verified"
     return None
+
+
+NOTHING = {
+    "reveal": "final",
+    "features": [0, 1, 2],
+    "holds": False,
+    "magnitude": [0, 0, 0],
+    "V": ["0x0"] * 3,
+    "S_y": ["0x0"] * 3,
+}
+"""What is opened where a claim does not hold."""
+
+
+def as_final(magnitudes: dict[str, Any], moments: dict[str, Any]) -> dict[str, Any]:
+    """The last line of a verified run, by those of one that is not; every feature has values."""
+    return {**moments, "reveal": "final", "holds": True, "magnitude": magnitudes["magnitude"]}
+
+
+def badly_ended(cheater: str, outcome: Outcome) -> str | None:
+    """Which honest party's run has ended otherwise than it must, in a sentence.
+
+    A party that notices a cheat in the verified exchange says that the result is not verified, and
+    nobody begins the exchange again. If the cheat can come from before it, an error of the protocol
+    is enough.
+    """
+    for name in FOUR.parties:
+        if name == cheater:
+            continue
+        error, begun = outcome.errors.get(name), outcome.begun.get(name, [])
+        # In a run that begins here; a message of a wrong form is refused before it is looked at.
+        verified = {kind for _, kind in begun} == {Final} and "The message " not in str(error)
+        expected = Unverified if verified else ProtocolError
+        if name not in outcome.accepted and not isinstance(error, expected | PartyStopped):
+            return f"{name} ends with {error!r}"
+        if len(set(begun)) < len(begun):
+            return f"{name} begins an exchange again"
+        opened = outcome.opened.get(name, [])
+        if len(set(opened)) < len(opened):
+            return f"{name} opens something again"
+    told = [error for error in outcome.errors.values() if isinstance(error, ProtocolError)]
+    if outcome.end(cheater) == "stopped" and not told:
+        return "nobody says why there is no result"
+    return None
+
+
+def wrong_in(cheater: str, outcome: Outcome) -> str | None:
+    """What may not come of a cheat, in a sentence."""
+    return believed(cheater, outcome) or badly_ended(cheater, outcome)
 
 
 def can_be_changed(whole: bool) -> list[Message]:
@@ -295,14 +365,14 @@ class Summary:
         for sentence in self.wrong:
             print(sentence)
         total = sum(self.ends.values())
-        print(f"{total} tried, {len(self.wrong)} believed", flush=True)
+        print(f"{total} tried, {len(self.wrong)} went wrong", flush=True)
 
 
 def try_changes(count: int, summary: Summary) -> None:
     for number, change in enumerate(changes(count), start=1):
         target = change.target
         outcome = cheat(change)
-        if (wrong := believed(target.sender, outcome)) is not None:
+        if (wrong := wrong_in(target.sender, outcome)) is not None:
             summary.wrong.append(f"{change}: {wrong}")
         if outcome.changed:
             place = (change.whole, target.round)

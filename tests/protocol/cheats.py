@@ -120,7 +120,7 @@ def spare_limb(cheater: str) -> Outcome:
 
 def wrong_moment(cheater: str) -> Outcome:
     """Another V at lambda*, by an error that the opened bits show; all claims hold."""
-    size = 1 << 8 * right()[-2]["magnitude"][0]
+    size = 1 << 8 * right()[-1]["magnitude"][0]
     return _wrong_products(cheater, lambda low: size, call=0, place=0)
 
 
@@ -182,11 +182,16 @@ def shift_next(role: Any, error: Callable[[tuple[int, ...]], Any]) -> None:
     role._member.draw = other
 
 
-def false_verdict(cheater: str) -> Outcome:
-    """A sign that was made up led to another lambda; a member turns the verdict to 1."""
+def with_a_wrong_sign() -> list[dict[str, Any]]:
+    """All before the verified exchange, but for the last sign of a feature."""
     lines = copy.deepcopy(list(right()[: -cheating.BEFORE_THE_END]))
     lines[-1]["delta"][0] *= -1
-    changed = []
+    return lines
+
+
+def false_verdict(cheater: str) -> Outcome:
+    """A sign that was made up led to another lambda; a member turns the verdict to 1."""
+    lines, changed = with_a_wrong_sign(), []
 
     def change(context: Any) -> None:
         async def settle() -> None:
@@ -252,7 +257,7 @@ def other_input(cheater: str) -> Outcome:
 
 def helper_with_input(cheater: str) -> Outcome:
     """The helper adds something to S_y at lambda*, where it shows."""
-    number = 1 << 4 * right()[-2]["magnitude"][0]
+    number = 1 << 4 * right()[-1]["magnitude"][0]
     now, changed = Nth(0, 0), []
 
     def change(context: Any) -> None:
@@ -345,7 +350,7 @@ def replayed(cheater: str) -> Outcome:
 def made_up(lines: Any) -> Any:
     """A transcript with one reveal that was made up, and what was revealed before it."""
     known = copy.deepcopy(list(lines))
-    number = 1 + secrets.randbelow(len(known) - 2)  # neither the agreement nor the moments
+    number = 1 + secrets.randbelow(len(known) - 2)  # neither the agreement nor the end
     line = known[number]
     feature = secrets.randbelow(len(line["features"]))
     match line["reveal"]:
@@ -355,13 +360,6 @@ def made_up(lines: Any) -> Any:
             line["varies"][feature] ^= True
         case "step":
             line["delta"][feature] *= -1
-        case "magnitudes":
-            line["magnitude"][feature] += (
-                secrets.choice([-1, 1]) if line["magnitude"][feature] else 1
-            )
-        case "verdict":  # behind a sign that was made up
-            before = known[number - 1]
-            before["delta"][secrets.randbelow(len(before["features"]))] *= -1
     return known[: number + 1]
 
 
@@ -418,8 +416,7 @@ def lying_silo(cheater: str) -> Outcome:
     )
     outcome.changed = True
     if when != "search":
-        verdict = right()[-cheating.BEFORE_THE_END]
-        outcome.wanted = [right()[0], *plain[1:-2], verdict, *plain[-2:]]
+        outcome.wanted = [right()[0], *plain[1:-2], cheating.as_final(*plain[-2:])]
     return outcome
 
 
@@ -455,7 +452,7 @@ def try_cheats(count: int, summary: Summary) -> None:
     for number in range(count):
         cheat, who = every[number % len(every)]
         outcome = cheat(who)
-        if (wrong := cheating.believed(who, outcome)) is not None:
+        if (wrong := cheating.wrong_in(who, outcome)) is not None:
             summary.wrong.append(f"{cheat.__name__} by {who}: {wrong}")
         if outcome.changed:
             summary.add(f"cheat {cheat.__name__}", who, outcome.end(who))

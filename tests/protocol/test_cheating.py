@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from securefedyj.engines.replicated import hashes
 from securefedyj.engines.replicated.gates import Check
+from securefedyj.errors import PartyStopped, Unverified
 from securefedyj.party.messages import Kind
+from securefedyj.protocol.batch import REFUTED
 from tests.protocol import cheating, cheats
-from tests.protocol.cheating import Change, believed, can_be_changed, labels
+from tests.protocol.cheating import (
+    FOUR,
+    NOTHING,
+    Change,
+    believed,
+    can_be_changed,
+    labels,
+    wrong_in,
+)
 
 KINDS = sorted(
     {
@@ -45,7 +56,7 @@ def test_a_long_run_changes_every_message_of_every_round():
 def test_one_message_of_each_kind_in_the_verified_exchange(sender, kind):
     targets = [m for m in can_be_changed(False) if m.sender == sender and m.kind & kind]
     change = Change(secrets.choice(targets), False, False, secrets.choice(cheating.WAYS))
-    assert believed(sender, cheating.cheat(change)) is None, change
+    assert wrong_in(sender, cheating.cheat(change)) is None, change
 
 
 def test_messages_of_the_whole_run():
@@ -53,7 +64,7 @@ def test_messages_of_the_whole_run():
     for _ in range(12):
         change = cheating.choose(whole=True)
         outcome = cheating.cheat(change)
-        assert believed(change.target.sender, outcome) is None, change
+        assert wrong_in(change.target.sender, outcome) is None, change
         stopped += not outcome.accepted
     assert stopped
 
@@ -69,6 +80,67 @@ def test_a_member_can_be_the_only_one_who_has_an_opening():
     known = cheating.play(silent_from_its_last_product_on).known
     assert [len(known[name]) for name in ("ana", "bob", "dua")] == [2, 2, 2]
     assert known["cem"] == list(cheating.right()[:3])
+
+
+def flipped(kind, sender, recipient):
+    """Flip a bit of the last message of a kind, from one party to another."""
+    target = [
+        m
+        for m in can_be_changed(False)
+        if (m.sender, m.recipient) == (sender, recipient) and m.kind & kind
+    ][-1]
+    return cheating.cheat(Change(target, False, False, "bit"))
+
+
+@pytest.mark.parametrize("sender", FOUR.committee)
+@pytest.mark.parametrize("recipient", FOUR.parties)
+def test_a_changed_part_of_the_final_opening_ends_the_run_of_who_receives_it(sender, recipient):
+    """The parts that are the same come from two members: who sees others has no result."""
+    if sender == recipient:
+        sender = next(name for name in FOUR.committee if name != recipient)
+    outcome = flipped(Kind.OPENING, sender, recipient)
+    assert wrong_in(sender, outcome) is None
+    error = outcome.errors[recipient]
+    assert type(error) is Unverified
+    assert "sent different parts of one opening" in str(error)
+    assert recipient not in outcome.known, "nothing is taken from it"
+
+
+@pytest.mark.parametrize("recipient", FOUR.parties)
+def test_who_hears_of_another_record_computes_nothing(recipient):
+    """The digest is the first part of the first message."""
+    sender = next(name for name in FOUR.parties if name != recipient)
+
+    def observe(message):
+        if (message.sender, message.recipient) != (sender, recipient):
+            return [message]
+        if message.kind & Kind.DIGEST:
+            payload = bytes([message.payload[0] ^ 1]) + message.payload[1:]
+            return [replace(message, payload=payload)]
+        return [message]
+
+    outcome = cheating.play(observe, cheating.beginning(False))
+    assert wrong_in(sender, outcome) is None
+    error = outcome.errors.pop(recipient)
+    assert type(error) is Unverified
+    assert "has another record of what was revealed" in str(error)
+    assert {type(error) for error in outcome.errors.values()} == {PartyStopped}
+    assert not outcome.accepted
+    assert not outcome.parts
+    assert not outcome.opened
+
+
+def test_a_claim_that_does_not_hold_opens_zeros_and_nothing_after_them():
+    lines = cheats.with_a_wrong_sign()
+    outcome = cheating.play(start=lines)
+    assert not outcome.accepted
+    assert {(type(error), str(error)) for error in outcome.errors.values()} == {
+        (Unverified, REFUTED)
+    }
+    for name in FOUR.parties:
+        assert outcome.known[name] == [*lines, NOTHING]
+        assert [number for number, _ in outcome.begun[name]] == [len(lines) - 1]
+        assert outcome.opened[name] == [len(lines) - 1]
 
 
 ALWAYS_FOUND = (
@@ -88,13 +160,16 @@ ALWAYS_FOUND = (
 )
 def test_a_cheater_that_stands_by_what_it_does(cheat, who):
     outcome = cheat(who)
-    assert believed(who, outcome) is None
+    assert wrong_in(who, outcome) is None
     if cheat in ALWAYS_FOUND:
         assert outcome.changed
-        assert outcome.end(who) == "stopped"
+        honest = [name for name in FOUR.parties if name != who]
+        assert not any(name in outcome.accepted for name in honest)
+        assert not any(outcome.opened.get(name) for name in honest), "found before the opening"
+        assert any(isinstance(outcome.errors[name], Unverified) for name in honest)
 
 
-NOTHING = {
+CHECKS = {
     cheats.wrong_moment: (hashes, "same", lambda *_: None),
     cheats.false_verdict: (Check, "accepts", lambda *_: True),
     cheats.helper_with_input: (hashes, "same", lambda *_: None),
@@ -102,10 +177,10 @@ NOTHING = {
 """What finds each cheat, and what does not."""
 
 
-@pytest.mark.parametrize("cheat", NOTHING)
+@pytest.mark.parametrize("cheat", CHECKS)
 def test_without_its_check_a_cheat_is_believed(cheat, monkeypatch):
     """So that the tests above do not pass for want of a cheat."""
-    where, name, instead = NOTHING[cheat]
+    where, name, instead = CHECKS[cheat]
     cheating.right()
     monkeypatch.setattr(where, name, instead)
     for who in cheats.CHEATS[cheat]:

@@ -40,6 +40,9 @@ class Diary:
     def opening(self, transcript):
         self.entries.append(("opening", len(transcript.reveals)))
 
+    def accepted(self, transcript, part):
+        self.entries.append(("accepted", len(transcript.reveals)))
+
     def revealed(self, transcript):
         self.entries.append(("revealed", len(transcript.reveals)))
 

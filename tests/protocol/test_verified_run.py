@@ -18,7 +18,7 @@ from securefedyj.party.messages import Kind
 from securefedyj.protocol import batch as batch_module
 from securefedyj.protocol import course as course_module
 from securefedyj.protocol.program import secure_fed_yj
-from securefedyj.protocol.reveals import Magnitudes, Moments, Verdict
+from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Verdict
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement, by_value, run, shuffled
 from tests.protocol.small_run import NAMES, data
@@ -75,15 +75,27 @@ def whole(name="three"):
 def test_every_reveal_is_that_of_a_run_that_is_not_verified(consortium, levels):
     """Of features of each sign, beyond the edge, constant, with one value and with none."""
     options = {"consortium": CONSORTIA[consortium], "levels": levels}
-    plain = lines_of(fit(verified=False, **options)[0])
+    plain = fit(verified=False, **options)[0]
     for transcript in fit(**options):
         lines = lines_of(transcript)
-        verdicts = [line for line in lines if line.get("reveal") == "verdict"]
-        assert verdicts == [{"reveal": "verdict", "features": [*range(6)], "holds": True}]
-        assert lines.index(verdicts[0]) == len(lines) - 3
-        lines.remove(verdicts[0])
-        assert lines[1:] == plain[1:]
+        assert [line.get("reveal") for line in lines].count("final") == 1
+        assert lines[1:-1] == lines_of(plain)[1:-2]
+        assert lines[-1] == final_line(plain)
         assert transcript.concluded().audit().passed
+
+
+def final_line(plain):
+    """The last line of a verified run with one batch, by a run that is not verified."""
+    magnitudes, moments = plain.reveals[-2:]
+    expected = {"reveal": "final", "features": [*range(6)], "holds": True}
+    for name, empty, values in [
+        ("magnitude", 0, magnitudes.magnitude.tolist()),
+        ("V", "0x0", map(hex, moments.V)),
+        ("S_y", "0x0", map(hex, moments.S_y)),
+    ]:
+        told = dict(zip(moments.features.tolist(), values, strict=True))
+        expected[name] = [told.get(j, empty) for j in range(6)]
+    return expected
 
 
 @pytest.mark.parametrize("split", [shuffled, by_value])
@@ -103,11 +115,15 @@ def test_bounds_of_all_kinds_and_groups_of_each_width(monkeypatch):
     X = np.abs(data())[:, [0, 1, 2, 3, 0, 2]]
     X[:, 1] /= 10
     tables = shuffled(X, 3)
-    lines = []
+    found = []
     for verified in (False, True):
         agreed = agreement(6, bounds=bounds, engine="replicated", max_steps=40, verified=verified)
-        lines.append(lines_of(run(agreed, tables)[0]))
-    assert [line for line in lines[1][1:] if line.get("reveal") != "verdict"] == lines[0][1:]
+        found.append(run(agreed, tables)[0])
+    plain, transcript = found
+    lines, expected = lines_of(transcript), lines_of(plain)
+    assert lines[-1] == expected[-1], "the result"
+    assert lines[1:-2] == expected[1:-3]
+    assert lines[-2] == final_line(plain)
 
 
 def test_the_estimator_takes_it_and_other_engines_refuse():
@@ -123,10 +139,11 @@ def test_the_estimator_takes_it_and_other_engines_refuse():
 def test_batches_are_verified_one_by_one_also_one_without_values(monkeypatch):
     monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 15)  # one feature
     lines = lines_of(fit()[0])
-    verdicts = [line["features"] for line in lines if line.get("reveal") == "verdict"]
-    assert verdicts == [[j] for j in range(6)]
-    assert lines[-1] == {"reveal": "verdict", "features": [5], "holds": True}
-    for length in (len(lines) - 3, len(lines) - 1):
+    finals = [line["features"] for line in lines if line.get("reveal") == "final"]
+    assert finals == [[j] for j in range(6)]
+    nothing = {"magnitude": [0], "V": ["0x0"], "S_y": ["0x0"]}
+    assert lines[-1] == {"reveal": "final", "features": [5], "holds": True, **nothing}
+    for length in (len(lines) - 2, len(lines) - 1):
         assert lines_of(fit(lines[:length])[0]) == lines
 
 
@@ -162,55 +179,39 @@ def test_a_run_that_goes_on_from_any_opening_ends_the_same(consortium):
             assert lines_of(again) == lines
 
 
-@pytest.mark.parametrize("left", [3, 2, 1])
-def test_the_last_exchange_is_checked_again_and_opens_nothing_twice(left, monkeypatch):
-    """But for the one bit of the verdict, which everybody knows to be 1."""
-    opened, checks = [], []
+def test_a_batch_is_opened_at_once_after_one_check_of_its_own(monkeypatch):
+    """Each batch has its own verified exchange, in which nothing is opened before the check."""
+    seen = []
     original, checking = Verified.open_bits, Verified.check
 
     async def open_bits(self, a):
-        bits = await original(self, a)
-        opened.append((self, bits.size))
-        return bits
+        seen.append(("open", self))
+        return await original(self, a)
 
-    async def check(self):
-        checks.append(self)
-        await checking(self)
+    async def check(self, accept):
+        seen.append(("check", self))
+        await checking(self, accept)
 
     monkeypatch.setattr(Verified, "open_bits", open_bits)
     monkeypatch.setattr(Verified, "check", check)
-    lines = list(whole())
-    fit(lines[:-3])
-    each = [size for party, size in opened if party is opened[0][0]]
-    verdict, _, moments = each
-    assert verdict == 1
-    opened.clear()
-    checks.clear()
-    diary = Diary()
-    fit(lines[: len(lines) - left], diary=diary)
-    again = [size for party, size in opened if party is opened[0][0]]
-    expected = {3: each, 2: each, 1: [verdict, moments]}
-    assert again == expected[left]
-    assert len(checks) == 3
-    reveals = len(lines) - 1
-    # Also the verdict is told to the log, which counts what is opened again.
-    assert [n for what, n in diary.entries if what == "opening"] == [
-        *([reveals - 3] if left < 3 else []),
-        *range(reveals - left, reveals),
-    ]
+    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 45)  # three features
+    transcripts = fit()
+    assert len(list(transcripts[0].all(Final))) == 2
+    exchanges = {id(context): [] for _, context in seen}
+    for what, context in seen:
+        exchanges[id(context)].append(what)
+    assert list(exchanges.values()) == [["check", "open"]] * 2 * 3
 
 
-def test_the_log_hears_of_the_verdict_like_of_any_other_opening():
+def test_the_log_hears_of_the_part_before_the_opening():
     diary = Diary()
     lines, n = list(whole()), len(whole()) - 1
-    fit(lines[:-3], diary=diary)
+    fit(lines[:-1], diary=diary)
     assert diary.entries == [
-        ("exchange", n - 3),
-        *[
-            (what, k + (what == "revealed"))
-            for k in (n - 3, n - 2, n - 1)
-            for what in ("opening", "revealed")
-        ],
+        ("exchange", n - 1),
+        ("accepted", n - 1),
+        ("opening", n - 1),
+        ("revealed", n),
     ]
 
 
@@ -249,31 +250,22 @@ def test_a_made_up_variation_is_refuted(feature):
         fit(lines)
 
 
-def test_a_made_up_magnitude_is_refuted():
-    for change in (-1, 1):
-        lines = copy.deepcopy(list(whole())[:-1])
-        lines[-1]["magnitude"][1] += change
-        with pytest.raises(Unverified, match="does not hold"):
-            fit(lines)
-
-
-def test_a_verdict_in_a_transcript_is_not_taken_for_one():
-    """A made-up sign, and a made-up verdict behind it: the claims are checked all the same."""
-    lines = flipped_sign(copy.deepcopy(list(whole())), STEPS - 1, 1)
-    lines.append({"reveal": "verdict", "features": [*range(6)], "holds": True})
-    with pytest.raises(Unverified, match="does not hold"):
-        fit(lines)
+def zeros(holds):
+    nothing = {"magnitude": [0] * 6, "V": ["0x0"] * 6, "S_y": ["0x0"] * 6}
+    return {"reveal": "final", "features": [*range(6)], "holds": holds, **nothing}
 
 
 def test_a_refuted_run_has_no_result_and_does_not_go_on():
     class Keeper(Diary):
         def revealed(self, transcript):
+            super().revealed(transcript)
             self.lines = lines_of(transcript)
 
     keeper = Keeper()
     with pytest.raises(Unverified, match="does not hold"):
         fit(flipped_sign(copy.deepcopy(list(whole())), 0, 1), diary=keeper)
-    assert keeper.lines[-1] == {"reveal": "verdict", "features": [*range(6)], "holds": False}
+    assert keeper.lines[-1] == zeros(holds=False)
+    assert [what for what, _ in keeper.entries[-2:]] == ["opening", "revealed"]
     sent = []
 
     def observe(message):
@@ -289,9 +281,17 @@ def test_a_refuted_run_has_no_result_and_does_not_go_on():
 
 
 def test_a_run_that_was_to_be_verified_and_was_not_does_not_pass_the_audit():
-    lines = list(whole())
-    del lines[-3]
-    audit = Transcript.from_lines(lines).concluded().audit()
+    """It ends as one that is not verified does: with magnitudes and moments."""
+    plain = lines_of(fit(verified=False)[0].concluded())
+    audit = Transcript.from_lines([whole()[0], *plain[1:]]).audit()
     assert "feature 'income': whether it was verified revealed 0 times, not 1" in audit.findings
-    for kind in (Magnitudes, Moments):
+    assert audit.verdict is False
+
+
+def test_magnitudes_and_moments_beside_a_final_opening_do_not_pass_the_audit():
+    plain, lines = lines_of(fit(verified=False)[0]), list(whole())
+    for more in (plain[-2:], plain[-2:-1]):
+        audit = Transcript.from_lines([*lines, *more]).concluded().audit()
+        assert any("revealed 2 times, not 1" in finding for finding in audit.findings)
+    for kind in (Verdict, Magnitudes, Moments):
         assert len(list(Transcript.from_lines(lines).all(kind))) == 1
