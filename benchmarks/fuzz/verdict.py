@@ -12,7 +12,8 @@ from benchmarks.fuzz import oracle
 from benchmarks.fuzz.cases import Case, Outcome, most, outcomes
 from benchmarks.fuzz.families import Array
 
-# Values that differ by less may count as constant: the docstring of `SecureFedYJ` says so.
+# Values that differ by less, or by 2^-53 (1 + |x|) at most, may count as constant: the docstring
+# of `SecureFedYJ` says so.
 _CONSTANT_BELOW = 2.0**-60
 # Squares of such a Z would overflow; no standardized value is as large.
 _FAR_OFF = 1e150
@@ -76,7 +77,8 @@ def judge(case: Case, outcome: Outcome) -> Verdict:
         off = 0.0 if outcome.lmbda == 1 else math.inf
         return Verdict(off, most(outcome.z), *_moments_off(outcome.z, 0.0), allowed=0.0)
     extent = float(sample.values[-1] - sample.values[0])
-    if case.fit == "federated" and outcome.constant and extent < _CONSTANT_BELOW:
+    closest = max(_CONSTANT_BELOW, 2.0**-53 * (1 + float(np.abs(sample.values).min())))
+    if case.fit == "federated" and outcome.constant and extent <= closest:
         return Verdict(0.0 if outcome.lmbda == 1 else math.inf)
     if outcome.at_bound and outcome.converged:
         # The optimum lies beyond: the score must still point there.

@@ -189,7 +189,11 @@ def _is_sure(bounds, result, j, V, S_y):
     assert (center, float(result.mean[j]), width) == (value, value, 1 / (1 + abs(value)))
     if V or not places:
         return False
-    unseen = max(2.0 ** (1 - f), 2.0**-53 * (1 + abs(value))) if places[0] < 12 else 0.0
+    alike = max(
+        2.0 ** (1 - f), np.spacing(float(elementary.log1p(np.array(abs(value))))) * (1 + abs(value))
+    )
+    few = value == 0 or 10.0 ** (places[0] + 1) * alike <= 1e-6 * abs(value)
+    unseen = max(2.0 ** (1 - f), 2.0**-53 * (1 + abs(value))) if few else 0.0
     for sign in (-1, 1):
         x, further = value + sign * unseen, []
         while abs(x - value) > unseen:

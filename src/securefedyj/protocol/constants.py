@@ -19,7 +19,7 @@ from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo
 
 _DIGITS = 17  # which tell all float64 apart
-_USUAL = 12  # a value of no more digits is hardly there by chance
+_CHANCE = 1e-6  # that a number of so few digits has the y of a value that is another
 _STEPS = 8
 
 
@@ -27,7 +27,8 @@ class Constants(NamedTuple):
     value: Array
     certain: Bools
     """Whether no other value has the same y; next to a value of few digits, one may have it that is
-    no further away than 2^-53 (1 + |x|), or than two units of the grid."""
+    no further away than 2^-53 (1 + |x|), or than two units of the grid. Digits are few if a number
+    with no more of them hardly has the y by chance."""
 
 
 def constants(domain: Domain, n: Integers, y: Sequence[int], near: Array) -> Constants:
@@ -48,8 +49,10 @@ def constants(domain: Domain, n: Integers, y: Sequence[int], near: Array) -> Con
     first = np.argmax(fits, axis=1)
     value = np.where(np.any(fits, axis=1), candidates[rows, first], near)
     unit = np.ldexp(1.0, -choose_encoding(domain, n, np.ones(len(n))).grid.astype(np.int32))
-    unseen = np.maximum(2 * unit, 2.0**-53 * (1 + np.abs(value)))
-    unseen[first >= _USUAL] = 0.0
+    size = np.abs(value)
+    alike = np.maximum(2 * unit, np.spacing(log1p(size)) * (1 + size))
+    few = 10.0 ** (first + 1) * alike <= _CHANCE * size
+    unseen = np.where(few | (value == 0), np.maximum(2 * unit, 2.0**-53 * (1 + size)), 0.0)
     neighbours = np.stack([*_beyond(value, unseen), *_beyond(value, -unseen)], axis=1)
     alone = ~np.any(_have(neighbours, domain, n, y), axis=1)
     return Constants(value, np.any(fits, axis=1) & alone)
