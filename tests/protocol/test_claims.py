@@ -216,7 +216,7 @@ def test_a_bit_is_opened_where_the_magnitude_admits_it_and_is_0_elsewhere(truth,
     steps, width = max(truth.v_bits) // 8, 64 * truth.limbs
     expected = [1]
     for step in range(steps):
-        expected += [V < 1 << 8 * (step + 1) for V in truth.V]
+        expected += [1 << 8 * (step + 1) > V for V in truth.V]
     magnitude = np.array([max(V.bit_length() - 1, 0) // 8 for V in truth.V])
     assert magnitude.tolist() == right()[-1]["magnitude"]
     V_low, y_low = (low.tolist() for low in lowest_opened(magnitude, result_bits))

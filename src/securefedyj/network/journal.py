@@ -18,7 +18,7 @@ from typing import Any
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.locks import lock
-from securefedyj.network.memory import Memory
+from securefedyj.network.memory import NEW_RUN, Memory
 from securefedyj.network.outcome import digest_of
 from securefedyj.network.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
@@ -129,7 +129,7 @@ class Journal(Memory):
         first, *others = whole.split(b"\n")
         try:
             header = parse(first)
-            _check_format(header)
+            self._check_format(header)
             if not others:  # nothing was ever begun here
                 self._start()
                 return
@@ -144,6 +144,16 @@ class Journal(Memory):
             raise EndOfRun(self.failed)
         if self.confirmed:
             self._check_confirmed()
+
+    def _check_format(self, header: Any) -> None:
+        version = header.get("state") if isinstance(header, dict) else None
+        if type(version) is int and version < FORMAT:
+            raise JournalError(
+                f"{self.path}: an older release wrote it, and only that release can go on with "
+                f"this run. Use it at all parties, or a{NEW_RUN[1:]}"
+            )
+        if version != FORMAT:
+            raise Malformed(f"this is not a state of format {FORMAT}")
 
     def _check_header(self, header: dict[str, Any]) -> None:
         fields = {"state": int, "file": str, "key": str, "rows": str, "agreement": dict}
@@ -201,11 +211,6 @@ class Journal(Memory):
                 os.fsync(self._file)
         except OSError as error:
             raise OwnTrouble(f"cannot write {self.path}: {error.strerror}") from error
-
-
-def _check_format(header: Any) -> None:
-    if not isinstance(header, dict) or header.get("state") != FORMAT:
-        raise Malformed(f"this is not a state of format {FORMAT}; an older release wrote it")
 
 
 def _checked(line: dict[str, Any]) -> dict[str, Any]:
