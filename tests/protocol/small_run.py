@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from securefedyj.protocol.reveals import Final, Magnitudes, Moments
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement, as_table, run, shuffled
 
@@ -37,6 +39,21 @@ def small_run(engine: str = "clear", levels: int = 2) -> Transcript:
         6, engine=engine, features=NAMES, max_steps=STEPS, levels_per_exchange=levels
     )
     return run(agreed, shuffled(data(), 3))[0]
+
+
+@cache
+def small_verified_run() -> Transcript:
+    """The transcript of the same run if it is verified; the feature without a value comes last."""
+    plain = small_run()
+    agreed = replace(
+        plain.agreement, engine="replicated", committee=plain.agreement.parties, verified=True
+    )
+    *search, magnitudes, moments = plain.reveals
+    assert isinstance(magnitudes, Magnitudes)
+    assert isinstance(moments, Moments)
+    magnitude = np.append(magnitudes.magnitude, 0)
+    final = Final(np.arange(6), True, magnitude, [*moments.V, 0], [*moments.S_y, 0])
+    return Transcript(agreed, [*search, final]).concluded()
 
 
 def tampered_lines() -> list[dict[str, Any]]:
