@@ -43,17 +43,31 @@ def small_run(engine: str = "clear", levels: int = 2) -> Transcript:
 
 @cache
 def small_verified_run() -> Transcript:
-    """The transcript of the same run if it is verified; the feature without a value comes last."""
-    plain = small_run()
+    """The transcript of the same run if it is verified."""
+    return verified(small_run()).concluded()
+
+
+def verified(plain: Transcript) -> Transcript:
+    """What a verified run reveals where one that is not, of one batch, reveals this."""
+    names = ("ana", "bob", "cem")
     agreed = replace(
-        plain.agreement, engine="replicated", committee=plain.agreement.parties, verified=True
+        plain.agreement,
+        parties=names,
+        committee=names,
+        helpers=(),
+        engine="replicated",
+        verified=True,
     )
     *search, magnitudes, moments = plain.reveals
     assert isinstance(magnitudes, Magnitudes)
     assert isinstance(moments, Moments)
-    magnitude = np.append(magnitudes.magnitude, 0)
-    final = Final(np.arange(6), True, magnitude, [*moments.V, 0], [*moments.S_y, 0])
-    return Transcript(agreed, [*search, final]).concluded()
+    size = plain.n_features
+    magnitude, V, S_y = np.zeros(size, dtype=np.int64), [0] * size, [0] * size
+    magnitude[magnitudes.features] = magnitudes.magnitude
+    for j, own_V, own_S_y in zip(moments.features.tolist(), moments.V, moments.S_y, strict=True):
+        V[j], S_y[j] = own_V, own_S_y
+    final = Final(np.arange(size), True, magnitude, V, S_y)
+    return Transcript(agreed, [*search, final], plain.result)
 
 
 def tampered_lines() -> list[dict[str, Any]]:
