@@ -6,8 +6,10 @@ few have may be repeated, once in the whole run, and a note of that comes first.
 
 - no party may have noted an opening more than twice, or two openings twice, or one without saying
   before the second time that it is a repeat;
-- the parties may have repeated one opening only, all the same; and with it the verdict, which
-  begins a verified exchange that is repeated;
+- the parties may have repeated one opening only, all the same;
+- the final opening of a verified run is another matter. A member notes what it holds of it before
+  anybody sends anything, and may send the same bytes any number of times. But once it was sent it
+  may not be computed again, and all members must have sent what they hold of one computation;
 - what two parties have of the reveals must be the same, and the result that they have confirmed.
 
     python -m benchmarks.once FOLDER/*/state.jsonl
@@ -34,6 +36,10 @@ class Journal(NamedTuple):
     """What was opened, as lines."""
     repeats: list[int]
     """The numbers of the openings that it was about to send again."""
+    accepted: dict[int, str]
+    """Of final openings: the session that computed what it holds of them."""
+    sent: dict[int, set[str]]
+    """Of final openings: the sessions that computed what it has sent."""
     confirmed: set[str]
     """Digests of results, as all parties have them."""
     wrong: list[str]
@@ -42,7 +48,7 @@ class Journal(NamedTuple):
 
 def read_journal(text: str) -> Journal:
     """The notes of a state file; its last line may have been cut by a power failure."""
-    journal = Journal([], [], [], set(), [])
+    journal = Journal([], [], [], {}, {}, set(), [])
     whole = text.endswith("\n")
     lines = [line for line in text.splitlines() if line.strip()]
     for number, line in enumerate(lines, start=1):
@@ -64,11 +70,15 @@ def _note(content: dict[str, Any], number: int, journal: Journal) -> None:
         journal.reveals.append(json.dumps(content, sort_keys=True))
     elif "confirmed" in content:
         journal.confirmed.add(str(content["confirmed"]))
+    elif "accepted" in content:
+        journal.wrong.extend(_wrong_part(content["accepted"], number, journal))
     elif "repeat" in content:
-        if _is_count(content["repeat"]):
-            journal.repeats.append(content["repeat"])
-        else:
+        if not _is_count(content["repeat"]):
             journal.wrong.append(f"line {number} has a repeat without a number")
+        elif content["repeat"] in journal.accepted:
+            journal.wrong.append(f"opening {content['repeat']} was accepted, and made again")
+        else:
+            journal.repeats.append(content["repeat"])
     elif "opening" in content:
         if _is_count(content["opening"]):
             journal.wrong.extend(_wrong_opening(content["opening"], journal))
@@ -77,8 +87,23 @@ def _note(content: dict[str, Any], number: int, journal: Journal) -> None:
             journal.wrong.append(f"line {number} has an opening without a number")
 
 
+def _wrong_part(part: Any, number: int, so_far: Journal) -> list[str]:
+    """What is wrong with the next part of a final opening that is kept."""
+    fields = part if isinstance(part, dict) else {}
+    opening, session, bits = (fields.get(name) for name in ("opening", "session", "bits"))
+    if not (_is_count(opening) and isinstance(session, str) and isinstance(bits, str)):
+        return [f"line {number} has no part of an opening"]
+    if opening in so_far.openings:
+        return [f"opening {opening} was computed again after it was sent"]
+    so_far.accepted[opening] = session
+    return []
+
+
 def _wrong_opening(opening: int, so_far: Journal) -> list[str]:
     """What is wrong with the next opening; a repeat may be of what only we have."""
+    if opening in so_far.accepted:
+        so_far.sent.setdefault(opening, set()).add(so_far.accepted[opening])
+        return []
     if opening in so_far.repeats:
         return []
     if opening < len(so_far.reveals):
@@ -109,11 +134,13 @@ def violations(journals: Mapping[str, str], strangers: Iterable[str] = ()) -> li
         for opening in journal.repeats:
             repeated.setdefault(opening, set()).add(name)
         for opening, times in sorted(Counter(journal.openings).items()):
+            if opening in journal.accepted:
+                continue
             if times > 1:
                 repeated.setdefault(opening, set()).add(name)
             if times > 2:
                 found.append(f"{name}: opening {opening} was sent {times} times")
-    if len(repeated.keys() - _verdicts(read.values())) > 1:
+    if len(repeated) > 1:
         found.append(
             "more than one opening was repeated: "
             + "; ".join(f"{n} by {', '.join(sorted(who))}" for n, who in sorted(repeated.items()))
@@ -121,17 +148,20 @@ def violations(journals: Mapping[str, str], strangers: Iterable[str] = ()) -> li
     confirmed = set().union(*(journal.confirmed for journal in read.values()))
     if len(confirmed) > 1:
         found.append("parties have confirmed different results")
-    return found + _differences(read)
+    return found + _computations(read.values()) + _differences(read)
 
 
-def _verdicts(read: Iterable[Journal]) -> set[int]:
-    """The numbers of the openings that are verdicts."""
-    return {
-        number
-        for journal in read
-        for number, line in enumerate(journal.reveals)
-        if json.loads(line)["reveal"] == "verdict"
-    }
+def _computations(read: Iterable[Journal]) -> list[str]:
+    """Final openings of which more than one computation was sent."""
+    sent: dict[int, set[str]] = {}
+    for journal in read:
+        for opening, sessions in journal.sent.items():
+            sent.setdefault(opening, set()).update(sessions)
+    return [
+        f"opening {opening} was sent of {len(sessions)} computations"
+        for opening, sessions in sorted(sent.items())
+        if len(sessions) > 1
+    ]
 
 
 def _differences(read: Mapping[str, Journal]) -> list[str]:

@@ -5,8 +5,9 @@
 Every run is a hub and five parties, each a process, with real TLS. It must end with the very bits
 of the in-process fit at every party, or with one sentence and exit code 1; nobody has a result
 unless all have confirmed it, and no value is opened twice (`once`, which reads all that the
-parties keep), but for the one lost opening of a run that may be. Anything else, such as a
-traceback, a hang or another bit, ends the soak with exit code 1 and leaves its folder.
+parties keep), but for the one lost opening of a run that may be, and the final one, of which the
+same bytes may be sent again. Anything else, such as a traceback, a hang or another bit, ends the
+soak with exit code 1 and leaves its folder.
 """
 
 from __future__ import annotations

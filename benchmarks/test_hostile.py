@@ -26,12 +26,13 @@ def test_large_hostile_files_take_little_memory():
 
 def test_valid_content_is_accepted():
     """So that what is refused is refused for a reason."""
-    for name, content in {
-        "consortium": hostile.agreed_file().encode(),
-        "transcript": hostile.transcript().to_text().encode(),
-        "state": "".join(json.dumps(line) + "\n" for line in hostile.state_lines()).encode(),
-        "message": hostile.message().to_bytes(),
-    }.items():
+    for name, content in [
+        ("consortium", hostile.agreed_file().encode()),
+        ("transcript", hostile.transcript().to_text().encode()),
+        ("transcript", hostile.transcript(verified=True).to_text().encode()),
+        ("state", "".join(json.dumps(line) + "\n" for line in hostile.state_lines()).encode()),
+        ("message", hostile.message().to_bytes()),
+    ]:
         assert hostile.TARGETS[name].take(content), name
 
 

@@ -88,6 +88,84 @@ def test_an_opening_of_what_is_known_is_found():
     assert once.violations(states) == ["ana: opening 1 was sent when it was known already"]
 
 
+# --- The final opening of a verified run ---------------------------------------------------------
+
+INTERRUPTED = {"interruption": {"by": "bob", "exchange": 2}}
+
+
+def part(session: str = "ab", opening: int = 2) -> dict[str, Any]:
+    return {"accepted": {"opening": opening, "session": session, "bits": "00ff"}}
+
+
+def verified(*end: Any) -> str:
+    """A run up to its final opening, which is number 2, and then this."""
+    return journal(0, REVEALS[0], 1, REVEALS[1], *end)
+
+
+FINAL = {"reveal": "final", "holds": True}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        [part(), 2, FINAL],
+        [part(), 2, INTERRUPTED, 2, INTERRUPTED, 2, FINAL],
+        [part(), 2, FINAL, INTERRUPTED, 2],
+        [part("ab"), INTERRUPTED, part("cd"), 2, FINAL],
+        [part("cd"), INTERRUPTED, 2, FINAL],
+    ],
+    ids=["once", "again", "again by one who has it", "computed again before", "taken along"],
+)
+def test_what_was_accepted_may_be_sent_again(end):
+    outsider = verified(2, FINAL)
+    assert once.violations({"ana": verified(*end), "dua": outsider}) == []
+
+
+def test_a_repeat_elsewhere_does_not_count_together_with_it():
+    end = [part(), 2, INTERRUPTED, 2, FINAL]
+    again = journal(0, {"repeat": 0}, 0, REVEALS[0], 1, REVEALS[1], *end)
+    assert once.violations({"ana": again, "bob": verified(*end)}) == []
+
+
+def test_a_final_opening_that_is_computed_after_it_was_sent_is_found():
+    end = [part("ab"), 2, INTERRUPTED, part("cd"), 2, FINAL]
+    assert once.violations({"ana": verified(*end)}) == [
+        "ana: opening 2 was computed again after it was sent"
+    ]
+
+
+def test_two_computations_of_a_final_opening_are_found_at_two_parties():
+    states = {"ana": verified(part("ab"), 2, FINAL), "bob": verified(part("cd"), 2, FINAL)}
+    assert once.violations(states) == ["opening 2 was sent of 2 computations"]
+    states["bob"] = verified(part("cd"), INTERRUPTED)
+    assert once.violations(states) == [], "what was not sent does not matter"
+
+
+def test_what_was_accepted_is_not_made_again():
+    end = [part(), 2, INTERRUPTED, {"repeat": 2}, 2, FINAL]
+    assert once.violations({"ana": verified(*end)}) == [
+        "ana: opening 2 was accepted, and made again"
+    ]
+
+
+def test_a_part_of_another_opening_allows_nothing():
+    states = {"ana": verified(part(opening=1), 2, 2, FINAL)}
+    assert once.violations(states) == [
+        "ana: opening 1 was computed again after it was sent",
+        "ana: opening 2 was sent again without a note that it is a repeat",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, [], {}, {"opening": 2, "session": "ab"}, {"opening": -1, "session": "ab", "bits": ""}],
+    ids=str,
+)
+def test_a_note_without_a_part_is_found(wrong):
+    (found,) = once.violations({"ana": verified({"accepted": wrong})})
+    assert found.endswith("has no part of an opening")
+
+
 def test_different_reveals_are_found():
     other = journal(0, REVEALS[0], 1, {"reveal": "variation", "varies": [False]})
     assert once.violations({"ana": a_run(), "bob": other}) == [

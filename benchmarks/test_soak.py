@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from typing import Any
@@ -55,11 +56,21 @@ def a_run(tmp_path_factory):
     return folder
 
 
+def kept_part(number):
+    """The notes of a member that has sent its part of a final opening."""
+    part = {"opening": number, "session": "ab" * 16, "bits": ""}
+    return f'{{"accepted": {json.dumps(part)}}}\n{{"opening": {number}}}\n'
+
+
 CHANGES: dict[str, Any] = {
     "a double opening": (lambda text: text + '{"opening": 3}\n', "was opened twice"),
     "a second repeat": (
         lambda text: text + "".join(f'{{"repeat": {n}}}\n{{"opening": {n}}}\n' for n in (3, 4)),
         "more than one opening was repeated",
+    ),
+    "another computation of the final opening": (
+        lambda text: text + kept_part(text.count('"reveal": ') - 1),
+        "sent of 2 computations",
     ),
     "another reveal": (lambda text: text.replace("[true", "[false", 1), "different reveals"),
     "no confirmation": (
@@ -67,7 +78,7 @@ CHANGES: dict[str, Any] = {
         "eva has a result that not all have confirmed",
     ),
     "an opening that is missing": (
-        lambda text: text[: text.index('{"reveal": "moments"')] + '{"confirmed": "00"}\n',
+        lambda text: text[: text.index('{"reveal": "final"')] + '{"confirmed": "00"}\n',
         "confirmed",
     ),
 }

@@ -7,14 +7,17 @@ import hashlib
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import securefedyj
 from securefedyj import SecureFedYJ, parameters
 from securefedyj.parameters import Parameters, ParametersError
+from securefedyj.protocol.transcript import Transcript
 
 
 def fitted_on_awkward_features(**options) -> tuple[SecureFedYJ, pd.DataFrame]:
@@ -201,6 +204,23 @@ def test_files_of_earlier_versions_have_no_later_fields(data, version, field):
     whole["agreement"][field] = {"result_bits": 24, "helpers": [], "verified": False}[field]
     with pytest.raises(ParametersError):
         Parameters.from_json(whole)
+
+
+def test_a_file_of_protocol_version_3_is_read_and_transforms():
+    """What release 0.2 left of a verified run."""
+    folder = Path(__file__).parent / "data" / "version_3"
+    content = json.loads((folder / "parameters.json").read_text())
+    loaded = securefedyj.load(folder / "parameters.json")
+    assert (loaded.agreement_.version, loaded.agreement_.verified) == (3, True)
+    assert Parameters.from_json(content).to_json() == content
+    transcript = Transcript.read(folder / "transcript.jsonl")
+    assert Parameters.of(transcript).to_json() == content
+    X = pd.DataFrame({"lactate": [0.5, 3.0], "change": [-2.0, 0.0]})
+    Y = np.column_stack(
+        [stats.yeojohnson(X[name], lmbda) for name, lmbda in zip(X, loaded.lambdas_, strict=True)]
+    )
+    expected = (Y - loaded.mean_) / np.sqrt(loaded.var_)
+    np.testing.assert_allclose(loaded.transform(X), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("result_bits", [8, 24, 44])

@@ -38,8 +38,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network import frames, local, records, tls, toml
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
 from securefedyj.network.journal import FILE as STATE
-from securefedyj.network.journal import FORMAT as STATE_FORMAT
-from securefedyj.network.journal import Journal
+from securefedyj.network.journal import FORMAT, Journal
 from securefedyj.network.participant import JoinError
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION, Message
@@ -109,16 +108,17 @@ def agreed_file() -> str:
 
 
 @functools.cache
-def transcript() -> Transcript:
+def transcript(verified: bool = False) -> Transcript:
     rng = np.random.default_rng(3)
     agreement = Agreement(
         ("income", "change", "fixed"),
         Domain.from_bounds((-100.0, 100.0), 3),
         ("north", "south", "cem"),
         ("north", "south", "cem"),
-        "clear",
+        "replicated" if verified else "clear",
         12,
         2,
+        verified=verified,
     )
     tables = [
         np.column_stack([rng.lognormal(size=9), rng.normal(size=9), np.ones(9)]) for _ in range(3)
@@ -173,7 +173,7 @@ def read_state(content: bytes) -> None:
 def state_lines() -> list[dict[str, Any]]:
     """A journal with a note of every kind."""
     agreement, reveals = transcript().agreement, [to_line(one) for one in transcript().reveals]
-    header = {"state": STATE_FORMAT, "file": "d" * 64, "key": "00" * 32, "rows": ""}
+    header = {"state": FORMAT, "file": "d" * 64, "key": "00" * 32, "rows": ""}
     begin: list[dict[str, Any]] = [{"session": 0}, {"exchange": 0}, {"opening": 0}, reveals[0]]
     again: list[dict[str, Any]] = [
         {"interruption": {"by": "south", "exchange": 1}},
@@ -181,7 +181,7 @@ def state_lines() -> list[dict[str, Any]]:
         {"exchange": 1},
     ]
     digest = hashlib.sha256(transcript().to_text().encode()).hexdigest()
-    part = {"opening": 3, "session": "ab" * 16, "bits": "01ff"}
+    part = {"opening": 3, "session": "ab" * 16, "bits": "00ff"}
     end: list[dict[str, Any]] = [{"repeat": 3}, {"accepted": part}, {"confirmed": digest}]
     return [{**header, "agreement": agreement.to_json()}, *begin, *again, *reveals[1:], *end]
 
@@ -210,7 +210,7 @@ def hostile_records() -> st.SearchStrategy[bytes]:
     kinds: dict[records.Kind, records.AnyRecord] = {
         records.Kind.GREETING: records.Greeting(VERSION, "0" * 64, 1.0),
         records.Kind.READY: records.Ready("0" * 64),
-        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False, True, False, 2, "0" * 32),
+        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False, True, False, 3, "1" * 32),
         records.Kind.HANDOVER: records.Handover(
             "0" * 32, 1, [json.dumps(to_line(transcript().reveals[1]))]
         ),
@@ -247,7 +247,9 @@ TARGETS = {
         lambda: nasty.large_json(strict.MOST_BYTES),
     ),
     "transcript": Target(
-        lambda: nasty.json_lines(list(transcript().to_lines())),
+        lambda: st.one_of(
+            nasty.json_lines(list(transcript(verified).to_lines())) for verified in (False, True)
+        ),
         read_transcript,
         (TranscriptError,),
         lambda: nasty.large_lines(list(transcript().to_lines()), 1 << 24),

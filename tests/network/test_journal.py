@@ -329,7 +329,7 @@ def test_the_largest_number_of_a_note_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("state", FORMAT - 1, "an older release began, and this release cannot go on with it"),
+        ("state", FORMAT - 1, "an older release wrote it, and only that release can go on"),
         ("state", FORMAT + 1, f"this is not a state of format {FORMAT}"),
         ("state", True, f"this is not a state of format {FORMAT}"),
         ("key", "no key", "the key of the rows is not hexadecimal"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from securefedyj.protocol.reveals import Final, Magnitudes, Moments
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement, as_table, run, shuffled
 
@@ -37,6 +39,35 @@ def small_run(engine: str = "clear", levels: int = 2) -> Transcript:
         6, engine=engine, features=NAMES, max_steps=STEPS, levels_per_exchange=levels
     )
     return run(agreed, shuffled(data(), 3))[0]
+
+
+@cache
+def small_verified_run() -> Transcript:
+    """The transcript of the same run if it is verified."""
+    return verified(small_run()).concluded()
+
+
+def verified(plain: Transcript) -> Transcript:
+    """What a verified run reveals where one that is not, of one batch, reveals this."""
+    names = ("ana", "bob", "cem")
+    agreed = replace(
+        plain.agreement,
+        parties=names,
+        committee=names,
+        helpers=(),
+        engine="replicated",
+        verified=True,
+    )
+    *search, magnitudes, moments = plain.reveals
+    assert isinstance(magnitudes, Magnitudes)
+    assert isinstance(moments, Moments)
+    size = plain.n_features
+    magnitude, V, S_y = np.zeros(size, dtype=np.int64), [0] * size, [0] * size
+    magnitude[magnitudes.features] = magnitudes.magnitude
+    for j, own_V, own_S_y in zip(moments.features.tolist(), moments.V, moments.S_y, strict=True):
+        V[j], S_y[j] = own_V, own_S_y
+    final = Final(np.arange(size), True, magnitude, V, S_y)
+    return Transcript(agreed, [*search, final], plain.result)
 
 
 def tampered_lines() -> list[dict[str, Any]]:

@@ -17,17 +17,26 @@ from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.search import exp_update
 from securefedyj.protocol import course as course_module
 from securefedyj.protocol.course import Course
-from securefedyj.protocol.reveals import Counts, Magnitudes, Moments, Step, Variation
+from securefedyj.protocol.reveals import (
+    Counts,
+    Final,
+    Magnitudes,
+    Moments,
+    Step,
+    Variation,
+    Verdict,
+)
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript, read_reveal, to_line
 from securefedyj.strict import Malformed
 from tests.datasets import table
 from tests.federated_data import agreement
-from tests.protocol.small_run import NAMES, STEPS, data, small_run
+from tests.protocol.small_run import NAMES, STEPS, data, small_run, small_verified_run
 
 RUNS = {
     "small": lambda: small_run(),
     "small, one level": lambda: small_run(levels=1),
+    "small, verified": lambda: small_verified_run(),
     "wine": lambda: fitted(table("wine"), 40, 4, 44),
     "iris, few bits": lambda: fitted(table("iris"), 30, 8, 24),
     "nothing varies": lambda: fitted(np.full((5, 2), 3.0), 10, 4, 44),
@@ -89,15 +98,17 @@ def test_lambda_of_the_moments_is_that_of_the_result(transcript):
     assert course.due.lmbda.tolist() == transcript.result.lmbda[course.due.features].tolist()
 
 
-def test_openings_of_an_exchange_that_begins_anywhere():
-    transcript = small_run(levels=2)
+@pytest.mark.parametrize("verified", [False, True])
+def test_openings_of_an_exchange_that_begins_anywhere(verified):
+    transcript = small_verified_run() if verified else small_run(levels=2)
     most = []
     course = Course(transcript.agreement)
     for reveal in transcript.reveals:
         most.append((type(reveal), course.most_openings()))
         course.take(reveal)
     steps = [(Step, 2)] * (STEPS - 1) + [(Step, 1)]
-    assert most == [(Counts, 1), (Variation, 3), *steps, (Magnitudes, 2), (Moments, 1)]
+    end = [(Final, 1)] if verified else [(Magnitudes, 2), (Moments, 1)]
+    assert most == [(Counts, 1), (Variation, 3), *steps, *end]
 
 
 def test_too_few_values_end_the_course_without_a_result():
@@ -198,9 +209,12 @@ def test_precision_is_that_of_the_agreement():
             Course.of(Transcript(coarse, list(reveals)))
 
 
-@pytest.mark.parametrize("place", range(len(small_run().reveals)))
-def test_a_reveal_repeated_left_out_or_swapped_is_refused(place):
-    agreed, reveals = small_run().agreement, list(small_run().reveals)
+@pytest.mark.parametrize(
+    ("run", "place"),
+    [(run, k) for run in (small_run, small_verified_run) for k in range(len(run().reveals))],
+)
+def test_a_reveal_repeated_left_out_or_swapped_is_refused(run, place):
+    agreed, reveals = run().agreement, list(run().reveals)
     variants = [[*reveals[: place + 1], *reveals[place:]]]
     if place < len(reveals) - 1:
         variants.append(reveals[:place] + reveals[place + 1 :])
@@ -228,6 +242,106 @@ def test_a_course_stays_where_it_is_when_it_refuses():
     assert course.complete
 
 
+# --- The end of a verified run ---------------------------------------------------------------
+
+LAST: Any = small_verified_run().reveals[-1]
+EMPTY = 5
+
+
+def ended(**parts: Any) -> Any:
+    """The final opening, with something else in it."""
+    return LAST._replace(**parts)
+
+
+def zeros(**parts: Any) -> Any:
+    """What is opened if a claim does not hold, with something else in it."""
+    nothing = Final(np.arange(6), False, np.zeros(6, dtype=np.int64), [0] * 6, [0] * 6)
+    return nothing._replace(**parts)
+
+
+ENDED = {
+    "a negative magnitude": lambda: ended(magnitude=with_one(LAST.magnitude, -1, 2)),
+    "a magnitude beyond all": lambda: ended(magnitude=with_one(LAST.magnitude, 10**9, 2)),
+    "V with a bit more": lambda: ended(V=with_one(LAST.V, 1 << V_BITS)),
+    "V below its magnitude": lambda: ended(V=with_one(LAST.V, (1 << V_BITS - 8) - 1)),
+    "a negative V": lambda: ended(V=with_one(LAST.V, -1)),
+    "a wide S_y": lambda: ended(S_y=with_one(LAST.S_y, 1 << S_BITS)),
+    "a wide negative S_y": lambda: ended(S_y=with_one(LAST.S_y, -(1 << S_BITS))),
+    "a magnitude of no values": lambda: ended(magnitude=with_one(LAST.magnitude, 1, EMPTY)),
+    "V of no values": lambda: ended(V=with_one(LAST.V, 1, EMPTY)),
+    "S_y of no values": lambda: ended(S_y=with_one(LAST.S_y, -1, EMPTY)),
+    "fewer features": lambda: Final(
+        LAST.features[:5], True, LAST.magnitude[:5], LAST.V[:5], LAST.S_y[:5]
+    ),
+    "features in another order": lambda: ended(features=LAST.features[::-1]),
+    "a magnitude less": lambda: ended(magnitude=LAST.magnitude[:5]),
+    "a V less": lambda: ended(V=LAST.V[:5]),
+    "an S_y more": lambda: ended(S_y=[*LAST.S_y, 0]),
+    "all of it, though it does not hold": lambda: ended(holds=False),
+    "a magnitude, though it does not hold": lambda: zeros(magnitude=np.eye(6, dtype=int)[2]),
+    "a V, though it does not hold": lambda: zeros(V=[0, 0, 1, 0, 0, 0]),
+    "an S_y, though it does not hold": lambda: zeros(S_y=[0, 0, 0, -1, 0, 0]),
+    "a verdict alone": lambda: Verdict(np.arange(6), True),
+    "magnitudes": lambda: small_run().reveals[-2],
+    "moments": lambda: small_run().reveals[-1],
+}
+
+
+@pytest.mark.parametrize("how", ENDED)
+def test_a_final_opening_that_cannot_be_is_refused(how):
+    transcript = small_verified_run()
+    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    due = course.due
+    with pytest.raises(Malformed):
+        course.take(ENDED[how]())
+    assert course.due is due
+    assert not course.complete
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"V": with_one(LAST.V, (1 << V_BITS) - 1)}, {"S_y": with_one(LAST.S_y, -LAST.S_y[0])}],
+    ids=["as it is", "the largest V", "another S_y"],
+)
+def test_a_final_opening_that_can_be_is_the_end(change):
+    transcript = small_verified_run()
+    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course.take(ended(**change))
+    assert course.complete
+    assert not course.refuted
+    assert course.magnitude.tolist() == [*LAST.magnitude[:EMPTY], -1]
+
+
+def test_a_verdict_of_0_ends_the_course_without_a_result():
+    transcript = small_verified_run()
+    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course.take(zeros())
+    assert course.refuted
+    assert course.due is None
+    assert not course.complete
+    assert course.most_openings() == 0
+    with pytest.raises(Malformed, match="nothing more may be revealed"):
+        course.take(LAST)
+
+
+def test_each_batch_has_its_own_final_opening(monkeypatch):
+    """The last feature has no value; its batch ends with zeros that hold."""
+    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 3 * 5)  # five features
+    transcript = small_verified_run()
+    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    first = Final(LAST.features[:5], True, LAST.magnitude[:5], LAST.V[:5], LAST.S_y[:5])
+    nothing = zeros(features=np.array([5]), magnitude=np.zeros(1, dtype=int), V=[0], S_y=[0])
+    course.take(first)
+    assert course.due.kind is Final
+    assert course.due.features.tolist() == [5]
+    assert not course.complete
+    again = Course.of(Transcript(transcript.agreement, [*transcript.reveals[:-1], first]))
+    again.take(nothing)
+    assert again.refuted
+    course.take(nothing._replace(holds=True))
+    assert course.complete
+
+
 junk = st.recursive(
     st.one_of(
         st.integers(-(10**30), 10**30),
@@ -244,14 +358,16 @@ junk = st.recursive(
 
 
 @given(
-    length=st.integers(0, len(small_run().reveals)),
-    place=st.integers(0, len(small_run().reveals) - 1),
-    key=st.integers(0, 4),
+    run=st.sampled_from([small_run, small_verified_run]),
+    length=st.integers(0, len(small_verified_run().reveals)),
+    place=st.integers(0, len(small_verified_run().reveals) - 1),
+    key=st.integers(0, 6),
     value=junk,
 )
-def test_whatever_a_peer_sends_is_taken_or_malformed(length, place, key, value):
+def test_whatever_a_peer_sends_is_taken_or_malformed(run, length, place, key, value):
     """A line of a real run with one field changed, or none, after any part of the run."""
-    transcript = small_run()
+    transcript = run()
+    place += len(transcript.reveals) - len(small_verified_run().reveals)
     course = Course.of(Transcript(transcript.agreement, transcript.reveals[:length]))
     line = to_line(transcript.reveals[place])
     fields = list(line)
@@ -267,8 +383,11 @@ def test_whatever_a_peer_sends_is_taken_or_malformed(length, place, key, value):
 
 @given(st.data())
 def test_a_single_number_that_is_changed_is_refused_or_another_answer(drawn):
-    """Only answers may differ: signs, variation, counts, magnitudes, V and S_y."""
-    transcript = small_run()
+    """Only answers may differ: signs, variation, counts, magnitudes, V and S_y.
+
+    A verdict is none without all that follows from it.
+    """
+    transcript = drawn.draw(st.sampled_from([small_run(), small_verified_run()]))
     place = drawn.draw(st.integers(0, len(transcript.reveals) - 1))
     line = to_line(transcript.reveals[place])
     name = drawn.draw(st.sampled_from([key for key in line if key != "reveal"]))

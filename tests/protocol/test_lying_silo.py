@@ -63,7 +63,7 @@ def test_a_lie_at_every_lambda_but_the_last_is_accepted_and_looks_plausible():
     assert liar.lied > 30
     assert result.lmbda[0] == led_to
     assert abs(led_to - honest) > 0.05
-    assert [reveal.holds for reveal in transcript.reveals if isinstance(reveal, Verdict)] == [True]
+    assert [verdict.holds for verdict in transcript.all(Verdict)] == [True]
     assert transcript.audit().passed
     y = stats.yeojohnson(np.vstack(list(ROWS.values()))[:, 0], led_to)
     np.testing.assert_allclose([result.mean[0], result.var[0]], [y.mean(), y.var()], rtol=1e-6)

@@ -12,8 +12,10 @@ import pytest
 
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol import transcript as transcript_module
-from securefedyj.protocol.reveals import KINDS
+from securefedyj.protocol.reveals import KINDS, Final, Verdict
 from securefedyj.protocol.transcript import (
+    Magnitudes,
+    Moments,
     Origin,
     Step,
     Transcript,
@@ -30,6 +32,30 @@ def test_all_gives_the_reveals_of_one_kind_in_order(transcript):
     assert all(type(reveal) is kind for kind, reveals in found.items() for reveal in reveals)
     assert sum(map(len, found.values())) == len(transcript.reveals)
     assert [reveal.step for reveal in found[Step]] == sorted(r.step for r in found[Step])
+
+
+def test_the_parts_of_a_final_opening_are_told_as_those_of_their_own(transcript):
+    """The small run has a feature without a value, of which nothing was opened."""
+    *search, magnitudes, moments = transcript.reveals
+    zeros = Final(np.arange(6), True, np.zeros(6, dtype=np.int64), [0] * 6, [0] * 6)
+    final = zeros._replace(
+        magnitude=np.append(magnitudes.magnitude, 0), V=[*moments.V, 0], S_y=[*moments.S_y, 0]
+    )
+    found = replace(transcript, reveals=[*search, final])
+    for kind, expected in [
+        (Magnitudes, magnitudes),
+        (Moments, moments),
+        (Verdict, Verdict(np.arange(6), True)),
+        (Final, final),
+    ]:
+        (reveal,) = found.all(kind)
+        assert to_line(reveal) == to_line(expected)
+    assert found.magnitudes().tolist() == transcript.magnitudes().tolist()
+    assert found.bits_opened().tolist() == transcript.bits_opened().tolist()
+    refuted = replace(transcript, reveals=[*search, zeros._replace(holds=False)])
+    assert not list(refuted.all(Magnitudes))
+    assert not list(refuted.all(Moments))
+    assert [verdict.holds for verdict in refuted.all(Verdict)] == [False]
 
 
 def test_the_search_state_is_where_the_signs_lead(transcript):
@@ -87,7 +113,7 @@ def test_files_are_plain_json_lines(transcript, tmp_path):
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["transcript"] == 2
     assert rows[0]["agreement"]["features"] == list(NAMES)
-    assert {row["reveal"] for row in rows[1:-1]} == set(KINDS) - {"verdict"}
+    assert {row["reveal"] for row in rows[1:-1]} == set(KINDS) - {"verdict", "final"}
     assert list(rows[-1]) == ["result"]
 
 
@@ -216,12 +242,39 @@ def test_a_reveal_of_more_features_than_there_are_is_refused():
         read_reveal(line, 6)
 
 
-def test_a_magnitude_is_that_of_a_number_of_the_protocol():
-    line = {"reveal": "magnitudes", "features": [0, 1, 2], "magnitude": [0, 1024, 1]}
+FINAL = {"reveal": "final", "holds": True, "V": ["0x1"] * 3, "S_y": ["-0x1"] * 3}
+
+
+@pytest.mark.parametrize("rest", [{"reveal": "magnitudes"}, FINAL], ids=["magnitudes", "final"])
+def test_a_magnitude_is_that_of_a_number_of_the_protocol(rest):
+    line = {**rest, "features": [0, 1, 2], "magnitude": [0, 1024, 1]}
     assert to_line(read_reveal(line, 6)) == line
     for wrong in (-1, 1025):
         with pytest.raises(Malformed, match="a magnitude beyond any number of the protocol"):
             read_reveal(line | {"magnitude": [0, wrong, 1]}, 6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"holds": 1},
+        {"holds": None},
+        {"magnitude": [1, 2]},
+        {"V": ["0x1"] * 2},
+        {"S_y": ["0x1"] * 4},
+        {"S_y": "0x1"},
+        {"verdict": True},
+    ],
+    ids=str,
+)
+def test_a_final_opening_has_its_fields_and_no_others(change):
+    line = {**FINAL, "features": [0, 1, 2], "magnitude": [0, 4, 1]}
+    assert to_line(read_reveal(line, 6)) == line
+    with pytest.raises(Malformed):
+        read_reveal({**line, **change}, 6)
+    for name in line:
+        with pytest.raises(Malformed):
+            read_reveal({key: value for key, value in line.items() if key != name}, 6)
 
 
 def test_a_file_of_more_lines_than_any_run_has_is_refused(transcript, tmp_path, monkeypatch):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
-from securefedyj.protocol.reveals import Verdict
 from securefedyj.report import page as report
+from tests.protocol.small_run import small_run, small_verified_run
 from tests.report.runs import as_engine
 
 
@@ -57,13 +55,14 @@ def test_page_says_whether_the_result_was_verified(transcript):
     assert "One member of the committee that cheated could have falsified the result" in page
     clear = as_engine(transcript, "clear", transcript.agreement.parties)
     assert "Engine clear cannot do that. One party that cheated" in words(report.render(clear))
-    agreed = dataclasses.replace(not_verified.agreement, verified=True)
-    reveals = [*transcript.reveals, Verdict(np.arange(transcript.n_features), True)]
-    page = words(report.render(dataclasses.replace(transcript, agreement=agreed, reveals=reveals)))
+    verified = small_verified_run()
+    assert verified.audit().passed
+    page = words(report.render(verified))
     assert "not verified" not in page.lower()
     assert "<dd>agreed on; the verdict was opened as 1" in page
     assert page.count("Who has only this transcript cannot check that.") == 2
     assert "who does not may learn more than the result" in page
-    page = words(report.render(dataclasses.replace(transcript, agreement=agreed)))
+    ended_otherwise = dataclasses.replace(verified, reveals=small_run().reveals)
+    page = words(report.render(ended_otherwise))
     assert "<dd>agreed on, but the transcript does not tell that it succeeded" in page
     assert "opened as 1" not in page

@@ -146,13 +146,13 @@ class Journal(Memory):
             self._check_confirmed()
 
     def _check_format(self, header: Any) -> None:
-        known = header.get("state") if isinstance(header, dict) else None
-        if type(known) is int and 0 < known < FORMAT:
+        version = header.get("state") if isinstance(header, dict) else None
+        if type(version) is int and version < FORMAT:
             raise JournalError(
-                f"{self.path} is from a run that an older release began, and this release cannot "
-                f"go on with it. {NEW_RUN}"
+                f"{self.path}: an older release wrote it, and only that release can go on with "
+                f"this run. Use it at all parties, or a{NEW_RUN[1:]}"
             )
-        if known != FORMAT:
+        if version != FORMAT:
             raise Malformed(f"this is not a state of format {FORMAT}")
 
     def _check_header(self, header: dict[str, Any]) -> None:

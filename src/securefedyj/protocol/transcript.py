@@ -28,6 +28,7 @@ from securefedyj.protocol.result import Result, certainty_of, compute_result
 from securefedyj.protocol.reveals import (
     KINDS,
     Counts,
+    Final,
     Magnitudes,
     Moments,
     Reveal,
@@ -247,7 +248,7 @@ def read_reveal(line: Any, n_features: int) -> Reveal:
         raise Malformed("lists of different lengths")
     if len(reveal.features) > n_features:
         raise Malformed("more features than were agreed on")
-    if isinstance(reveal, Magnitudes) and not np.all(
+    if isinstance(reveal, Magnitudes | Final) and not np.all(
         (reveal.magnitude >= 0) & (reveal.magnitude <= _MOST_MAGNITUDE)
     ):
         raise Malformed("a magnitude beyond any number of the protocol")
