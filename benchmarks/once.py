@@ -91,7 +91,9 @@ def _wrong_part(part: Any, number: int, so_far: Journal) -> list[str]:
     """What is wrong with the next part of a final opening that is kept."""
     fields = part if isinstance(part, dict) else {}
     opening, session, bits = (fields.get(name) for name in ("opening", "session", "bits"))
-    if not (_is_count(opening) and isinstance(session, str) and isinstance(bits, str)):
+    if not (isinstance(opening, int) and _is_count(opening)) or not (
+        isinstance(session, str) and isinstance(bits, str)
+    ):
         return [f"line {number} has no part of an opening"]
     if opening in so_far.openings:
         return [f"opening {opening} was computed again after it was sent"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from securefedyj.network.journal import FILE, FORMAT, JournalError
+from securefedyj.network.memory import NEW_RUN
 from tests.network.test_torn_journals import opened
 
 OLD = Path(__file__).parents[1] / "data" / "version_3" / FILE
@@ -19,8 +20,7 @@ def test_a_state_of_an_older_release_says_how_to_start_a_new_run(tmp_path):
         opened(tmp_path)
     assert str(told.value) == (
         f"{tmp_path / FILE}: an older release wrote it, and only that release can go on with this "
-        "run. Use it at all parties, or agree on a new run, with a new name in the agreed file and "
-        "a new --output."
+        f"run. {NEW_RUN}"
     )
     assert (tmp_path / FILE).read_bytes() == OLD.read_bytes()
 

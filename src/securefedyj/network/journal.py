@@ -150,7 +150,7 @@ class Journal(Memory):
         if type(version) is int and version < FORMAT:
             raise JournalError(
                 f"{self.path}: an older release wrote it, and only that release can go on with "
-                f"this run. Use it at all parties, or a{NEW_RUN[1:]}"
+                f"this run. {NEW_RUN}"
             )
         if version != FORMAT:
             raise Malformed(f"this is not a state of format {FORMAT}")
