@@ -8,6 +8,7 @@ before it is sent, and of what was opened before the next message.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from securefedyj.errors import Unverified
@@ -42,14 +43,15 @@ class Interruption(NamedTuple):
     """In which it happened, by the openings made before."""
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """What a member holds of a final opening, and will send, now or after an interruption."""
 
     opening: int
     """Its number: how many were made before."""
     session: str
     """In which it was computed: the same at all members whose parts go together."""
-    bits: str
+    bits: str = field(repr=False)
     """Hexadecimal."""
 
 
@@ -165,7 +167,7 @@ class Memory:
         number = len(transcript.reveals)
         if number < self.sent:
             raise part_is_lost(number)
-        self._record({"accepted": Part(number, self._session, part.hex())._asdict()})
+        self._record({"accepted": vars(Part(number, self._session, part.hex()))})
         self._sync()
 
     def revealed(self, transcript: Transcript) -> None:
