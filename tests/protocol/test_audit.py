@@ -291,8 +291,9 @@ def test_the_statement_says_whether_the_result_was_verified(transcript):
         (as_agreed(transcript, engine="mpyc"), None, "engine mpyc cannot do that. One party that"),
     ]
     *search, final = told.reveals
+    assert isinstance(final, Final)
     zeros = Final(final.features, False, np.zeros(6, dtype=np.int64), [0] * 6, [0] * 6)
-    of_some = Final(*(part[:2] if isinstance(part, list | np.ndarray) else part for part in final))
+    of_some = Final(final.features[:2], True, final.magnitude[:2], final.V[:2], final.S_y[:2])
     for reveals in (search, [*search, *plain.reveals[-2:]], [*search, zeros], [*search, of_some]):
         changed = replace(told, reveals=reveals)
         cases.append((changed, False, "this transcript does not tell that they did"))

@@ -77,6 +77,8 @@ def test_what_it_tells_is_counted_as_in_this_version(earlier):
     assert now.audit().passed
     assert now.bits_opened().tolist() == earlier.bits_opened().tolist()
     assert now.magnitudes().tolist() == earlier.magnitudes().tolist()
+    assert now.result is not None
+    assert earlier.result is not None
     for ours, theirs in zip(now.result[:-1], earlier.result[:-1], strict=True):
         assert ours.tolist() == theirs.tolist()
 
