@@ -89,11 +89,10 @@ def _note(content: dict[str, Any], number: int, journal: Journal) -> None:
 
 def _wrong_part(part: Any, number: int, so_far: Journal) -> list[str]:
     """What is wrong with the next part of a final opening that is kept."""
-    fields = part if isinstance(part, dict) else {}
-    opening, session, bits = (fields.get(name) for name in ("opening", "session", "bits"))
-    if not (isinstance(opening, int) and _is_count(opening)) or not (
-        isinstance(session, str) and isinstance(bits, str)
-    ):
+    fields: dict[str, Any] = part if isinstance(part, dict) else {}
+    opening: Any = fields.get("opening")
+    session, bits = fields.get("session"), fields.get("bits")
+    if not (_is_count(opening) and isinstance(session, str) and isinstance(bits, str)):
         return [f"line {number} has no part of an opening"]
     if opening in so_far.openings:
         return [f"opening {opening} was computed again after it was sent"]

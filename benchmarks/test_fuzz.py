@@ -62,7 +62,9 @@ def test_a_constant_has_to_be_exact(change):
     assert not judge(EQUAL, replace(fitted(EQUAL), **change)).right
 
 
-@pytest.mark.parametrize(("difference", "right"), [(2.0**-52, False), (2.0**-61, True)])
+@pytest.mark.parametrize(
+    ("difference", "right"), [(2.0**-51, False), (2.0**-52, True), (2.0**-61, True)]
+)
 def test_distinct_values_count_as_constant_only_where_the_documentation_says_so(difference, right):
     case = replace(EQUAL, x=np.array([1.0, 1, 1 + 2.0**-52]) * difference * 2.0**52)
     outcome = replace(fitted(EQUAL), lmbda=1.0, constant=True)

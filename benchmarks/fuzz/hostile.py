@@ -248,7 +248,7 @@ TARGETS = {
     ),
     "transcript": Target(
         lambda: st.one_of(
-            *(nasty.json_lines(list(transcript(some).to_lines())) for some in (False, True))
+            [nasty.json_lines(list(transcript(how).to_lines())) for how in (False, True)]
         ),
         read_transcript,
         (TranscriptError,),

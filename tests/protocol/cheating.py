@@ -170,14 +170,9 @@ def right() -> tuple[dict[str, Any], ...]:
     return tuple(play().accepted["ana"])
 
 
-def before_the_end() -> list[dict[str, Any]]:
-    """All before the verified exchange."""
-    return list(right()[:-BEFORE_THE_END])
-
-
-def beginning(whole: bool) -> Lines | None:
-    """What to go on from: nothing, or all before the verified exchange."""
-    return None if whole else before_the_end()
+def beginning(whole: bool) -> Lines:
+    """What to go on from: the agreement alone, or all before the verified exchange."""
+    return right()[:1] if whole else right()[:-BEFORE_THE_END]
 
 
 @cache

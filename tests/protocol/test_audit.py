@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from securefedyj.numerics.encoding import choose_encoding
-from securefedyj.protocol.reveals import Verdict
+from securefedyj.protocol.reveals import Final
 from securefedyj.protocol.transcript import Magnitudes, Moments, Transcript
 from tests.federated_data import agreement, run, shuffled
-from tests.protocol.small_run import NAMES, STEPS, data, of_kind, small_run
+from tests.protocol.small_run import NAMES, STEPS, data, of_kind, small_run, small_verified_run
 
 
 def audited(lines: list[dict]) -> list[str]:
@@ -66,6 +66,30 @@ def test_every_missing_sign_is_found(lines):
             wanted = f"feature {name!r}, step {step}: a sign of the search is missing"
             assert wanted in audited(lines)
             line.update(whole)
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_a_final_opening_is_revealed_once(times):
+    lines = list(small_verified_run().to_lines())
+    lines[-2:-1] = [lines[-2]] * times
+    findings = audited(lines)
+    for what in ("whether it was verified", "its magnitude", "its moments"):
+        assert f"feature 'income': {what} revealed {times} times, not 1" in findings
+    assert any("feature 'empty': whether it was verified" in finding for finding in findings)
+
+
+@pytest.mark.parametrize("name", ["holds", "magnitude", "V", "S_y"])
+def test_a_final_opening_that_was_altered_is_found(name):
+    lines = copy.deepcopy(list(small_verified_run().to_lines()))
+    assert audited(lines) == []
+    final = lines[-2]
+    if name == "holds":
+        final["holds"] = False
+    elif name == "magnitude":
+        final["magnitude"][1] += 1
+    else:
+        final[name][1] = hex(int(final[name][1], 16) + 1)
+    assert audited(lines) != []
 
 
 def test_a_whole_missing_step_is_found(lines):
@@ -258,17 +282,20 @@ def as_agreed(transcript: Transcript, **changes) -> Transcript:
 
 def test_the_statement_says_whether_the_result_was_verified(transcript):
     """Of what a transcript tells it is never said that it proves anything."""
-    told = as_agreed(transcript, engine="replicated", verified=True)
-    told.reveals.insert(-2, Verdict(np.arange(len(NAMES)), True))
+    told = small_verified_run()
+    plain = as_agreed(transcript, engine="replicated", committee=transcript.agreement.parties)
     cases = [
         (told, True, "the verdict was opened as 1. Whoever took part has checked"),
-        (as_agreed(told, verified=False), None, "one member of the committee that cheated could"),
+        (plain, None, "one member of the committee that cheated could"),
         (transcript, None, "engine clear cannot do that. One party that cheated could"),
         (as_agreed(transcript, engine="mpyc"), None, "engine mpyc cannot do that. One party that"),
     ]
-    for reveals in ([], [Verdict(np.arange(len(NAMES)), False)], [Verdict(np.arange(2), True)]):
-        changed = as_agreed(transcript, engine="replicated", verified=True)
-        changed.reveals[-2:-2] = reveals
+    *search, final = told.reveals
+    assert isinstance(final, Final)
+    zeros = Final(final.features, False, np.zeros(6, dtype=np.int64), [0] * 6, [0] * 6)
+    of_some = Final(final.features[:2], True, final.magnitude[:2], final.V[:2], final.S_y[:2])
+    for reveals in (search, [*search, *plain.reveals[-2:]], [*search, zeros], [*search, of_some]):
+        changed = replace(told, reveals=reveals)
         cases.append((changed, False, "this transcript does not tell that they did"))
     for one, verdict, words in cases:
         audit = one.audit()

@@ -19,7 +19,7 @@ from securefedyj.protocol.course import Course
 from securefedyj.protocol.reveals import Verdict, lowest_opened
 from securefedyj.protocol.transcript import Transcript
 from tests.protocol import cheating, cheats
-from tests.protocol.cheating import FOUR, NOTHING, ROWS, agreed, before_the_end, play, right
+from tests.protocol.cheating import FOUR, NOTHING, ROWS, agreed, beginning, play, right
 from tests.protocol.test_verified_run import fit, flipped_sign, whole
 from tests.simulation import wrapped
 
@@ -29,7 +29,7 @@ class Truth:
 
     def __init__(self):
         agreement = agreed()
-        course = Course.of(Transcript.from_lines(list(before_the_end())))
+        course = Course.of(Transcript.from_lines(list(beginning(False))))
         every = np.arange(3)
         self.n = course.n.tolist()
         encoding = choose_encoding(agreement.domain, course.n, course.optimum(every))
@@ -69,7 +69,7 @@ def with_moments(truth, cheater, feature, V, S_y):
         context._role.share = share
 
     outcome = play(
-        start=before_the_end(),
+        start=beginning(False),
         tamper=cheats.of(cheater, lambda engine: cheats.in_verified(engine, change)),
     )
     assert changed == [(truth.limbs + 1, 2 * 3)]
@@ -101,7 +101,7 @@ def test_moments_that_no_rows_have_open_zeros(truth, how, cheater, feature):
     assert {(type(error), str(error)) for error in outcome.errors.values()} == {
         (Unverified, REFUTED)
     }
-    assert outcome.known == {name: [*before_the_end(), NOTHING] for name in FOUR.parties}
+    assert outcome.known == {name: [*beginning(False), NOTHING] for name in FOUR.parties}
 
 
 @pytest.mark.parametrize("how", WITHIN)
@@ -209,7 +209,7 @@ def test_a_bit_is_opened_where_the_magnitude_admits_it_and_is_0_elsewhere(truth,
     result_bits = 9
     monkeypatch.setattr(cheating, "agreed", lambda verified=True: coarse(result_bits))
     seen = opened_vectors(monkeypatch)
-    start = [*before_the_end()]
+    start = [*beginning(False)]
     start[0] = {**start[0], "agreement": coarse(result_bits).to_json()}
     outcome = play(start=start)
     assert len(outcome.accepted) == len(FOUR.parties)

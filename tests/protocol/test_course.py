@@ -342,6 +342,17 @@ def test_each_batch_has_its_own_final_opening(monkeypatch):
     assert course.complete
 
 
+def test_a_verdict_of_0_is_the_end_also_where_batches_are_left(monkeypatch):
+    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 3 * 5)  # five features
+    transcript = small_verified_run()
+    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    nothing = zeros(features=np.arange(5), magnitude=np.zeros(5, dtype=int))
+    course.take(nothing._replace(V=[0] * 5, S_y=[0] * 5))
+    assert course.due is None
+    assert course.refuted
+    assert not course.complete
+
+
 junk = st.recursive(
     st.one_of(
         st.integers(-(10**30), 10**30),

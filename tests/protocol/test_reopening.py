@@ -8,7 +8,7 @@ from securefedyj.errors import PartyStopped, Unverified
 from securefedyj.party.messages import Kind
 from securefedyj.protocol.batch import REFUTED
 from securefedyj.protocol.reveals import Final
-from tests.protocol.cheating import FOUR, NOTHING, Outcome, before_the_end, play, right
+from tests.protocol.cheating import FOUR, NOTHING, Outcome, beginning, play, right
 from tests.protocol.cheats import with_a_wrong_sign
 
 LINES = 6
@@ -31,7 +31,7 @@ def computed(start=None):
             sent[message.sender, message.recipient] = message.payload
         return [message]
 
-    return play(observe, before_the_end() if start is None else start), sent
+    return play(observe, beginning(False) if start is None else start), sent
 
 
 def reopened(parts, start=None, observe=None):
@@ -39,7 +39,7 @@ def reopened(parts, start=None, observe=None):
     accepted = {name: (LINES, parts.get(name, b"")) for name in FOUR.parties}
     return play(
         observe,
-        before_the_end() if start is None else start,
+        beginning(False) if start is None else start,
         silos=NO_ROWS,
         accepted=accepted,
     )
@@ -98,7 +98,7 @@ def test_nothing_is_computed_and_the_same_bytes_are_sent():
 def test_parts_of_another_opening_are_not_used(first):
     """They are of an earlier batch: what is due now is computed."""
     accepted = {name: (LINES - 1, first.parts.get(name, b"")) for name in FOUR.parties}
-    outcome = play(None, before_the_end(), accepted=accepted)
+    outcome = play(None, beginning(False), accepted=accepted)
     assert outcome.accepted == {name: list(right()) for name in FOUR.parties}
     assert outcome.parts.keys() == set(FOUR.committee)
 
@@ -130,7 +130,7 @@ def test_parts_of_different_computations_are_no_result(first):
         for name in FOUR.parties:
             if name == alone:  # the others tell it the same, which does not go with what it holds
                 assert type(outcome.errors[name]) is Unverified
-                assert outcome.known.get(name) in (None, [*before_the_end(), NOTHING])
+                assert outcome.known.get(name) in (None, [*beginning(False), NOTHING])
             else:
                 assert_different_parts(outcome, name)
                 assert name not in outcome.known
@@ -140,10 +140,10 @@ def test_parts_of_different_computations_are_no_result(first):
 
 def test_who_has_another_record_sends_nothing(first):
     """The digests are compared before the opening."""
-    other = [*before_the_end()[:-1], {**before_the_end()[-1], "delta": [1, 1]}]
-    assert other[-1] != before_the_end()[-1]
+    other = [*beginning(False)[:-1], {**beginning(False)[-1], "delta": [1, 1]}]
+    assert other[-1] != beginning(False)[-1]
     accepted = {name: (LINES, first.parts.get(name, b"")) for name in FOUR.parties}
-    outcome = play(None, before_the_end(), starts={"bob": other}, silos=NO_ROWS, accepted=accepted)
+    outcome = play(None, beginning(False), starts={"bob": other}, silos=NO_ROWS, accepted=accepted)
     assert not outcome.accepted
     assert not outcome.opened
     told = [error for error in outcome.errors.values() if not isinstance(error, PartyStopped)]

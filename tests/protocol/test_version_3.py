@@ -6,11 +6,12 @@ import copy
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.course import Course
-from securefedyj.protocol.reveals import Magnitudes, Moments, Verdict
+from securefedyj.protocol.reveals import Counts, Magnitudes, Moments, Verdict
 from securefedyj.protocol.transcript import Transcript, TranscriptError
 from securefedyj.report import page
 from tests.protocol.small_run import of_kind
@@ -45,6 +46,15 @@ def test_it_is_read_as_it_is(earlier):
     assert Course.of(earlier).complete
     for kind in (Verdict, Magnitudes, Moments):
         assert [type(reveal) for reveal in earlier.all(kind)] == [kind]
+
+
+def test_a_verdict_was_opened_also_where_there_were_no_values(earlier):
+    course, features = Course(replace(earlier.agreement, minimum_values=0)), np.arange(2)
+    course.take(Counts(features, np.zeros(2, dtype=np.int64)))
+    assert course.due is not None
+    assert course.due.kind is Verdict
+    course.take(Verdict(features, True))
+    assert course.complete
 
 
 def test_what_it_tells_is_counted_as_in_this_version(earlier):

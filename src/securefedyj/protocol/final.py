@@ -23,7 +23,7 @@ from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, Unverified
 from securefedyj.numerics.arrays import Bools, Index, Integers
 from securefedyj.party.rounds import in_lockstep
-from securefedyj.protocol.batch import Batch, Group, Opened, check_verdict, moment_groups
+from securefedyj.protocol.batch import Batch, Group, Opened, moment_groups
 from securefedyj.protocol.claims import Claims
 from securefedyj.protocol.course import Due
 from securefedyj.protocol.groups import integers
@@ -65,7 +65,6 @@ async def _open_at_once(batch: Batch, groups: Sequence[Group]) -> None:
         vector = engine.restored(part, 1 + sum(map(_size, groups)))
     (opened,) = await run.open_bits(engine, [vector])
     run.reveal(_final(batch, groups, opened))
-    check_verdict(run.course)
 
 
 async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> SharedBits:
