@@ -450,8 +450,8 @@ STATES: dict[str, Any] = {
     "a count": with_other("counts", n="many"),
     "a sign": with_other("step", delta=[0, 1]),
     "a sign that leads elsewhere": with_other("step", delta=[1, -1]),
-    "the result": with_other("moments", S_y=["0x1", "0x30bc7b01c417"]),
-    "the result beyond audit": with_other("moments", S_y=["0xf" + "0" * 30, "0x0"]),
+    "the result": with_other("final", S_y=["0x1", "0x30bc7b01c417"]),
+    "the result beyond audit": with_other("final", S_y=["0xf" + "0" * 30, "0x0"]),
     "what all have confirmed": lambda lines: [*lines[:-1], '{"confirmed": "00"}'],
 }
 
