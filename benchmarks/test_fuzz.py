@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.fuzz import __main__ as fuzz
 from benchmarks.fuzz import aimed, oracle
+from benchmarks.fuzz import campaign as fuzz
 from benchmarks.fuzz.cases import FITS, Case, make, outcomes
 from benchmarks.fuzz.verdict import judge, reproduction
 from securefedyj.numerics.blocks import Held

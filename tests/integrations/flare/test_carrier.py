@@ -193,7 +193,8 @@ def test_two_parties_that_are_swapped_on_the_way_are_refused(tmp_path, impatient
         return parties, caught.value
 
     parties, error = clock.run(run())
-    assert "certificate" in str(error)
+    # By the own TLS or, if the peer was first, as an alert of its TLS.
+    assert "certificate" in str(error) or "unknown ca" in str(error)
     assert not any(parties.opened.values())
 
 

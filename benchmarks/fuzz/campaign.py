@@ -1,0 +1,174 @@
+"""Fit random features and check every fit by the oracle.
+
+    python -m benchmarks.fuzz --features 20000 --seed 7
+    python -m benchmarks.fuzz --minutes 10 --family narrow --family ties --fit federated
+
+A feature is wrong if lambda is off by more than 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)), a
+transformed value by more than 1e-9 of max(1, |z|), or the mean or the variance of all of them by
+more than 1e-9. So is a constant feature whose lambda is not 1 or whose transformed values are not
+0. The exit code is 1 if a feature is wrong and `converged_` does not say so; the first ones are
+printed as code that shows them again, with as few values as do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from benchmarks.fuzz.cases import FITS, Case, Outcome, make, outcomes
+from benchmarks.fuzz.verdict import Tally, Verdict, judge, told
+
+_AT_ONCE = 60  # features in a federated fit
+# Wrong features of one family that are printed.
+_SHOWN = 3
+
+
+class Task(NamedTuple):
+    """Some features, which one process looks at."""
+
+    fit: str
+    families: Sequence[str]
+    seed: int
+    numbers: range
+    deadline: float
+
+
+class Finding(NamedTuple):
+    """A feature that is wrong, and not flagged."""
+
+    case: Case
+    outcome: Outcome
+    verdict: Verdict
+
+
+Place = tuple[str, str]
+"""A fit and a family."""
+
+
+def check(task: Task) -> tuple[dict[Place, Tally], list[Finding]]:
+    """Fit and judge the features of a task; none if the time is over."""
+    tallies: dict[Place, Tally] = {}
+    found = []
+    if time.time() < task.deadline:
+        names = task.families
+        cases = [make(task.fit, names[k % len(names)], task.seed, k) for k in task.numbers]
+        for case, outcome in zip(cases, outcomes(cases), strict=True):
+            verdict = judge(case, outcome)
+            tallies.setdefault((case.fit, case.family), Tally()).count(outcome, verdict)
+            if outcome.converged and not verdict.right:
+                found.append(Finding(case, outcome, verdict))
+    return tallies, found
+
+
+def tasks(options: argparse.Namespace) -> list[Task]:
+    """All that is to be done, the kinds of fits mixed, so that they end together."""
+    deadline = time.time() + 60 * options.minutes
+    todo: list[tuple[float, Task]] = []
+    for fit, known in FITS.items():
+        names = [name for name in known if name in (options.family or known)]
+        if not names or (options.fit and (fit == "federated") != (options.fit == "federated")):
+            continue
+        features, size = (options.large, 1) if fit == "large" else (options.features, _AT_ONCE)
+        for first in range(0, features, size):
+            numbers = range(first, min(first + size, features))
+            todo.append((first / features, Task(fit, names, options.seed, numbers, deadline)))
+    return [task for _, task in sorted(todo, key=lambda pair: pair[0])]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.fuzz",
+        description="Fit random features and check every fit by an oracle of hundreds of bits.",
+    )
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
+    parser.add_argument("--features", type=int, default=20_000, help="of each fit, at most")
+    parser.add_argument("--large", type=int, default=40, help="pooled features of 70,000 rows up")
+    parser.add_argument("--seed", type=int, default=0, help="other features with every seed")
+    parser.add_argument("--family", action="append", help="only this one; may be given again")
+    parser.add_argument("--fit", choices=["pooled", "federated"], help="only this one")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="side by side; as many as cores"
+    )
+    options = parser.parse_args(arguments)
+    known = {name for families in FITS.values() for name in families}
+    if unknown := [name for name in options.family or () if name not in known]:
+        parser.error(f"no family {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    report = _Report()
+    todo = tasks(options)
+    if options.processes == 1:
+        report.take(map(check, todo))
+    else:
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(options.processes, threadpool_limits, (1,)) as pool:
+            report.take(pool.imap(check, todo))
+    print(report.table())
+    print(report.summary())
+    return 1 if report.wrong else 0
+
+
+class _Report:
+    """What is printed, on the way and at the end."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[Place, Tally] = {}
+        self._told: Counter[Place] = Counter()
+        self._shown = time.monotonic()
+
+    @property
+    def wrong(self) -> int:
+        return sum(tally.wrong for tally in self._tallies.values())
+
+    def take(self, results: Iterable[tuple[dict[Place, Tally], list[Finding]]]) -> None:
+        for tallies, found in results:
+            for place, tally in tallies.items():
+                self._tallies.setdefault(place, Tally()).add(tally)
+            for one in found:
+                place = one.case.fit, one.case.family
+                self._told[place] += 1
+                if self._told[place] <= _SHOWN:
+                    print(told(*one), flush=True)
+            if time.monotonic() - self._shown > 10:
+                self._shown = time.monotonic()
+                done = sum(tally.features for tally in self._tallies.values())
+                print(f"{done:,} features, {self.wrong:,} wrong", file=sys.stderr, flush=True)
+
+    def table(self) -> str:
+        head = (
+            f"{'fit':<10} {'family':<32} {'features':>8} {'flagged':>8} {'in vain':>8} "
+            f"{'edge':>6} {'wrong':>6} {'lambda':>8} {'Z':>8} {'mean(Z)':>8} {'var(Z)':>8} "
+            f"{'passes':>6}"
+        )
+        rows = [
+            f"{fit:<10} {family:<32} {t.features:>8} {t.flagged:>8} {t.flagged_in_vain:>8} "
+            f"{t.at_bound:>6} {t.wrong:>6} {t.lmbda:>8.1e} {t.z:>8.1e} {t.mean:>8.1e} "
+            f"{t.var:>8.1e} {t.passes:>6}"
+            for (fit, family), t in sorted(self._tallies.items())
+        ]
+        return "\n".join([head, *rows])
+
+    def summary(self) -> str:
+        """A line for the pooled fits and one for the federated ones."""
+        lines = []
+        for kind in ("pooled", "federated"):
+            families, total = set(), Tally()
+            for (fit, family), tally in self._tallies.items():
+                if (fit == "federated") == (kind == "federated"):
+                    families.add(family)
+                    total.add(tally)
+            if families:
+                lines.append(
+                    f"{kind}: {total.features:,} features of {len(families)} families, "
+                    f"{total.wrong:,} wrong and unflagged, {total.flagged:,} flagged; worst error "
+                    f"of lambda {total.lmbda:.1e}, Z {total.z:.1e}, mean(Z) {total.mean:.1e}, "
+                    f"var(Z) {total.var:.1e}"
+                )
+        return "\n".join(lines)
