@@ -250,6 +250,15 @@ def content(transcript: Transcript) -> str:
     return dataclasses.replace(transcript, origin=None).to_text()
 
 
+def check_all_have(arena: Arena, outcomes: dict[str, Any], expected: Transcript) -> None:
+    """Every honest party has the result that it would have if nobody attacked."""
+    arena.check(outcomes)
+    for name in arena.honest:
+        assert isinstance(outcomes[name], Transcript), (name, outcomes[name])
+        assert content(outcomes[name]) == content(expected)
+        assert arena.parameters(name) is not None
+
+
 def undisturbed(folder: Path) -> Transcript:
     """The result of the same rows when nobody attacks."""
 

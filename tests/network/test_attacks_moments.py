@@ -15,7 +15,17 @@ from securefedyj.network.records import Begin, Done, Kept
 from securefedyj.numerics import wide
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import COMMITTEE, FINAL, OPENINGS, OUTSIDER, Arena, Mishaps, content, play
+from tests.network.arena import (
+    COMMITTEE,
+    FINAL,
+    OPENINGS,
+    OUTSIDER,
+    Arena,
+    Mishaps,
+    check_all_have,
+    content,
+    play,
+)
 from tests.network.attackers import launder
 
 pytestmark = pytest.mark.processes
@@ -63,14 +73,6 @@ def test_who_has_seen_an_opening_changes_no_result(tmp_path, expected, number, w
                     assert content(outcome) == content(expected)
 
     play(scenario)
-
-
-def check_all_have(arena: Arena, outcomes: dict[str, Any], expected: Transcript) -> None:
-    arena.check(outcomes)
-    for name in arena.honest:
-        assert isinstance(outcomes[name], Transcript), (name, outcomes[name])
-        assert content(outcomes[name]) == content(expected)
-        assert arena.parameters(name) is not None
 
 
 @pytest.mark.parametrize("record", [Done, Kept])

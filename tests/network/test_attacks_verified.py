@@ -15,7 +15,15 @@ from securefedyj.network.errors import EndOfRun, NotVerified
 from securefedyj.network.records import Begin, Done, End
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.transcript import Transcript
-from tests.network.arena import FINAL, OPENINGS, OUTSIDER, Arena, Mishaps, content, play
+from tests.network.arena import (
+    FINAL,
+    OPENINGS,
+    OUTSIDER,
+    Arena,
+    Mishaps,
+    check_all_have,
+    play,
+)
 from tests.network.attackers import Flipping
 from tests.network.harness import SHORT
 
@@ -63,14 +71,6 @@ def check_not_verified(arena: Arena, outcomes: dict[str, Any]) -> None:
         for line in lines:
             if line.get("reveal") == "final":
                 assert line == REFUTED
-
-
-def check_all_have(arena: Arena, outcomes: dict[str, Any], expected: Transcript) -> None:
-    arena.check(outcomes)
-    for name in arena.honest:
-        assert isinstance(outcomes[name], Transcript), (name, outcomes[name])
-        assert content(outcomes[name]) == content(expected)
-        assert arena.parameters(name) is not None
 
 
 class Final:
