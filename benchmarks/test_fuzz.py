@@ -10,8 +10,9 @@ import pytest
 
 from benchmarks.fuzz import aimed, oracle
 from benchmarks.fuzz import campaign as fuzz
+from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.cases import FITS, Case, make, outcomes
-from benchmarks.fuzz.verdict import judge, reproduction
+from benchmarks.fuzz.verdict import judge, next_to_few_digits, reproduction
 from securefedyj.numerics.blocks import Held
 from securefedyj.numerics.elementary import log1p
 from securefedyj.numerics.sides import Sides
@@ -62,6 +63,13 @@ def test_a_constant_has_to_be_exact(change):
     assert not judge(EQUAL, replace(fitted(EQUAL), **change)).right
 
 
+def test_a_constant_next_to_a_number_of_few_digits_is_taken_for_it():
+    assert next_to_few_digits(0.03125000000000001)
+    assert next_to_few_digits(1 - 2.0**-53)
+    for exact in (0.03125, 1.0, 98.6, 0.0, 2.0**60 + 256):
+        assert not next_to_few_digits(exact)
+
+
 @pytest.mark.parametrize(
     ("difference", "right"), [(2.0**-51, False), (2.0**-52, True), (2.0**-61, True)]
 )
@@ -92,7 +100,7 @@ def wrong_outcomes(converged):
 
 
 def test_a_run_that_finds_nothing_says_how_far_off_the_worst_is(capsys):
-    assert fuzz.main([*RUN, "--processes", "1"]) == 0
+    assert main([*RUN, "--processes", "1"]) == 0
     pooled, federated = capsys.readouterr().out.splitlines()[-2:]
     found = "6 features of 2 families, 0 wrong and unflagged, 0 flagged; worst error of lambda"
     for line, kind in ((pooled, "pooled"), (federated, "federated")):
@@ -104,7 +112,7 @@ def test_a_run_that_finds_nothing_says_how_far_off_the_worst_is(capsys):
 
 def test_a_run_tells_of_a_wrong_fit_and_fails(monkeypatch, capsys):
     monkeypatch.setattr(fuzz, "outcomes", wrong_outcomes(converged=True))
-    assert fuzz.main([*RUN, "--processes", "1"]) == 1
+    assert main([*RUN, "--processes", "1"]) == 1
     printed = capsys.readouterr().out
     assert "WRONG (federated, ordinary)" in printed
     assert "pooled: 6 features of 2 families, 6 wrong and unflagged" in printed
@@ -112,7 +120,7 @@ def test_a_run_tells_of_a_wrong_fit_and_fails(monkeypatch, capsys):
 
 def test_a_wrong_fit_that_is_flagged_is_no_failure(monkeypatch, capsys):
     monkeypatch.setattr(fuzz, "outcomes", wrong_outcomes(converged=False))
-    assert fuzz.main([*RUN, "--processes", "1"]) == 0
+    assert main([*RUN, "--processes", "1"]) == 0
     assert "0 wrong and unflagged, 6 flagged" in capsys.readouterr().out
 
 
@@ -120,7 +128,7 @@ def test_a_wrong_fit_that_is_flagged_is_no_failure(monkeypatch, capsys):
 def test_a_run_finds_the_same_in_several_processes(capsys):
     printed = []
     for processes in ("1", "2"):
-        assert fuzz.main([*RUN, "--processes", processes]) == 0
+        assert main([*RUN, "--processes", processes]) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
 
