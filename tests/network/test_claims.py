@@ -12,7 +12,7 @@ import pytest
 from securefedyj.network.claims import Claim, claim_of, reopens, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.handover import hand_on, handed
-from securefedyj.network.memory import NO_SESSION, Memory, Part, part_is_lost
+from securefedyj.network.memory import NO_SESSION, HeldPart, Memory, part_is_lost
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import Final
@@ -113,7 +113,7 @@ def test_who_has_sent_its_part_accepts_no_other():
     known.accepted(before, b"first")
     known.begin(len(before.reveals), "cd" * 16)
     known.accepted(before, b"second")
-    part = Part(PART["accepted"], "cd" * 16, b"second".hex())
+    part = HeldPart(PART["accepted"], "cd" * 16, b"second".hex())
     assert (known.part, known.repeats) == (part, [])
     assert part.bits not in repr(known.part)
     known.opening(before)

@@ -44,7 +44,7 @@ class Interruption(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class HeldPart:
     """What a member holds of a final opening, and will send, now or after an interruption."""
 
     opening: int
@@ -129,7 +129,7 @@ class Memory:
         self.running = False
         self.confirmed = self.failed = ""
         self.draining = False
-        self.part: Part | None = None
+        self.part: HeldPart | None = None
         self._session = NO_SESSION
         self._reopening = False  # whether the session sends parts of an earlier one again
 
@@ -167,7 +167,7 @@ class Memory:
         number = len(transcript.reveals)
         if number < self.sent:
             raise part_is_lost(number)
-        self._record({"accepted": vars(Part(number, self._session, part.hex()))})
+        self._record({"accepted": vars(HeldPart(number, self._session, part.hex()))})
         self._sync()
 
     def revealed(self, transcript: Transcript) -> None:
@@ -310,7 +310,7 @@ class Memory:
             case "failed":
                 self.failed, self.running = value, False
             case "accepted":
-                self.part = Part(**value)
+                self.part = HeldPart(**value)
             case _:
                 raise Malformed(f"unknown note {kind!r}")
 
