@@ -1,6 +1,55 @@
-import pytest
+from typing import Annotated
 
-from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
+import pytest
+from msgspec import Meta
+
+from securefedyj.strict import (
+    NUMBER,
+    Finite,
+    Malformed,
+    Record,
+    check_fields,
+    check_items,
+    convert,
+    hexadecimal,
+    parse,
+)
+
+
+class Line(Record):
+    """A line of a file."""
+
+    name: str
+    count: Annotated[int, Meta(ge=0, le=9)]
+    width: Finite = 0.0
+    digest: hexadecimal(2) = "0000"  # type: ignore[valid-type]
+
+
+def test_record_is_read_by_its_annotations():
+    assert convert({"name": "a", "count": 3}, Line, "line 1") == Line("a", 3)
+    assert convert({"name": "a", "count": 3, "width": 2}, Line, "line 1").width == 2.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"name": 1}, "line 1: name: Expected `str`"),
+        ({"count": True}, "line 1: count: Expected `int`"),
+        ({"count": 1.0}, "line 1: count: Expected `int`"),
+        ({"count": 10}, "line 1: count: Expected `int` <= 9"),
+        ({"width": float("inf")}, "line 1: width: Expected `float` <="),
+        ({"width": float("nan")}, "line 1: width: Expected `float`"),
+        ({"width": 10**400}, "line 1: width: Number out of range"),
+        ({"width": False}, "line 1: width: Expected `float`"),
+        ({"digest": "00ff\n"}, "line 1: digest: Expected `str` matching"),
+        ({"digest": "00FF"}, "line 1: digest: Expected `str` matching"),
+        ({"more": 1}, "line 1: Object contains unknown field `more`"),
+    ],
+)
+def test_record_refuses_what_its_annotations_do_not_say(fields, why):
+    with pytest.raises(Malformed) as raised:
+        convert({"name": "a", "count": 3, **fields}, Line, "line 1")
+    assert why in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from securefedyj.errors import InputError
+
 
 @contextmanager
 def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
@@ -81,7 +83,7 @@ def write_atomically(path: Path | str, content: bytes, *, private: bool = False)
             raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
-class TooLarge(ValueError):
+class TooLarge(InputError):
     """A file that is larger than any that this program writes; the sentence does not name it."""
 
 
@@ -90,7 +92,9 @@ def read_within(path: Path | str, most: int) -> bytes:
     with open(path, "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise TooLarge(f"it is larger than {_size(most)}, and no file of this kind is")
+        raise TooLarge(
+            "SFY-FILE-001", f"it is larger than {_size(most)}, and no file of this kind is"
+        )
     return content
 
 
@@ -101,9 +105,13 @@ def lines_within(path: Path | str, most: int, most_in_line: int) -> Iterator[byt
         while line := file.readline(min(left, most_in_line) + 1):
             left -= len(line)
             if left < 0:
-                raise TooLarge(f"it is larger than {_size(most)}, and no file of this kind is")
+                raise TooLarge(
+                    "SFY-FILE-002", f"it is larger than {_size(most)}, and no file of this kind is"
+                )
             if len(line) > most_in_line:
-                raise TooLarge(f"one of its lines is longer than {_size(most_in_line)}")
+                raise TooLarge(
+                    "SFY-FILE-003", f"one of its lines is longer than {_size(most_in_line)}"
+                )
             yield line
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
@@ -62,7 +63,7 @@ _FEATURE_FIELDS: dict[str, Types] = {
 }
 
 
-class ParametersError(ValueError):
+class ParametersError(InputError):
     """A file that is not a parameters.json of this version."""
 
 
@@ -80,7 +81,9 @@ class Parameters:
     def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
         """The parameters that a finished run found."""
         if transcript.result is None:
-            raise ValueError("the transcript has no result: the run did not come to its end")
+            raise InputError(
+                "SFY-PAR-005", "the transcript has no result: the run did not come to its end"
+            )
         return cls(
             transcript.agreement,
             transcript.result,
@@ -137,14 +140,16 @@ class Parameters:
         """Read what `to_json` gives; raises ParametersError for anything else."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ParametersError(
+                "SFY-PAR-006",
                 "this is not a parameters.json of securefedyj: such a file begins with "
-                f'{{"format": "{FORMAT}"}}'
+                f'{{"format": "{FORMAT}"}}',
             )
         if data.get("version") not in (1, 2, VERSION):
             raise ParametersError(
+                "SFY-PAR-007",
                 f"this file is of version {shown(data.get('version'))}, and this release reads "
                 f"versions 1 to {VERSION}: use the release that wrote it, or write it anew from "
-                "the transcript"
+                "the transcript",
             )
         try:
             origin = None
@@ -159,7 +164,7 @@ class Parameters:
             agreement = Agreement.from_json(data["agreement"])
             result = _result(data["features"], agreement)
         except ValueError as error:
-            raise ParametersError(str(error)) from None
+            raise ParametersError(code_of(error, "SFY-PAR-010"), str(error)) from None
         return cls(agreement, result, data["standardize"], data["transcript_sha256"], origin)
 
 
@@ -199,9 +204,11 @@ def read(path: Path | str) -> Parameters:
     try:
         return Parameters.from_json(parse(read_within(path, MOST_BYTES)))
     except IsADirectoryError:
-        raise ParametersError(f"{path}: this is a folder; give its parameters.json") from None
+        raise ParametersError(
+            "SFY-PAR-008", f"{path}: this is a folder; give its parameters.json"
+        ) from None
     except ValueError as error:
-        raise ParametersError(f"{path}: {error}") from None
+        raise ParametersError(code_of(error, "SFY-PAR-009"), f"{path}: {error}") from None
 
 
 def load(path: Path | str) -> FrozenYJ:
@@ -246,7 +253,9 @@ def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
 
 def _result(features: list[Any], agreement: Agreement) -> Result:
     if len(features) != len(agreement.features):
-        raise ParametersError(f"features must be a list of {len(agreement.features)} objects")
+        raise ParametersError(
+            "SFY-PAR-001", f"features must be a list of {len(agreement.features)} objects"
+        )
     for name, feature in zip(agreement.features, features, strict=True):
         _check_feature(feature, name)
     numbers = {
@@ -266,12 +275,15 @@ def _check_feature(feature: Any, name: str) -> None:
     check_fields(feature, _FEATURE_FIELDS, where)
     if feature["name"] != name:
         raise ParametersError(
-            f"{where} of the agreement is called {shown(feature['name'])} in the list"
+            "SFY-PAR-002",
+            f"{where} of the agreement is called {shown(feature['name'])} in the list",
         )
     if not 0 <= feature["n"] < 2**63:
-        raise ParametersError(f"{where}: n must be a number of values, not {shown(feature['n'])}")
+        raise ParametersError(
+            "SFY-PAR-003", f"{where}: n must be a number of values, not {shown(feature['n'])}"
+        )
     if feature["var"] < 0 or feature["width"] < 0:
-        raise ParametersError(f"{where}: neither var nor width can be negative")
+        raise ParametersError("SFY-PAR-004", f"{where}: neither var nor width can be negative")
 
 
 def _columns(result: Result) -> dict[str, Any]:

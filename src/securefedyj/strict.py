@@ -8,14 +8,35 @@ reader hold much more than the text itself: the bounds are far beyond what 20,00
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, NoReturn, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from securefedyj.printable import printable, shown
 
 Types: TypeAlias = type | tuple[type, ...]
 """The type of a value, or those that it may have."""
+
+T = TypeVar("T")
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file or a peer says: the annotations are its declaration."""
+
+
+Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""Any number that a float64 holds; in JSON it may be a whole number."""
+
+
+def hexadecimal(size: int) -> Any:
+    """The type of a text that stands for this number of bytes."""
+    return Annotated[str, Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")]
+
 
 NUMBER = (int, float)
 """The types of any number; it must be finite, which in JSON 1e999 is not."""
@@ -64,6 +85,16 @@ def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
         raise Malformed(f"this is not JSON: {printable(str(error), 200)}") from None
     check_depth(value)
     return value
+
+
+def convert(data: Any, kind: type[T], where: str) -> T:
+    """The parsed data as a `Record`, or as any type of annotations; nothing is coerced."""
+    try:
+        return msgspec.convert(data, kind, strict=True)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at ")
+        field = re.sub(r"^`\$\.?|`$", "", place)
+        raise Malformed(f"{where}: {field + ': ' if field else ''}{reason}") from None
 
 
 def check_depth(value: Any) -> None:

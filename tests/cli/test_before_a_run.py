@@ -44,7 +44,7 @@ class Stage:
             self.silo, self.settings = silo, settings
             (settings.output / "state.jsonl").touch()
             self.course(settings)
-            raise JoinError("As far as this.")
+            raise JoinError("SFY-TEST-001", "As far as this.")
 
         monkeypatch.setattr(participant, "participate", stop)
 
@@ -88,7 +88,7 @@ def test_right_table_and_no_earlier_run_are_nothing_to_report(three, capsys):
     assert shown.endswith("consortium.toml: nothing to report. ")
     assert not three.ledger.exists()
     assert three.join() == 1
-    said = "Read 30 rows of 2 features.\nsecurefedyj: As far as this.\n"
+    said = "Read 30 rows of 2 features.\nsecurefedyj: As far as this. [SFY-TEST-001]\n"
     assert capsys.readouterr().err == said
 
 

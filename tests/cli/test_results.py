@@ -177,7 +177,10 @@ def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
     errors = capsys.readouterr().err
     assert errors.count("\n") == 3
     assert "it is a folder" in errors
-    assert f"securefedyj: {folder / 'none.jsonl'}: No such file or directory\n" in errors
+    assert (
+        f"securefedyj: {folder / 'none.jsonl'}: No such file or directory [SFY-OS-ENOENT]\n"
+        in errors
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -185,5 +188,5 @@ def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
 def test_the_folder_of_a_result_is_not_its_transcript(command, tmp_path, capsys):
     assert main([command, str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        f"securefedyj: {tmp_path}: this is a folder; give its transcript.jsonl\n"
+        f"securefedyj: {tmp_path}: this is a folder; give its transcript.jsonl [SFY-CLI-004]\n"
     )

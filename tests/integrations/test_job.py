@@ -56,7 +56,7 @@ def test_folder_of_a_run_is_not_told_to_others(tmp_path):
 
 def test_reasons_at_others_are_told():
     sentence = "Party south speaks protocol version 2."
-    assert told_to_all(end_by(JoinError(sentence)), "north") == sentence
+    assert told_to_all(end_by(JoinError("SFY-TEST-001", sentence)), "north") == sentence
 
 
 def test_notes_are_for_their_owner_alone(tmp_path):

@@ -358,9 +358,9 @@ def test_errors_are_the_sentences_of_the_command(stage, name, others, options, m
     shown = capsys.readouterr().err.splitlines()[-1]
     error = raised.value
     if isinstance(error, OSError) and error.filename is not None:
-        assert shown == f"securefedyj: {error.filename}: {error.strerror}"
+        assert shown == f"securefedyj: {error.filename}: {error.strerror} [SFY-OS-ENOENT]"
     else:
-        assert shown == f"securefedyj: {error}"
+        assert shown == f"securefedyj: {error} [{error.code}]"
 
 
 def test_values_outside_the_bounds_are_found_by_check_if_they_are_in_a_file(stage, tmp_path):
@@ -380,7 +380,7 @@ def test_hub_is_needed_but_with_another_carrier(stage):
 
     class Nowhere:
         async def connect(self):
-            raise JoinError("We were here.")
+            raise JoinError("SFY-TEST-001", "We were here.")
 
         def progress(self):
             pass
@@ -393,7 +393,7 @@ def test_warnings_reach_who_does_not_listen(stage, tmp_path, monkeypatch):
     """What a silo should know before a run must not be lost for want of `say`."""
 
     async def stop(settings, silo):
-        raise JoinError("As far as this.")
+        raise JoinError("SFY-TEST-001", "As far as this.")
 
     monkeypatch.setattr(participant, "participate", stop)
     two = Stage(tmp_path / "two", {"ana": THREE["ana"], "bob": THREE["bob"], "cem": None})

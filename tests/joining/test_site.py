@@ -114,7 +114,7 @@ class Folder:
         async def stop(settings, silo):
             self.settings = settings
             self.course(settings)
-            raise JoinError("As far as this.")
+            raise JoinError("SFY-TEST-001", "As far as this.")
 
         monkeypatch.setattr(participant, "participate", stop)
 
@@ -130,7 +130,7 @@ def test_command_reads_the_file_of_the_current_folder(site, monkeypatch, capsys)
     assert capsys.readouterr().err.splitlines() == [
         "What is not given here is read from securefedyj.toml.",
         "Read 5 rows of 2 features.",
-        "securefedyj: As far as this.",
+        "securefedyj: As far as this. [SFY-TEST-001]",
     ]
     assert (site.settings.wait, site.settings.timeout) == (7, 60.0)
     assert site.settings.name == "ana"
@@ -236,10 +236,15 @@ def test_log_has_no_cells(site, monkeypatch, capsys):
     assert "Ended by an error that may quote the table: " in kept
 
 
-@pytest.mark.parametrize("error", [TableError("cell 7.5"), ValueError("7.5"), KeyError("7.5")])
+@pytest.mark.parametrize(
+    "error", [TableError("SFY-TEST-001", "cell 7.5"), ValueError("7.5"), KeyError("7.5")]
+)
 def test_log_says_of_other_errors_what_kind_they_are(error):
     assert "7.5" not in without_rows(error)
-    assert without_rows(JoinError("Party bob did not come")) == "Party bob did not come"
+    assert (
+        without_rows(JoinError("SFY-TEST-001", "Party bob did not come"))
+        == "Party bob did not come"
+    )
 
 
 def test_run_goes_on_without_its_log(tmp_path):

@@ -218,9 +218,9 @@ class Solo(Machine):
         if self.ending == "fail":
             raise RuntimeError("cannot add 31337")
         if self.ending == "other rows":
-            raise ChangedData("The table is another now.")
+            raise ChangedData("SFY-TEST-001", "The table is another now.")
         if self.ending == "end for good":
-            raise EndOfRun("It is over.")
+            raise EndOfRun("SFY-TEST-001", "It is over.")
         return await super().program(now)
 
     def hear(self, peer: str, record: AnyRecord) -> None:

@@ -195,7 +195,7 @@ def test_a_disk_that_is_full_while_a_session_settles_is_not_overlooked(monkeypat
     def full(line: dict[str, Any]) -> None:
         if "reveal" in line and not lost:
             lost.append(line)
-            raise JoinError("cannot write state.jsonl: No space left on device")
+            raise JoinError("SFY-TEST-001", "cannot write state.jsonl: No space left on device")
 
     monkeypatch.setattr(ana.known, "_write", full)
     trio.join("bob")

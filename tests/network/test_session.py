@@ -114,7 +114,10 @@ def test_the_program_is_what_the_peers_are_asked_for(running: Begin):
 
 def test_only_too_few_values_end_a_program_without_a_word(running: Begin):
     """Everybody finds that out by itself; a stop would count as an interruption."""
-    few, other = running(TooFewValues("few")), running(ProtocolError("other"))
+    few, other = (
+        running(TooFewValues("SFY-TEST-001", "few")),
+        running(ProtocolError("SFY-TEST-001", "other")),
+    )
     for one in (few, other):
         take(one, hello("bob"))
     assert take(few, hello("cem")) == []

@@ -758,7 +758,7 @@ def test_a_check_that_fails_ends_all_runs_with_one_sentence():
 
 
 def fail_a_check(transcript: Transcript) -> None:
-    raise Unverified("the products of ana")
+    raise Unverified("SFY-TEST-001", "the products of ana")
 
 
 def test_a_party_that_takes_leave_is_named():
@@ -1150,13 +1150,14 @@ def test_who_does_not_confirm_leaves_all_without_a_result():
 
 def test_too_few_values_end_the_run_for_everybody_without_a_stop(monkeypatch):
     monkeypatch.setattr(
-        "securefedyj.network.memory.check_enough", lambda course: _raise(TooFewValues("few"))
+        "securefedyj.network.memory.check_enough",
+        lambda course: _raise(TooFewValues("SFY-TEST-001", "few")),
     )
 
     async def program(machine: Machine, now: Transcript) -> Transcript:
         now.reveals.append(whole().reveals[0])
         machine.known.revealed(now)
-        raise TooFewValues("too few")
+        raise TooFewValues("SFY-TEST-001", "too few")
 
     monkeypatch.setattr(Machine, "program", program)
     trio = Trio()

@@ -112,7 +112,7 @@ def test_late_messages_are_checked_like_others(sentence):
 
 def test_an_error_about_a_late_message_ends_the_party_and_tells_the_others():
     def refuse(peer, payload):
-        raise ProtocolError(f"{peer} said something else")
+        raise ProtocolError("SFY-TEST-001", f"{peer} said something else")
 
     async def program():
         await play_round(Kind.OPENING, {}, PEERS, enough=1, late=refuse)

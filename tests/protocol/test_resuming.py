@@ -231,7 +231,7 @@ def test_another_digest_stops_the_exchange_before_anything_is_computed(monkeypat
     original = Clear.negative
 
     async def agree(self, digest):
-        raise ProtocolError("another transcript")
+        raise ProtocolError("SFY-TEST-001", "another transcript")
 
     async def observed(self, a):
         shared.append(a)
@@ -352,7 +352,7 @@ def test_a_log_that_refuses_an_opening_ends_the_run_without_a_trace(number):
     class Refuses(Diary):
         def opening(self, transcript):
             if len(transcript.reveals) == number:
-                raise ProtocolError("no more of that")
+                raise ProtocolError("SFY-TEST-001", "no more of that")
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def dialect_of(options: argparse.Namespace) -> Dialect:
     for entry in options.rename:
         here, equals, agreed = entry.partition("=")
         if not (here and equals and agreed):
-            raise ValueError(f"{entry!r} must be HERE=AGREED, such as Alter=age.")
+            raise InputError("SFY-CLI-002", f"{entry!r} must be HERE=AGREED, such as Alter=age.")
         rename[here] = agreed
     signs = {name: getattr(options, name) for name in ("decimal", "thousands")}
     given = {name: sign for name, sign in signs.items() if sign is not None}
@@ -154,7 +155,7 @@ def _columns_of(path: Path) -> dict[str, str]:
 
     columns: dict[str, str] | None = read_entries(path).get("columns")
     if columns is None:
-        raise ValueError(f"{path} has no table [columns]; add it.")
+        raise InputError("SFY-CLI-001", f"{path} has no table [columns]; add it.")
     return columns
 
 
@@ -201,8 +202,8 @@ def reader_of(options: argparse.Namespace) -> Iterator[Reader]:
     try:
         from securefedyj.tables.dask_cluster import cluster
     except ImportError:
-        raise ValueError(
-            "--dask needs Dask; `pip install securefedyj[dask]` installs it."
+        raise InputError(
+            "SFY-CLI-003", "--dask needs Dask; `pip install securefedyj[dask]` installs it."
         ) from None
     with cluster(options.dask) as reader:
         yield reader
@@ -215,6 +216,8 @@ def read_transcript(path: Path) -> Transcript:
     try:
         return Transcript.read(path)
     except IsADirectoryError:
-        raise ValueError(f"{path}: this is a folder; give its transcript.jsonl") from None
+        raise InputError(
+            "SFY-CLI-004", f"{path}: this is a folder; give its transcript.jsonl"
+        ) from None
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InputError(code_of(error, "SFY-CLI-005"), f"{path}: {error}") from None

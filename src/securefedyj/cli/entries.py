@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from securefedyj.errors import InputError
 from securefedyj.network.entries import Feature, PartyEntry
 from securefedyj.network.identity import fingerprint, read_certificate
 
@@ -13,7 +14,9 @@ def party_of(entry: str, role: str = "silo") -> PartyEntry:
     """A party, from NAME=CERT.pem."""
     name, equals, path = entry.partition("=")
     if not equals:
-        raise ValueError(f"{entry!r} must be NAME=CERT.pem, such as north=north.pem.")
+        raise InputError(
+            "SFY-CLI-006", f"{entry!r} must be NAME=CERT.pem, such as north=north.pem."
+        )
     pem = read_certificate(Path(path))
     return PartyEntry(name, role, fingerprint(pem), pem)
 
@@ -24,7 +27,9 @@ def feature_of(entry: str) -> Feature:
         name, lower, upper = entry.rsplit(":", 2)
         return Feature(name, float(lower), float(upper))
     except ValueError:
-        raise ValueError(f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40.") from None
+        raise InputError(
+            "SFY-CLI-007", f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40."
+        ) from None
 
 
 def features_of(path: Path) -> list[Feature]:
@@ -35,7 +40,9 @@ def features_of(path: Path) -> list[Feature]:
         rows = csv.DictReader(file, delimiter=max(",;\t", key=first.count))
         missing = {"name", "lower", "upper"} - set(rows.fieldnames or ())
         if missing:
-            raise ValueError(f"{path}, line 1: there is no column {sorted(missing)[0]!r}.")
+            raise InputError(
+                "SFY-CLI-008", f"{path}, line 1: there is no column {sorted(missing)[0]!r}."
+            )
         return [_feature_of(row, path, rows.line_num) for row in rows]
 
 
@@ -43,7 +50,8 @@ def _feature_of(row: dict[str, str], path: Path, line: int) -> Feature:
     try:
         lower, upper = float(row["lower"]), float(row["upper"])
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{path}, line {line}: lower and upper must be numbers, with a decimal point."
+        raise InputError(
+            "SFY-CLI-009",
+            f"{path}, line {line}: lower and upper must be numbers, with a decimal point.",
         ) from None
     return Feature(row["name"], lower, upper, row.get("unit") or "", row.get("note") or "")

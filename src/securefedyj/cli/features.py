@@ -21,6 +21,7 @@ from securefedyj.cli.common import (
 )
 from securefedyj.cli.overview import short
 from securefedyj.cli.site import add_site_of_table, fill_reading_from_site
+from securefedyj.errors import InputError
 from securefedyj.network.checks import check_text
 from securefedyj.printable import printable
 
@@ -57,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
     from securefedyj.tables.findings import FEW_DISTINCT
 
     if options.output.exists():
-        raise ValueError(f"{options.output} exists and is not overwritten; move it away.")
+        raise InputError(
+            "SFY-CLI-010", f"{options.output} exists and is not overwritten; move it away."
+        )
     fill_reading_from_site(options, options.table)
     drafted = draft(options.table, missing_values(options), dialect_of(options))
     features = [one for one in drafted.features if _may_be_agreed_on(one.name)]
@@ -66,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
     }
     if not features:
         hint = next((f": {name!r}: {why}" for name, why in drafted.unread.items()), ".")
-        raise ValueError(f"{options.table} has no column of numbers (docs/tables.md){hint}")
+        raise InputError(
+            "SFY-CLI-011", f"{options.table} has no column of numbers (docs/tables.md){hint}"
+        )
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("name", "lower", "upper", "unit", "note"))

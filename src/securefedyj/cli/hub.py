@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from securefedyj.cli.common import OK, Commands, command
+from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
 from securefedyj.network.listening import ANYWHERE, parse_address
@@ -76,13 +77,15 @@ def _listen(option: str | None, consortia: Sequence[Consortium]) -> tuple[str, i
         return parse_address(option, "--listen")
     ports = sorted({consortium.agreed_hub().port for consortium in consortia})
     if not ports:
-        raise ValueError(
+        raise InputError(
+            "SFY-CLI-012",
             "There is no agreed file yet, which would have the hub's port: choose one with "
-            "--listen, such as --listen *:7443."
+            "--listen, such as --listen *:7443.",
         )
     if len(ports) > 1:
-        raise ValueError(
+        raise InputError(
+            "SFY-CLI-013",
             f"The files name several ports of the hub ({', '.join(map(str, ports))}); choose one "
-            f"with --listen, such as --listen *:{ports[0]}."
+            f"with --listen, such as --listen *:{ports[0]}.",
         )
     return ANYWHERE, ports[0]

@@ -27,6 +27,7 @@ from securefedyj.cli import (
     transform,
 )
 from securefedyj.cli.common import FAILED, INTERRUPTED, complain
+from securefedyj.errors import with_code
 from securefedyj.printable import printable
 
 _LONGEST = 4000  # characters of a sentence; it may quote a file
@@ -60,11 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, without the numbers that systems have for it."""
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+    """What went wrong, with the code of the error."""
     text = str(error)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+    return with_code(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", error)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ from typing import Any
 from securefedyj.cli.common import OK, Commands, command, tell, tell_differences, wrapped
 from securefedyj.cli.entries import feature_of, features_of, party_of
 from securefedyj.cli.plan import add_line, check_line
+from securefedyj.errors import InputError
 from securefedyj.network.consortium import (
     ENGINE,
     MAX_INTERRUPTIONS,
@@ -200,7 +201,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         consortium.write(options.file)
     except FileExistsError:
-        raise ValueError(f"{options.file} exists and is not overwritten; move it away.") from None
+        raise InputError(
+            "SFY-CLI-016", f"{options.file} exists and is not overwritten; move it away."
+        ) from None
     tell(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
     if planned:
         tell(wrapped(planned))
@@ -220,9 +223,11 @@ def run(options: argparse.Namespace) -> int:
 def _first(options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
     for key, option in _WITH_FROM.items():
         if getattr(options, key):
-            raise ValueError(f"{option} changes an earlier file; name it by --from FILE.")
+            raise InputError(
+                "SFY-CLI-017", f"{option} changes an earlier file; name it by --from FILE."
+            )
     if not options.name:
-        raise ValueError("A consortium needs a --name.")
+        raise InputError("SFY-CLI-014", "A consortium needs a --name.")
     silos = [party_of(entry) for entry in options.silo]
     parties = (*silos, *(party_of(entry, "helper") for entry in options.helper))
     return Consortium(
@@ -305,7 +310,9 @@ def _hub(options: argparse.Namespace, before: Hub | None = None) -> Hub | None:
     if options.hub_certificate is not None:
         certificate = read_certificate(options.hub_certificate)
     if (address is None) != (certificate is None):
-        raise ValueError("--hub and --hub-certificate go together; give both or neither.")
+        raise InputError(
+            "SFY-CLI-015", "--hub and --hub-certificate go together; give both or neither."
+        )
     return None if address is None or certificate is None else Hub(address, certificate)
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from securefedyj.cli.common import NOT_VERIFIED, OK, Commands, command, tell
+from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
 
@@ -53,7 +54,9 @@ def add_line(parser: argparse.ArgumentParser) -> None:
 
 def check_line(options: argparse.Namespace) -> None:
     if options.rows < 1 or not options.delay_ms >= 0 or not options.mbit > 0:
-        raise ValueError("--rows and --mbit must be positive, and --delay-ms not negative.")
+        raise InputError(
+            "SFY-CLI-018", "--rows and --mbit must be positive, and --delay-ms not negative."
+        )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from securefedyj.cli.common import (
 )
 from securefedyj.cli.display import Display
 from securefedyj.cli.site import add_site_of_table, fill_reading_from_site
+from securefedyj.errors import InputError
 
 if TYPE_CHECKING:
     from securefedyj.tables.transforming import Transformed
@@ -70,8 +71,9 @@ def run(options: argparse.Namespace) -> int:
     from securefedyj.tables.transforming import transform_table
 
     if options.inverse and options.outside:
-        raise ValueError(
-            "--outside is about the values of a run, and --inverse gives these: leave one out."
+        raise InputError(
+            "SFY-CLI-019",
+            "--outside is about the values of a run, and --inverse gives these: leave one out.",
         )
     fill_reading_from_site(options, options.table)
     read = parameters.read(options.parameters)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
+from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.tables.files import write_table
 
@@ -20,7 +21,7 @@ def write(folder: Path, silos: int) -> list[tuple[Path, int]]:
     The silos differ, as hospitals do: the first has the patients with the smallest tumours.
     """
     if not 2 <= silos <= len(SILOS):
-        raise ValueError(f"--silos must be 2 to {len(SILOS)}, not {silos}.")
+        raise InputError("SFY-DEMO-001", f"--silos must be 2 to {len(SILOS)}, not {silos}.")
     data = load_breast_cancer()
     names = [str(name) for name in data.feature_names]
     order = np.argsort(data.data[:, names.index("mean radius")], kind="stable")

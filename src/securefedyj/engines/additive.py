@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines.interface import Index, Public, Shared, SharedBits
+from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 
@@ -39,7 +40,9 @@ def _limbs_first(components: Limbs) -> Limbs:
 
 def _same_holder(a: Held, b: Held) -> None:
     if a != b:
-        raise ValueError("These shared values belong to different parties or engines.")
+        raise InputError(
+            "SFY-ENG-001", "These shared values belong to different parties or engines."
+        )
 
 
 class Additive(Shared):
@@ -116,7 +119,7 @@ class Additive(Shared):
         """Return the other operand, if its shape and its holder are those of this one."""
         operand = additive(other)
         if operand.limbs != self.limbs or (same_size and operand.size != self.size):
-            raise ValueError(f"{self!r} and {operand!r} do not go together.")
+            raise InputError("SFY-ENG-002", f"{self!r} and {operand!r} do not go together.")
         _same_holder(self.held, operand.held)
         return operand
 
@@ -127,7 +130,9 @@ class Additive(Shared):
         if isinstance(value, np.ndarray) and value.dtype == np.uint64:
             if value.shape == (self.limbs, self.size):
                 return value
-            raise ValueError(f"A public vector of shape {value.shape} does not match {self!r}.")
+            raise InputError(
+                "SFY-ENG-003", f"A public vector of shape {value.shape} does not match {self!r}."
+            )
         raise TypeError(
             f"A public operand is an int or limbs, not {type(value).__name__}; "
             "for the product of shared vectors use engine.multiply."

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from securefedyj.errors import ProtocolError
+from securefedyj.errors import InputError, ProtocolError
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import play_round
 
@@ -19,7 +19,7 @@ async def exchange(peers: Sequence[str], digest: bytes) -> None:
 def of_right_size(digest: bytes) -> None:
     """Refuse a digest that could not be told from others by its bytes alone."""
     if len(digest) != DIGEST_BYTES:
-        raise ValueError(f"A digest has {DIGEST_BYTES} bytes, not {len(digest)}.")
+        raise InputError("SFY-ENG-004", f"A digest has {DIGEST_BYTES} bytes, not {len(digest)}.")
 
 
 def compare(digest: bytes, others: Mapping[str, bytes]) -> None:
@@ -27,7 +27,8 @@ def compare(digest: bytes, others: Mapping[str, bytes]) -> None:
     for peer, other in others.items():
         if other != digest:
             raise ProtocolError(
+                "SFY-ENG-005",
                 f"Party {peer} has another record of what was revealed (digest "
                 f"{other.hex()[:16]}): expected {digest.hex()[:16]}. Nothing more is revealed; "
-                "compare the transcripts of all parties before you try again."
+                "compare the transcripts of all parties before you try again.",
             )

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.wide import Limbs, from_ints
 from securefedyj.party.rounds import in_lockstep
 
@@ -220,7 +221,7 @@ class Engine(ABC):
 
     def verified(self) -> "Verifying":
         """Begin an exchange in which nobody can cheat; ValueError if the engine cannot do that."""
-        raise ValueError("This engine cannot verify what it computes.")
+        raise InputError("SFY-ENG-006", "This engine cannot verify what it computes.")
 
     @abstractmethod
     async def open(self, a: Shared) -> Limbs:
@@ -288,7 +289,9 @@ def same_shape(pairs: Sequence[tuple[Shared, Shared]]) -> tuple[int, int]:
     size, limbs = pairs[0][0].size, pairs[0][0].limbs
     for a, b in pairs:
         if not (size, limbs) == (a.size, a.limbs) == (b.size, b.limbs):
-            raise ValueError(f"Cannot multiply {a!r} by {b!r}, and add up {size} integers.")
+            raise InputError(
+                "SFY-ENG-008", f"Cannot multiply {a!r} by {b!r}, and add up {size} integers."
+            )
     return size, limbs
 
 
@@ -297,8 +300,9 @@ def checked(values: Limbs | None, *, size: int, limbs: int) -> Limbs:
     if values is None:
         return np.zeros((limbs, size), dtype=np.uint64)
     if values.shape != (limbs, size) or values.dtype != np.uint64:
-        raise ValueError(
+        raise InputError(
+            "SFY-ENG-007",
             f"The input is {values.dtype} of shape {values.shape}; "
-            f"the parties agreed on uint64 of shape {(limbs, size)}."
+            f"the parties agreed on uint64 of shape {(limbs, size)}.",
         )
     return values

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from securefedyj.engines.additive import packed_size
 from securefedyj.engines.digests import DIGEST_BYTES
 from securefedyj.engines.interface import Engine
+from securefedyj.errors import InputError
 
 if TYPE_CHECKING:
     from securefedyj.engines.mpyc.runtime import Finished
@@ -86,11 +87,12 @@ class Facts:
     def committee_of(self, parties: Sequence[str]) -> tuple[str, ...]:
         """Who computes, of all parties in their order."""
         if len(parties) < self.fewest_parties:
-            raise ValueError(
+            raise InputError(
+                "SFY-ENG-022",
                 f"{len(parties)} parties cannot keep secrets from each other with engine "
                 f"{self.name!r}: it needs {self.fewest_parties}, because what two compute together "
                 "each of them can undo. Add a computing party without data, such as a coordinator: "
-                "fit([X_1, X_2, None])."
+                "fit([X_1, X_2, None]).",
             )
         return tuple(parties[: self.committee_size])
 
@@ -284,5 +286,7 @@ ENGINES: Mapping[str, Facts] = {
 def facts_of(engine: str) -> Facts:
     """The entry of an engine; an unknown one is refused."""
     if engine not in tuple(ENGINES):  # also what cannot be hashed
-        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}")
+        raise InputError(
+            "SFY-ENG-021", f"engine must be one of {', '.join(map(repr, ENGINES))}, got {engine!r}"
+        )
     return ENGINES[engine]

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from securefedyj.errors import InputError
 from securefedyj.estimators.columns import KEPT_TYPES, ColumnReader
 from securefedyj.estimators.handover import OnError, power_transformer
 from securefedyj.numerics import likelihood, yeojohnson
@@ -88,9 +89,10 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         check_is_fitted(self)
         data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
         if data.shape[1] != self.n_features_in_:
-            raise ValueError(
+            raise InputError(
+                "SFY-FIT-002",
                 f"X has {data.shape[1]} features, but {type(self).__name__} "
-                f"is expecting {self.n_features_in_} features as input."
+                f"is expecting {self.n_features_in_} features as input.",
             )
 
         def psi_inverse(z: Array, j: int) -> Array:
@@ -259,7 +261,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
 def check_positive_integer(name: str, value: object) -> None:
     """Refuse a parameter that is anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        raise InputError("SFY-FIT-001", f"{name} must be a positive integer, got {value!r}")
 
 
 def _by_columns(function: Callable[[Array, int], Array], X: Array, copy: bool) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.bad_cells import BadCellsError
@@ -29,9 +30,10 @@ def choice_of_columns() -> Iterator[None]:
         yield
     except BadCellsError as error:
         raise TableError(
+            code_of(error, "SFY-FIT-003"),
             f"{error} To fit some of its columns only, or to say how it is written: "
             "fit(as_source(table, ['age', 'lactate'])), with as_source of "
-            "securefedyj.tables.source, which takes `missing` and `dialect` as well."
+            "securefedyj.tables.source, which takes `missing` and `dialect` as well.",
         ) from None
 
 
@@ -64,9 +66,10 @@ class ColumnReader(BaseEstimator):
             self.n_features_in_ = len(source.names)
             self.feature_names_in_ = np.array(source.names, dtype=object)
         elif len(source.names) != self.n_features_in_:
-            raise ValueError(
+            raise InputError(
+                "SFY-FIT-004",
                 f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
+                f"{self.n_features_in_} features as input.",
             )
         return source
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from securefedyj.errors import InputError
 from securefedyj.numerics import likelihood
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.pooled import fit_pooled
@@ -142,13 +143,15 @@ class PowerTransformDisplay:
         """
         values, transformed = np.asarray(before, np.float64), np.asarray(after, np.float64)
         if values.ndim != 1 or values.shape != transformed.shape or not len(values):
-            raise ValueError(
-                f"{name} has no values to draw, or not as many after the transformation as before"
+            raise InputError(
+                "SFY-FIT-006",
+                f"{name} has no values to draw, or not as many after the transformation as before",
             )
         if not np.isfinite([values, transformed]).all():
-            raise ValueError(
+            raise InputError(
+                "SFY-FIT-007",
                 f"transformed values of {name} are beyond float64 and cannot be drawn; use "
-                "standardize=True, which stays in range"
+                "standardize=True, which stays in range",
             )
         lambdas = _around(values, lmbda)
         heights = np.array([likelihood.log_likelihood(values, at) for at in lambdas])
@@ -184,7 +187,9 @@ class PowerTransformDisplay:
             _, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
         self.axes_ = np.asarray(axes, dtype=object).ravel()
         if len(self.axes_) != 4:
-            raise ValueError(f"axes must be four matplotlib Axes, got {len(self.axes_)}")
+            raise InputError(
+                "SFY-FIT-008", f"axes must be four matplotlib Axes, got {len(self.axes_)}"
+            )
         self.figure_ = self.axes_[0].figure
         self._plot_before(self.axes_[0])
         self._plot_after(self.axes_[1])
@@ -238,10 +243,14 @@ def _place(estimator: YeoJohnsonTransformer, feature: int | str) -> int:
     names = list(estimator.get_feature_names_out())
     if isinstance(feature, str):
         if feature not in names:
-            raise ValueError(f"there is no feature {feature!r}; the first are {names[:5]}")
+            raise InputError(
+                "SFY-FIT-009", f"there is no feature {feature!r}; the first are {names[:5]}"
+            )
         return names.index(feature)
     if not 0 <= feature < len(names):
-        raise ValueError(f"feature must be from 0 to {len(names) - 1}, got {feature}")
+        raise InputError(
+            "SFY-FIT-005", f"feature must be from 0 to {len(names) - 1}, got {feature}"
+        )
     return int(feature)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from securefedyj.engines.registry import facts_of
+from securefedyj.errors import InputError, code_of
 from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
 from securefedyj.estimators.columns import choice_of_columns
 from securefedyj.numerics.encoding import Domain
@@ -190,13 +191,14 @@ class SecureFedYJ(YeoJohnsonTransformer):
     def _validated_silos(self, silos: Sequence[Any]) -> list[Table | None]:
         """The tables of all silos; their columns must be the same."""
         if hasattr(silos, "shape") or is_table(silos):
-            raise ValueError(
+            raise InputError(
+                "SFY-FIT-010",
                 "fit takes a list with one table per silo, e.g. fit([X_1, X_2, X_3]); "
-                "for pooled data use ExpYJ"
+                "for pooled data use ExpYJ",
             )
         with_data = [k for k, silo in enumerate(silos) if silo is not None]
         if not with_data:
-            raise ValueError("at least one silo must have data")
+            raise InputError("SFY-FIT-011", "at least one silo must have data")
         first = with_data[0]
         tables: list[Table | None] = []
         for k, silo in enumerate(silos):
@@ -206,9 +208,11 @@ class SecureFedYJ(YeoJohnsonTransformer):
             try:
                 tables.append(self._validated_table(silo, k == first, ensure_min_samples=0))
             except ValueError as error:
-                raise ValueError(f"silo {k + 1}: {error}") from error
+                raise InputError(code_of(error, "SFY-FIT-013"), f"silo {k + 1}: {error}") from error
         if all(_is_empty(table) for table in tables):
-            raise ValueError("Found 0 sample(s) over all silos: at least one must have rows")
+            raise InputError(
+                "SFY-FIT-012", "Found 0 sample(s) over all silos: at least one must have rows"
+            )
         return tables
 
     def __sklearn_tags__(self) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Bools
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> Power
     """A fitted PowerTransformer; called by `YeoJohnsonTransformer.to_sklearn`."""
     if on_error not in get_args(OnError):
         choices = ", ".join(map(repr, get_args(OnError)))
-        raise ValueError(f"on_error must be one of {choices}, got {on_error!r}")
+        raise InputError("SFY-FIT-014", f"on_error must be one of {choices}, got {on_error!r}")
     if fitted.standardize:
         unfit = ~fitted._standardization.told_by(fitted.mean_, fitted.var_)
     else:
@@ -69,10 +70,11 @@ def _tell(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> Non
         f"{what} do not fit float64."
     )
     if on_error == "raise" or (on_error == "drop" and unfit.all()):
-        raise ValueError(
+        raise InputError(
+            "SFY-FIT-015",
             f"{found} Use this estimator's own transform, or on_error='identity' to let the values "
             "of such features pass unchanged, or on_error='drop' to leave out those features where "
-            "there are others."
+            "there are others.",
         )
     done = "left out" if on_error == "drop" else "passed on unchanged"
     warnings.warn(f"{found} Their values are {done}.", UserWarning, stacklevel=4)

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
 from securefedyj.estimators.columns import choice_of_columns
 from securefedyj.numerics import yeojohnson
@@ -123,8 +124,9 @@ class ExpYJ(YeoJohnsonTransformer):
         self : ExpYJ
         """
         if self.solver not in _SOLVERS:
-            raise ValueError(
-                f"solver must be one of {', '.join(map(repr, _SOLVERS))}, got {self.solver!r}"
+            raise InputError(
+                "SFY-FIT-016",
+                f"solver must be one of {', '.join(map(repr, _SOLVERS))}, got {self.solver!r}",
             )
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from securefedyj.errors import InputError
 from securefedyj.joining.log import Log
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
@@ -16,7 +17,7 @@ LONGEST_REASON = 1000
 """Characters of a site's sentence."""
 
 
-class Refused(ValueError):
+class Refused(InputError):
     """A site does not do what a job asks for; the sentence is for all to read."""
 
 
@@ -40,9 +41,10 @@ def check_digest(consortium: Consortium, party: str, digest: object) -> None:
     """Refuse a job about another file than the one that the site has agreed on."""
     if digest != named(consortium):
         raise Refused(
+            "SFY-JOB-001",
             f"{party} refuses this job: it is about an agreed file with another digest than "
             f"{named(consortium)}. Nothing was computed; submit a job with the file that the "
-            "parties have agreed on."
+            "parties have agreed on.",
         )
 
 

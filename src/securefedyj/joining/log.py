@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from securefedyj.errors import with_code
 from securefedyj.network.errors import JoinError
 from securefedyj.printable import printable_lines
 from securefedyj.protocol.program import TooFewValues
@@ -37,7 +38,7 @@ class Log:
 def without_rows(error: Exception) -> str:
     """What a log may say of an error: the sentences of some errors quote the table."""
     if isinstance(error, JoinError | TooFewValues | OSError):
-        return str(error)
+        return with_code(str(error), error)
     return f"Ended by an error that may quote the table: {type(error).__name__}."
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.identity import Identity
@@ -67,17 +68,18 @@ class Part:
     def __post_init__(self) -> None:
         require_locks()
         if not (self.timeout > 0 and self.wait > 0):
-            raise ValueError("--timeout and --wait must be positive.")
+            raise InputError("SFY-JOIN-001", "--timeout and --wait must be positive.")
         if self.own_minimum < 0:
-            raise ValueError("--own-minimum must not be negative.")
+            raise InputError("SFY-JOIN-002", "--own-minimum must not be negative.")
         if self.cache_mb is not None and self.cache_mb < 0:
-            raise ValueError("--cache-mb must not be negative.")
+            raise InputError("SFY-JOIN-003", "--cache-mb must not be negative.")
         if self.dialer is None:
             proxy_to(self.consortium.agreed_hub(), self.proxy)  # before the table is read
         if (self.party.role == "silo") != (self.data is not None):
-            raise ValueError(
+            raise InputError(
+                "SFY-JOIN-004",
                 f"{self.party.name!r} is a {self.party.role}: it must join "
-                + ("with --data." if self.party.role == "silo" else "without --data.")
+                + ("with --data." if self.party.role == "silo" else "without --data."),
             )
 
     @property
@@ -116,7 +118,9 @@ class Part:
         except OutOfBounds as error:
             if not isinstance(self.data, str | Path):
                 raise
-            raise OutOfBounds(f"{error} `securefedyj check --data` shows where.") from None
+            raise OutOfBounds(
+                code_of(error, "SFY-JOIN-006"), f"{error} `securefedyj check --data` shows where."
+            ) from None
 
     def digest_of(self, own: Own | None) -> Callable[[bytes], str] | None:
         """What tells later, under a key, whether these are still the same rows."""
@@ -131,8 +135,9 @@ class Part:
         data = self.data if hasattr(self.data, "shape") else np.asarray(unmasked(self.data))
         if len(data.shape) == 2 and data.shape[1] != len(names):
             raise TableError(
+                "SFY-JOIN-005",
                 f"the table has {data.shape[1]} columns without names, and {len(names)} features "
-                "are agreed on; give those, in the agreed order"
+                "are agreed on; give those, in the agreed order",
             )
         agreed = Dialect(rename={str(j): name for j, name in enumerate(names)})
         return as_source(data, names, missing, agreed)

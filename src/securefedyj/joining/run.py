@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from securefedyj.errors import InputError
 from securefedyj.joining.part import Part
 from securefedyj.network import participant
 from securefedyj.network.bookkeeping import Record
@@ -180,7 +181,8 @@ class Run:
 def _refuse_result_without_state(output: Path) -> None:
     """A run would find a result that is not its own when it comes to its end."""
     if (output / PARAMETERS).exists() and not (output / STATE).exists():
-        raise ValueError(
+        raise InputError(
+            "SFY-JOIN-007",
             f"{output} has a {PARAMETERS} and no {STATE}: it is not the folder of a run that could "
-            "go on. Nothing is replaced; choose another --output."
+            "go on. Nothing is replaced; choose another --output.",
         )

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, read_within
 from securefedyj.network import toml
 from securefedyj.network.patience import TIMEOUT, WAIT
@@ -55,7 +56,7 @@ _KINDS: dict[str, Any] = {
 }
 
 
-class SiteError(ValueError):
+class SiteError(InputError):
     """A site's file that cannot be used; the sentence is for the site alone."""
 
 
@@ -87,7 +88,7 @@ def read_site(path: Path) -> Site:
     entries = read_entries(path)
     for key in _REQUIRED:
         if key not in entries:
-            raise SiteError(f"{path}: the file has no {key!r}; add it.")
+            raise SiteError("SFY-SITE-001", f"{path}: the file has no {key!r}; add it.")
     entries["dialect"] = Dialect(**_dialect_of(entries))
     return Site(**{key: value for key, value in entries.items() if key in Site.__annotations__})
 
@@ -98,18 +99,20 @@ def read_entries(path: Path) -> dict[str, Any]:
         return _checked(tomllib.loads(read_within(path, _MOST_BYTES).decode()), path.parent)
     except FileNotFoundError:
         raise SiteError(
+            "SFY-SITE-002",
             f"There is no {path}, which says where this site has its agreed file, key and data; "
-            "docs/site.md describes it."
+            "docs/site.md describes it.",
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SiteError(
+            code_of(error, "SFY-SITE-003"),
             f"{path} is not a TOML file: {error}. Names with other signs than A-Z, 0-9, - and _ "
-            'need quotes, such as "Größe".'
+            'need quotes, such as "Größe".',
         ) from None
     except RecursionError:
-        raise SiteError(f"{path}: it is nested too deeply.") from None
+        raise SiteError("SFY-SITE-004", f"{path}: it is nested too deeply.") from None
     except (TooLarge, ValueError) as error:
-        raise SiteError(f"{path}: {error}") from None
+        raise SiteError(code_of(error, "SFY-SITE-005"), f"{path}: {error}") from None
 
 
 def _checked(data: dict[str, Any], folder: Path) -> dict[str, Any]:

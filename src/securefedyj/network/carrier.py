@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from securefedyj.errors import CodedError
 
-class LinkLost(Exception):
+
+class LinkLost(CodedError):
     """The connection is of no use any more; a new one may be."""
 
 

@@ -117,14 +117,16 @@ def starting_point(memory: Memory, claims: Mapping[str, Claim]) -> Claim:
     # Too few have the end of it, which is not taken on their word.
     if most > start.reveals + 1:
         raise JoinError(
+            "SFY-JOIN-009",
             f"One party has {most} openings of this run, and all others have "
             f"{start.reveals} or fewer: they have lost their record of it. If their --output "
-            f"folders cannot be found, {_NEW_RUN}"
+            f"folders cannot be found, {_NEW_RUN}",
         )
     if memory.confirmed:
         raise JoinError(
+            "SFY-JOIN-010",
             "The result that all parties have confirmed is here, and no other party says to have "
-            "it: it stays as it is, and nothing is opened again."
+            "it: it stays as it is, and nothing is opened again.",
         )
     return start
 
@@ -155,38 +157,42 @@ def _are_the_same(claims: list[Claim]) -> bool:
 
 def _check_shorter(peer: str, claim: Claim, own: Claim, memory: Memory, *, late: bool) -> None:
     if claim.reveals < 0:
-        raise JoinError(f"Party {peer} says that it has {claim.reveals} openings.")
+        raise JoinError("SFY-JOIN-011", f"Party {peer} says that it has {claim.reveals} openings.")
     if claim.digest != memory.transcript.digest(claim.reveals).hex():
         _differ(peer)
     if claim.finished != own.finished and claim.reveals == own.reveals:
         _differ(peer)
     if claim.reveals < memory.least and not late:
         raise JoinError(
+            "SFY-JOIN-012",
             f"Party {peer} has {claim.reveals} openings of this run, and has taken part in "
             f"{memory.least} at least: it has lost its record. It must come back with its --output "
-            f"folder of before; if that is lost, {_NEW_RUN}"
+            f"folder of before; if that is lost, {_NEW_RUN}",
         )
 
 
 def _check_longer(peer: str, claim: Claim, most: int, *, late: bool) -> None:
     if claim.reveals > most and not late:
         raise JoinError(
+            "SFY-JOIN-013",
             f"Party {peer} says that it has {claim.reveals} openings of this run, and without us "
             f"there can be {most} at most. If we have lost our record, come back with the --output "
-            f"folder of before; if that is lost, {_NEW_RUN}"
+            f"folder of before; if that is lost, {_NEW_RUN}",
         )
 
 
 def _check_same(claims: list[Claim]) -> None:
     if not _are_the_same(claims):
         raise EndOfRun(
+            "SFY-JOIN-014",
             "Two parties have a different record of what was revealed. This run ends here. "
-            + NEW_RUN
+            + NEW_RUN,
         )
 
 
 def _differ(peer: str) -> NoReturn:
     raise EndOfRun(
+        "SFY-JOIN-008",
         f"Party {peer} has another record of what was revealed than we. This run ends here. "
-        + NEW_RUN
+        + NEW_RUN,
     )

@@ -40,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from securefedyj.errors import code_of
 from securefedyj.files import TooLarge
 from securefedyj.network import checks, toml
 from securefedyj.network.entries import ConsortiumError, Feature, Hub, PartyEntry
@@ -91,9 +92,11 @@ class Consortium:
         try:
             return _from_toml(toml.read(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConsortiumError(f"{path} is not a TOML file: {error}.") from None
+            raise ConsortiumError(
+                code_of(error, "SFY-CON-026"), f"{path} is not a TOML file: {error}."
+            ) from None
         except (Malformed, ConsortiumError, TooLarge) as error:
-            raise ConsortiumError(f"{path}: {error}") from None
+            raise ConsortiumError(code_of(error, "SFY-CON-027"), f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
         """Write the file; an existing one is not overwritten."""
@@ -140,8 +143,9 @@ class Consortium:
         """The hub, where it is the hub that connects the parties."""
         if self.hub is None:
             raise ConsortiumError(
+                "SFY-CON-025",
                 f"{self.name!r} has no [hub]: its parties meet by something else, such as NVIDIA "
-                "FLARE. To meet at a hub, agree on a file with one (`securefedyj new --hub`)."
+                "FLARE. To meet at a hub, agree on a file with one (`securefedyj new --hub`).",
             )
         return self.hub
 
@@ -151,8 +155,9 @@ class Consortium:
             if party.name == name:
                 return party
         raise ConsortiumError(
+            "SFY-CON-021",
             f"{name!r} is not a party of {self.name!r}; the parties are "
-            f"{', '.join(party.name for party in self.parties)}."
+            f"{', '.join(party.name for party in self.parties)}.",
         )
 
     def party_with(self, certificate: str) -> PartyEntry:
@@ -162,8 +167,9 @@ class Consortium:
             if party.fingerprint == own:
                 return party
         raise ConsortiumError(
+            "SFY-CON-022",
             f"No party of {self.name!r} has this certificate ({own}): was the key made anew "
-            "after the file was agreed upon?"
+            "after the file was agreed upon?",
         )
 
     def check_clock(self, moment: float) -> None:
@@ -176,9 +182,10 @@ class Consortium:
             begin, end = validity(pem)
             if not begin <= now <= end:
                 raise ConsortiumError(
+                    "SFY-CON-028",
                     f"The clock of this machine says {now:%Y-%m-%d %H:%M} UTC, and the certificate "
                     f"of {owner} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}. Set "
-                    "the clock; if it is right, agree on a file with a new certificate."
+                    "the clock; if it is right, agree on a file with a new certificate.",
                 )
 
     def canonical(self) -> bytes:
@@ -238,12 +245,14 @@ _NUMBERS = {
 def _from_toml(data: dict[str, Any]) -> Consortium:
     if "format" not in data:
         raise ConsortiumError(
-            "this is not an agreed file, such as `securefedyj new` writes; give that one."
+            "SFY-CON-023",
+            "this is not an agreed file, such as `securefedyj new` writes; give that one.",
         )
     if data["format"] != FORMAT:
         raise ConsortiumError(
+            "SFY-CON-024",
             f"the format is {shown(data['format'])}, and this release reads format {FORMAT}; "
-            "install the release that wrote the file."
+            "install the release that wrote the file.",
         )
     words = {"format", "name", "engine", "hub", "party", "committee", "feature", "verified"}
     keys = {*words, *_NUMBERS}

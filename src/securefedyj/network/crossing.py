@@ -115,7 +115,9 @@ class _End:
         assert self._link is not None
         frame = await self._link.receive(_PATIENCE)
         if frame is None:
-            raise LinkLost("A hub on this machine did not pass on a message in time.")
+            raise LinkLost(
+                "SFY-NET-001", "A hub on this machine did not pass on a message in time."
+            )
         if frame.type == Type.PRESENT and frame.name == self._peer:
             self._connection = frame.connection
             self._channel.begin()

@@ -46,7 +46,7 @@ class HubCarrier:
             return None
         match frame.type:
             case Type.REFUSED:
-                raise JoinError(f"The hub refuses us: {sentence(frame.body)}")
+                raise JoinError("SFY-NET-005", f"The hub refuses us: {sentence(frame.body)}")
             case Type.CLOSING:
                 return self._word("The hub is about to stop.")
             case Type.NOTICE:
@@ -132,19 +132,20 @@ class Dialer:
             self._count_unwelcome(error)
             raise
         if frame is None:
-            raise LinkLost("The hub accepts connections and does not answer.")
+            raise LinkLost("SFY-NET-002", "The hub accepts connections and does not answer.")
         self._unwelcome = 0
         if frame.type == Type.REFUSED:
-            raise JoinError(f"The hub refuses us: {sentence(frame.body)}")
+            raise JoinError("SFY-NET-003", f"The hub refuses us: {sentence(frame.body)}")
 
     def _count_unwelcome(self, error: LinkLost) -> None:
         """Who is refused by TLS may find the line cut before the reason arrives."""
         self._unwelcome += 1
         if self._unwelcome >= self._most_unwelcome:
             raise JoinError(
+                "SFY-NET-004",
                 f"{error} It did so {self._unwelcome} times before any welcome: it may not know "
                 "our certificate. Compare its agreed file with ours (`securefedyj check`); its "
-                "log says why."
+                "log says why.",
             )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from securefedyj.errors import InputError
 
-class ConsortiumError(ValueError):
+
+class ConsortiumError(InputError):
     """An agreed file that parties cannot use; the sentence says why and what to do."""
 
 

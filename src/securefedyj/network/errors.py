@@ -1,7 +1,9 @@
 """How taking part in a run can end without a result."""
 
+from securefedyj.errors import InputError
 
-class JoinError(ValueError):
+
+class JoinError(InputError):
     """The run ended without a result, for a reason that the user can act on."""
 
 
@@ -22,11 +24,12 @@ class NotVerified(EndOfRun):
 
     def __init__(self) -> None:
         super().__init__(
+            "SFY-JOIN-100",
             "The result could not be verified: some party does not follow the protocol, or a "
             "machine computes wrongly. No result is written, and this run has ended for good. What "
             "was opened until now is known to all parties: tell your data-protection officer, and "
             "find out why before you agree on a new run, with a new name in the agreed file and a "
-            "new --output."
+            "new --output.",
         )
 
 

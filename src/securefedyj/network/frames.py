@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from securefedyj.errors import ProtocolError
+from securefedyj.errors import InputError, ProtocolError
 
 MAX_BODY = 1 << 16  # bytes; longer streams travel in pieces
 
@@ -60,7 +60,9 @@ class Writer:
     def encode(self, frame: Frame) -> bytes:
         name = frame.name.encode()
         if len(frame.body) > MAX_BODY:
-            raise ValueError(f"A frame holds {MAX_BODY} bytes at most, not {len(frame.body)}.")
+            raise InputError(
+                "SFY-NET-006", f"A frame holds {MAX_BODY} bytes at most, not {len(frame.body)}."
+            )
         header = _HEADER.pack(frame.type, self._next, frame.connection, len(name))
         self._next += 1
         length = _LENGTH.pack(len(header) + len(name) + len(frame.body))
@@ -88,8 +90,9 @@ class Reader:
             longest = _HEADER.size + 255 + self.most
             if not _HEADER.size <= length <= longest:
                 raise ProtocolError(
+                    "SFY-NET-010",
                     f"{self._peer} announced a frame of {length} bytes; "
-                    f"{_HEADER.size} to {longest} are possible."
+                    f"{_HEADER.size} to {longest} are possible.",
                 )
             end = _LENGTH.size + length
             if len(self._buffer) < end:
@@ -101,14 +104,17 @@ class Reader:
     def end(self) -> None:
         """The stream has ended: in the middle of a frame, that is an error."""
         if self._buffer:
-            raise ProtocolError(f"The connection to {self._peer} ended in the middle of a frame.")
+            raise ProtocolError(
+                "SFY-NET-007", f"The connection to {self._peer} ended in the middle of a frame."
+            )
 
     def _decoded(self, content: bytes) -> Frame:
         kind, sequence, connection, length = _HEADER.unpack_from(content)
         if sequence != self._next:
             what = "came twice" if sequence < self._next else "is out of order"
             raise ProtocolError(
-                f"Frame {sequence} from {self._peer} {what}: expected frame {self._next}."
+                "SFY-NET-008",
+                f"Frame {sequence} from {self._peer} {what}: expected frame {self._next}.",
             )
         self._next += 1
         start = _HEADER.size + length
@@ -117,8 +123,11 @@ class Reader:
             frame_type = Type(kind)
         except ValueError:
             raise ProtocolError(
-                f"Frame {sequence} from {self._peer} has no known type and name (type {kind})."
+                "SFY-NET-011",
+                f"Frame {sequence} from {self._peer} has no known type and name (type {kind}).",
             ) from None
         if len(content) < start or len(content) - start > self.most:
-            raise ProtocolError(f"Frame {sequence} from {self._peer} has a wrong length.")
+            raise ProtocolError(
+                "SFY-NET-009", f"Frame {sequence} from {self._peer} has a wrong length."
+            )
         return Frame(frame_type, name, connection, content[start:])

@@ -26,7 +26,9 @@ def handed(memory: Memory, handover: Handover, start: Claim, peer: str) -> list[
     try:
         reveals = [read_reveal(parse(line), n_features) for line in handover.lines]
     except (ValueError, OverflowError):
-        raise JoinError(f"Party {peer} handed on what is not a transcript.") from None
+        raise JoinError(
+            "SFY-JOIN-016", f"Party {peer} handed on what is not a transcript."
+        ) from None
     whole = Transcript(known.agreement, [*known.reveals, *reveals])
     if (
         handover.first != len(known.reveals)
@@ -34,7 +36,8 @@ def handed(memory: Memory, handover: Handover, start: Claim, peer: str) -> list[
         or whole.digest().hex() != start.digest
     ):
         raise JoinError(
+            "SFY-JOIN-015",
             f"Party {peer} handed on another transcript than the one that two parties said they "
-            "have."
+            "have.",
         )
     return reveals

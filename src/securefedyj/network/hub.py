@@ -189,7 +189,7 @@ class Hub:
             hello = await anext(frames)
             room, name = self.served.identified(hello, der)
         except StopAsyncIteration:
-            raise Refused("it left without a word") from None
+            raise Refused("SFY-HUB-001", "it left without a word") from None
         except Refused as error:
             writer.write(numbered.encode(Frame(Type.REFUSED, body=str(error).encode())))
             await writer.drain()
@@ -245,7 +245,7 @@ class Hub:
                         Frame(Type.DATA, connection.name, connection.number, frame.body)
                     )
             else:
-                raise ProtocolError(f"A party does not send {frame.type.name}.")
+                raise ProtocolError("SFY-HUB-002", f"A party does not send {frame.type.name}.")
 
     async def _send(
         self, connection: Connection, writer: asyncio.StreamWriter, numbered: Writer

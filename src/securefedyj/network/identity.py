@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from securefedyj.errors import InputError
 from securefedyj.printable import shown
 
 LONGEST_NAME = 64  # characters, the limit of a certificate's common name
@@ -40,9 +41,10 @@ def check_name(name: str) -> None:
     """Refuse a party's name that would not survive files, options and certificates."""
     plain = all(c.isalnum() or c in " ._-" for c in name)
     if not plain or not name[:1].isalnum() or name != name.strip() or len(name) > LONGEST_NAME:
-        raise ValueError(
+        raise InputError(
+            "SFY-KEY-001",
             f"{shown(name)} cannot be the name of a party: use up to {LONGEST_NAME} letters, "
-            "digits, spaces, dots, hyphens and underscores, with a letter or digit first."
+            "digits, spaces, dots, hyphens and underscores, with a letter or digit first.",
         )
 
 
@@ -74,8 +76,9 @@ def check_private(key: Path) -> None:
     with open(key, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if b"BEGIN CERTIFICATE" in file.read(_LOOKED_AT):
-            raise ValueError(
-                f"{key} is a certificate, not a private key. Are --key and --certificate swapped?"
+            raise InputError(
+                "SFY-KEY-002",
+                f"{key} is a certificate, not a private key. Are --key and --certificate swapped?",
             )
     if mode & 0o077 and os.name == "posix":
         raise PermissionError(
@@ -93,7 +96,7 @@ def read_certificate(path: Path) -> str:
     except ValueError as error:
         reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
         end = "?" if reason.endswith("swapped") else "."
-        raise ValueError(f"{path}: {reason}{end}") from None
+        raise InputError("SFY-KEY-003", f"{path}: {reason}{end}") from None
     return pem
 
 
@@ -128,11 +131,14 @@ def to_der(pem: str) -> bytes:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
     except Exception:  # errors about certificates are of several kinds
         if "PRIVATE KEY-----" in pem:
-            raise ValueError(
+            raise InputError(
+                "SFY-KEY-005",
                 "this is a private key, which only its owner may have, and not a certificate: are "
-                "--key and --certificate swapped"
+                "--key and --certificate swapped",
             ) from None
-        raise ValueError("this is not a certificate in PEM form (BEGIN CERTIFICATE ...)") from None
+        raise InputError(
+            "SFY-KEY-004", "this is not a certificate in PEM form (BEGIN CERTIFICATE ...)"
+        ) from None
     return der
 
 

@@ -34,8 +34,9 @@ class Interruptions:
     def _check(self) -> None:
         if len(self._memory.interruptions) + self._earlier > self._most:
             raise EndOfRun(
+                "SFY-JOIN-017",
                 f"This run was interrupted too often: {self.tale()} It ends here, for a party that "
-                f"does not follow the protocol may interrupt to ask again. Find out why. {NEW_RUN}"
+                f"does not follow the protocol may interrupt to ask again. Find out why. {NEW_RUN}",
             )
 
     def tale(self) -> str:

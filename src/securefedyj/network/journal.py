@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from securefedyj.errors import code_of
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.locks import lock
@@ -73,7 +74,8 @@ class Journal(Memory):
             self._lock()
             if os.fstat(self._file).st_size > 4 * largest_record(agreement):
                 raise JournalError(
-                    f"{self.path} is larger than a run can make it; choose another --output."
+                    "SFY-JOIN-023",
+                    f"{self.path} is larger than a run can make it; choose another --output.",
                 )
             with open(self._file, "rb", closefd=False) as file:
                 content = file.read()
@@ -100,12 +102,14 @@ class Journal(Memory):
             lock(self._file, wait=False)
         except BlockingIOError:
             raise JournalError(
-                f"Another process takes part with {self.path}; let it end, or stop it."
+                "SFY-JOIN-024",
+                f"Another process takes part with {self.path}; let it end, or stop it.",
             ) from None
         except OSError as error:
             raise JournalError(
+                "SFY-JOIN-025",
                 f"cannot lock {self.path}: {error.strerror}. Choose another --output, on a file "
-                "system that has locks."
+                "system that has locks.",
             ) from None
 
     def _start(self) -> None:
@@ -138,10 +142,11 @@ class Journal(Memory):
                 self._take_line(number, line)
         except (Malformed, UnicodeDecodeError) as error:
             raise JournalError(
-                f"{self.path} cannot be read: {error}. Choose another --output."
+                code_of(error, "SFY-JOIN-026"),
+                f"{self.path} cannot be read: {error}. Choose another --output.",
             ) from None
         if self.failed:
-            raise EndOfRun(self.failed)
+            raise EndOfRun("SFY-JOIN-018", self.failed)
         if self.confirmed:
             self._check_confirmed()
 
@@ -149,8 +154,9 @@ class Journal(Memory):
         version = header.get("state") if isinstance(header, dict) else None
         if type(version) is int and version < FORMAT:
             raise JournalError(
+                "SFY-JOIN-019",
                 f"{self.path}: an older release wrote it, and only that release can go on with "
-                f"this run. {NEW_RUN}"
+                f"this run. {NEW_RUN}",
             )
         if version != FORMAT:
             raise Malformed(f"this is not a state of format {FORMAT}")
@@ -160,7 +166,8 @@ class Journal(Memory):
         check_fields(header, fields, "line 1")
         if header["file"] != self._digest:
             raise JournalError(
-                f"{self.path} is from a run with another agreed file; choose another --output."
+                "SFY-JOIN-020",
+                f"{self.path} is from a run with another agreed file; choose another --output.",
             )
         try:
             key = bytes.fromhex(header["key"])
@@ -168,10 +175,11 @@ class Journal(Memory):
             raise Malformed("the key of the rows is not hexadecimal") from None
         if header["rows"] != ("" if self._rows is None else self._rows(key)):
             raise JournalError(
+                "SFY-JOIN-021",
                 f"The rows are not those that this run began with ({self.path}): two results over "
                 "rows that differ a little can tell the difference. Give the same table again, or "
                 "agree on a new run for the new rows: with a new name in the agreed file and a new "
-                "--output."
+                "--output.",
             )
 
     def _check_confirmed(self) -> None:
@@ -180,8 +188,9 @@ class Journal(Memory):
             digest = digest_of(self, self.outcome()) if self.finished else ""
         if digest != self.confirmed:
             raise JournalError(
+                "SFY-JOIN-022",
                 f"{self.path} is not as it was when all parties confirmed the result; choose "
-                "another --output."
+                "another --output.",
             )
 
     def _take_line(self, number: int, text: bytes) -> None:
@@ -203,14 +212,18 @@ class Journal(Memory):
                 while data:
                     data = data[os.write(self._file, data) :]
         except OSError as error:  # such as a full disk: nothing may be sent after it
-            raise OwnTrouble(f"cannot write {self.path}: {error.strerror}") from error
+            raise OwnTrouble(
+                "SFY-JOIN-027", f"cannot write {self.path}: {error.strerror}"
+            ) from error
 
     def _sync(self) -> None:
         try:
             with self._writing:
                 os.fsync(self._file)
         except OSError as error:
-            raise OwnTrouble(f"cannot write {self.path}: {error.strerror}") from error
+            raise OwnTrouble(
+                "SFY-JOIN-028", f"cannot write {self.path}: {error.strerror}"
+            ) from error
 
 
 def _checked(line: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.network.locks import lock
 from securefedyj.strict import NUMBER, Malformed, Types, check_fields, check_items, parse
 
@@ -40,7 +41,7 @@ _TERMS = {"max_steps": int, "result_bits": int, "verified": bool, "lower": list,
 _KEY_BYTES, _ID_BYTES, _RESULT_BYTES = 32, 8, 32
 
 
-class LedgerError(ValueError):
+class LedgerError(InputError):
     """A ledger that cannot be used; the sentence says why and what to do."""
 
 
@@ -52,7 +53,8 @@ def default_path() -> Path:
         return Path.home() / ".securefedyj" / "ledger.jsonl"
     except RuntimeError:
         raise LedgerError(
-            "You have no home folder to keep the list of your runs in; name a file with --ledger."
+            "SFY-LED-002",
+            "You have no home folder to keep the list of your runs in; name a file with --ledger.",
         ) from None
 
 
@@ -195,9 +197,10 @@ class Ledger:
                 self._read_line(number, parse(line))
             except Malformed as error:
                 raise LedgerError(
+                    code_of(error, "SFY-LED-003"),
                     f"{self.path}, line {number}: {error}. The list of your runs is damaged. Keep "
                     "the file, it says what your columns were in; mend that line if you can, or "
-                    "name another file with --ledger."
+                    "name another file with --ledger.",
                 ) from None
 
     def _read_line(self, number: int, line: Any) -> None:
@@ -298,8 +301,9 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 def _unusable(path: Path, error: OSError) -> LedgerError:
     return LedgerError(
+        "SFY-LED-001",
         f"{path}: {error.strerror}. The list of your runs cannot be kept there; name another file "
-        "with --ledger."
+        "with --ledger.",
     )
 
 

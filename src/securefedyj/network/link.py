@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from securefedyj.errors import ProtocolError
+from securefedyj.errors import ProtocolError, code_of
 from securefedyj.network import tls
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.consortium import Consortium
@@ -127,12 +127,15 @@ class Link:
             if tls.is_refusal(error):
                 await self._inbox.put(
                     Unwelcome(
+                        "SFY-NET-018",
                         f"The hub refuses our certificate ({reason}). It has another "
                         "consortium.toml, or has not read the present one: compare both files by "
-                        "`securefedyj check`, the hub's log says more."
+                        "`securefedyj check`, the hub's log says more.",
                     )
                 )
-        await self._inbox.put(LinkLost(f"The connection to the hub was lost: {reason}."))
+        await self._inbox.put(
+            LinkLost("SFY-NET-017", f"The connection to the hub was lost: {reason}.")
+        )
 
     async def _send(self) -> None:
         numbered = Writer()
@@ -173,27 +176,32 @@ async def connect(
             else:
                 reader, writer = await through(proxy, hub, settings)
     except TimeoutError:
-        raise LinkLost(f"The hub at {hub.address} does not answer{way}.") from None
+        raise LinkLost("SFY-NET-012", f"The hub at {hub.address} does not answer{way}.") from None
     except ssl.SSLCertVerificationError as error:
         raise Unwelcome(
+            "SFY-NET-013",
             f"Who answers at {hub.address}{way} is not the hub of the agreed file: "
-            f"{tls.described(error)}. {on_inspection(hub)}; if none does, ask the hub's operator."
+            f"{tls.described(error)}. {on_inspection(hub)}; if none does, ask the hub's operator.",
         ) from None
     except OSError as error:
         reason = tls.described(error)
         if proxy is not None and isinstance(error, ssl.SSLError):
             reason = f"{reason}. {on_inspection(hub)}"
-        raise LinkLost(f"The hub at {hub.address} cannot be reached{way}: {reason}.") from None
+        raise LinkLost(
+            "SFY-NET-014", f"The hub at {hub.address} cannot be reached{way}: {reason}."
+        ) from None
     try:
         der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     except ValueError:  # it broke as soon as it stood, and anybody on the way can see to that
         writer.close()
-        raise LinkLost(f"The hub at {hub.address} cannot be reached{way}: TLS broke.") from None
+        raise LinkLost(
+            "SFY-NET-015", f"The hub at {hub.address} cannot be reached{way}: TLS broke."
+        ) from None
     try:
         tls.check_fingerprint(der, fingerprint(hub.certificate), "The hub")
     except ProtocolError as error:
         writer.close()
-        raise Unwelcome(f"{error} {on_inspection(hub)}.") from None
+        raise Unwelcome(code_of(error, "SFY-NET-016"), f"{error} {on_inspection(hub)}.") from None
     link = Link(reader, writer)
     hello = {"consortium": consortium.name, "party": name, "version": VERSION}
     hello["digest"] = consortium.digest()

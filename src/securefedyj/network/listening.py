@@ -6,6 +6,8 @@ import errno
 import ipaddress
 import socket
 
+from securefedyj.errors import InputError
+
 ANYWHERE = "*"
 """In place of a host: all interfaces."""
 
@@ -23,9 +25,10 @@ def parse_address(address: str, option: str) -> tuple[str, int]:
         or not (port.isascii() and port.isdecimal())
         or int(port) > 65535
     ):
-        raise ValueError(
+        raise InputError(
+            "SFY-HUB-003",
             f"{option} must be HOST:PORT, not {address!r}; an IPv6 address is in brackets, such as "
-            "[::1]:7443, and * means all interfaces."
+            "[::1]:7443, and * means all interfaces.",
         )
     return plain, int(port)
 

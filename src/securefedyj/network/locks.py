@@ -14,10 +14,11 @@ def require_locks() -> None:
     """Refuse to take part in a run, or to serve as a hub, on a system without locks."""
     if fcntl is None:
         raise OwnTrouble(
+            "SFY-JOIN-029",
             "This system cannot lock files (Python has no fcntl here), and without locks two "
             "processes could make the same opening twice. So `join` and `hub` need Linux or "
             "another Unix. What works here: fits of your own rows (`ExpYJ`), `transform`, "
-            "`check`, `keygen`, `new`, `report` and `audit`."
+            "`check`, `keygen`, `new`, `report` and `audit`.",
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from securefedyj.errors import Unverified
+from securefedyj.errors import Unverified, code_of
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
@@ -58,18 +58,20 @@ class HeldPart:
 def part_is_lost(number: int) -> EndOfRun:
     """What ends a run in which a final opening was sent and not all members can send it again."""
     return EndOfRun(
+        "SFY-JOIN-030",
         f"Opening {number + 1}, the result, was sent before an interruption, and not every member "
         "of the committee has its part of it any more. Nothing of it is computed a second time: "
-        f"this run ends here. {NEW_RUN}"
+        f"this run ends here. {NEW_RUN}",
     )
 
 
 def made_again_before(number: int) -> EndOfRun:
     """What ends a run in which a second opening is lost."""
     return EndOfRun(
+        "SFY-JOIN-031",
         f"Opening {number + 1} was sent before an interruption, and too few parties have it. Such "
         f"openings are made again {MOST_REPEATS} time in a run, and more were lost: this run ends "
-        f"here. {NEW_RUN}"
+        f"here. {NEW_RUN}",
     )
 
 
@@ -176,8 +178,9 @@ class Memory:
         if number < len(self.transcript.reveals):
             if to_line(self.transcript.reveals[number]) != to_line(reveal):
                 raise EndOfRun(
+                    "SFY-JOIN-033",
                     f"Opening {number + 1} was made again and is another: some party has other "
-                    f"rows than before, or does not follow the protocol. {NEW_RUN}"
+                    f"rows than before, or does not follow the protocol. {NEW_RUN}",
                 )
             return
         self.take([reveal])
@@ -191,8 +194,9 @@ class Memory:
                 self._add(reveal)
             except Malformed as error:
                 raise JoinError(
+                    code_of(error, "SFY-JOIN-034"),
                     f"What was opened is not what the protocol opens next: {error}. Some party "
-                    "does not follow the protocol."
+                    "does not follow the protocol.",
                 ) from None
             self._write(to_line(reveal))
 
@@ -268,8 +272,9 @@ class Memory:
         checked = concluded.audit()
         if not checked.passed:
             raise EndOfRun(
+                "SFY-JOIN-032",
                 f"The audit of this run does not pass: {checked.findings[0]}. No result is "
-                f"written. Some party does not follow the protocol. {NEW_RUN}"
+                f"written. Some party does not follow the protocol. {NEW_RUN}",
             )
         return concluded
 

@@ -62,8 +62,9 @@ class Conclusion:
         for peer in self._peers:
             if self.digest and peer.done and peer.done != self.digest:
                 raise EndOfRun(
+                    "SFY-JOIN-036",
                     f"Party {peer.name} has another result than we: some party does not follow "
-                    f"the protocol. No result is written. {NEW_RUN}"
+                    f"the protocol. No result is written. {NEW_RUN}",
                 )
 
     def hear_end(self, peer: str, *, unverified: bool) -> None:
@@ -72,7 +73,10 @@ class Conclusion:
             return
         if unverified:
             raise NotVerified
-        raise EndOfRun(f"Party {peer} has ended this run for good; it is told there why. {NEW_RUN}")
+        raise EndOfRun(
+            "SFY-JOIN-035",
+            f"Party {peer} has ended this run for good; it is told there why. {NEW_RUN}",
+        )
 
     @property
     def all_done(self) -> bool:

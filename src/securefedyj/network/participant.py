@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from securefedyj.engines.registry import facts_of
+from securefedyj.errors import code_of
 from securefedyj.network import carrier, events
 from securefedyj.network.bounds import most_waiting
 from securefedyj.network.carrier import (
@@ -143,7 +144,7 @@ class _Participant:
         try:
             self._facts.check_ready()
         except ImportError as error:
-            raise JoinError(f"{error}.") from None
+            raise JoinError(code_of(error, "SFY-JOIN-037"), f"{error}.") from None
         self._journal = Journal(
             settings.output,
             self._agreement,
@@ -201,7 +202,7 @@ class _Participant:
                 await self._connect()
                 await self._attend()
             except Unwelcome as error:  # it may name our proxy
-                raise OwnTrouble(str(error)) from None
+                raise OwnTrouble(code_of(error, "SFY-JOIN-039"), str(error)) from None
             except LinkLost as error:
                 await self._happen(events.HubLost(str(error)))
                 await self._drop_link()
@@ -224,7 +225,7 @@ class _Participant:
     def _stop_party(self) -> None:
         """End a program that waits; in the thread that computes."""
         if self._party is not None and not self._party.done:
-            self._party.stop(JoinError("The session is over."))
+            self._party.stop(JoinError("SFY-JOIN-038", "The session is over."))
 
     async def keep_alive(self) -> None:
         """Let the hub and the peers know that we are there, also in long computations."""

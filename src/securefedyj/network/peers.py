@@ -86,7 +86,7 @@ class Peer:
         elif isinstance(record, Leave):
             signal = PeerSignal.TAKES_LEAVE
         if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
-            raise ProtocolError(f"Party {self.name} did not begin with a greeting.")
+            raise ProtocolError("SFY-JOIN-042", f"Party {self.name} did not begin with a greeting.")
         self._move(signal)
 
     def say_ready(self, ready: Ready) -> None:
@@ -94,7 +94,9 @@ class Peer:
         self.ready = ready
         self._times_ready += 1
         if self._times_ready > MOST_READY:
-            raise ProtocolError(f"Party {self.name} said {MOST_READY} times that it is ready.")
+            raise ProtocolError(
+                "SFY-JOIN-043", f"Party {self.name} said {MOST_READY} times that it is ready."
+            )
 
     def lose(self, now: float) -> None:
         """Forget the channel. Who was never connected since the last time is absent since then."""
@@ -119,13 +121,15 @@ def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> 
     """Refuse a peer that has another agreed file than we, or another idea of the time."""
     if greeting.digest != digest:
         raise JoinError(
+            "SFY-JOIN-040",
             f"Party {peer} has another agreed file: its digest begins "
             f"{greeting.digest[:16]!r}, ours {digest[:16]!r}. Use the same "
-            "consortium.toml everywhere (`securefedyj check` shows the digest)."
+            "consortium.toml everywhere (`securefedyj check` shows the digest).",
         )
     apart = greeting.clock - clock
     if abs(apart) > CLOCKS_APART:
         raise JoinError(
+            "SFY-JOIN-041",
             f"The clock of party {peer} is {abs(apart) / 60:.0f} minutes "
-            f"{'ahead of' if apart > 0 else 'behind'} ours; set both, by NTP if possible."
+            f"{'ahead of' if apart > 0 else 'behind'} ours; set both, by NTP if possible.",
         )

@@ -18,6 +18,7 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 
+from securefedyj.errors import InputError
 from securefedyj.network import tls
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.entries import Hub
@@ -63,10 +64,11 @@ def proxy_to(hub: Hub, chosen: str | None) -> Proxy | None:
     if chosen is not None:
         proxy = _parsed(chosen, "--proxy")
         if proxy.credentials:
-            raise ValueError(
+            raise InputError(
+                "SFY-NET-024",
                 "--proxy must have no user name and password: other users of this machine can see "
                 f"them in the list of processes. Put them into the environment, as {CREDENTIALS}="
-                "USER:PASSWORD."
+                "USER:PASSWORD.",
             )
     else:
         url = urllib.request.getproxies().get("https")
@@ -98,9 +100,10 @@ def _parsed(url: str, where: str) -> Proxy:
         if not re.fullmatch(r"[\w.:%-]+", host) or any(rest):
             raise ValueError
     except (ValueError, KeyError):
-        raise ValueError(
+        raise InputError(
+            "SFY-NET-025",
             f"{where} must be the URL of an HTTP proxy, such as http://proxy.example.org:3128; "
-            "others, such as SOCKS, cannot be used."
+            "others, such as SOCKS, cannot be used.",
         ) from None
     given = ""
     if parts.username is not None:
@@ -129,14 +132,17 @@ async def through(proxy: Proxy, hub: Hub, settings: ssl.SSLContext) -> Streams:
         line, answer = await loop.create_connection(_Answer, proxy.host, proxy.port, ssl=outer)
     except OSError as error:
         raise LinkLost(
-            f"The proxy at {proxy.address} cannot be reached: {tls.described(error)}."
+            "SFY-NET-026",
+            f"The proxy at {proxy.address} cannot be reached: {tls.described(error)}.",
         ) from None
     try:
         line.write(_request(proxy, hub))
         _check(await answer.head, proxy, hub)
         # The hub speaks after us: what is there already is not from it, and must not look so.
         if answer.more:
-            raise Unwelcome(f"The proxy at {proxy.address} sends more than an answer to CONNECT.")
+            raise Unwelcome(
+                "SFY-NET-027", f"The proxy at {proxy.address} sends more than an answer to CONNECT."
+            )
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         inner = await loop.start_tls(line, protocol, settings, server_hostname=hub.host)
@@ -163,7 +169,7 @@ def _check(head: bytes, proxy: Proxy, hub: Hub) -> None:
     """Refuse an answer that is not a line to the hub."""
     status = re.match(rb"HTTP/1\.[01] ([0-9]{3})(?: ([^\r\n]*))?\r?\n", head)
     if status is None:
-        raise Unwelcome(f"What answers at {proxy.address} is not an HTTP proxy.")
+        raise Unwelcome("SFY-NET-020", f"What answers at {proxy.address} is not an HTTP proxy.")
     code = int(status[1])
     words = printable(f"{code} {(status[2] or b'').decode('latin-1')}".strip(), 80)
     if 200 <= code < 300:
@@ -174,17 +180,21 @@ def _check(head: bytes, proxy: Proxy, hub: Hub) -> None:
             "asks for a user name and a password"
         )  # fmt: skip
         raise Unwelcome(
+            "SFY-NET-021",
             f"{who} {asks} ({words}): put them into the environment, as {CREDENTIALS}="
-            "USER:PASSWORD; only the method Basic is possible."
+            "USER:PASSWORD; only the method Basic is possible.",
         )
     if code == 403:
         raise Unwelcome(
+            "SFY-NET-022",
             f"{who} does not let us go to the hub ({words}): ask your network team to allow "
-            f"CONNECT to {hub.host}, port {hub.port}."
+            f"CONNECT to {hub.host}, port {hub.port}.",
         )
     if 400 <= code < 500 and code not in _PASSING:
-        raise Unwelcome(f"{who} does not make a line to the hub at {hub.address} ({words}).")
-    raise LinkLost(f"{who} does not reach the hub at {hub.address} ({words}).")
+        raise Unwelcome(
+            "SFY-NET-023", f"{who} does not make a line to the hub at {hub.address} ({words})."
+        )
+    raise LinkLost("SFY-NET-019", f"{who} does not reach the hub at {hub.address} ({words}).")
 
 
 class _Answer(asyncio.Protocol):
@@ -207,8 +217,8 @@ class _Answer(asyncio.Protocol):
         if 0 <= end <= MOST_HEAD:
             self.head.set_result(bytes(self._received[: end + 4]))
         elif len(self._received) > MOST_HEAD:
-            self.head.set_exception(Unwelcome("The proxy's answer has no end."))
+            self.head.set_exception(Unwelcome("SFY-NET-029", "The proxy's answer has no end."))
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.head.done():
-            self.head.set_exception(LinkLost("The proxy closed the connection."))
+            self.head.set_exception(LinkLost("SFY-NET-028", "The proxy closed the connection."))

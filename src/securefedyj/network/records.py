@@ -26,7 +26,7 @@ from enum import IntEnum
 from typing import Any
 
 from securefedyj import strict
-from securefedyj.errors import ProtocolError
+from securefedyj.errors import ProtocolError, code_of
 from securefedyj.network import tls
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 
@@ -213,7 +213,7 @@ def read(peer: str, record: tls.Record) -> AnyRecord:
         return _read_body(Kind(record.type), record.body)
     except (ValueError, OverflowError):
         raise ProtocolError(
-            f"Party {peer} sent a record of type {record.type} we cannot read."
+            "SFY-JOIN-044", f"Party {peer} sent a record of type {record.type} we cannot read."
         ) from None
 
 
@@ -279,4 +279,6 @@ def _message(peer: str, body: bytes) -> Message:
     try:
         return Message.from_bytes(body)
     except ProtocolError as error:
-        raise ProtocolError(f"Party {peer} sent no message of the protocol: {error}") from None
+        raise ProtocolError(
+            code_of(error, "SFY-JOIN-045"), f"Party {peer} sent no message of the protocol: {error}"
+        ) from None

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from securefedyj.errors import CodedError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.frames import Frame, Type
 from securefedyj.network.outbox import Outbox
@@ -15,7 +16,7 @@ QUEUE = 1 << 18  # bytes that wait for one connection
 TELL_EVERY = 10.0  # seconds between two notices about the same party
 
 
-class Refused(Exception):
+class Refused(CodedError):
     """A connection that may not stay; the sentence is told to it and logged."""
 
 
@@ -88,7 +89,7 @@ class Room:
             await _end(previous, f"Another process has joined as {name}; this one must stop.")
             await self._tell(previous, Type.LEFT)
         if self._over:
-            raise Refused(self._over)
+            raise Refused("SFY-HUB-004", self._over)
         await connection.outbox.put_notice(Frame(Type.WELCOME, name, connection.number))
         for other in self.present.values():
             await connection.outbox.put_notice(Frame(Type.PRESENT, other.name, other.number))

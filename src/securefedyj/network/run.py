@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from securefedyj.errors import ProtocolError, Unverified
+from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.network.claims import Claim, claim_of, first_opening, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.events import Compute, Finished, Keep, Moment
@@ -329,11 +329,13 @@ def _check_end(error: Exception | None) -> None:
     if isinstance(error, Unverified):
         raise NotVerified from error
     if isinstance(error, OSError | ChangedData):
-        raise OwnTrouble(str(error)) from error
+        raise OwnTrouble(code_of(error, "SFY-JOIN-047"), str(error)) from error
     if isinstance(error, ProtocolError | JoinError):
-        raise JoinError(str(error)) from error
+        raise JoinError(code_of(error, "SFY-JOIN-048"), str(error)) from error
     # What an error of another library says may hold values: its name must do.
-    raise JoinError(f"The computation failed here ({type(error).__name__}).") from error
+    raise JoinError(
+        "SFY-JOIN-046", f"The computation failed here ({type(error).__name__})."
+    ) from error
 
 
 def _asked_again(peers: Collection[Peer]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.frames import Frame, Type
@@ -24,8 +25,8 @@ HELLO = 1 << 12  # bytes of the first frame
 class NotAsAgreed(Refused):
     """Who says that it is a party of a room, and is refused; the others of the room are told."""
 
-    def __init__(self, sentence: str, room: Room, name: str, for_others: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, code: str, sentence: str, room: Room, name: str, for_others: str) -> None:
+        super().__init__(code, sentence)
         self.room, self.name, self.for_others = room, name, for_others
 
 
@@ -43,7 +44,9 @@ class Served:
 
     def __init__(self, consortia: Sequence[Consortium], identity: Identity) -> None:
         if len({consortium.name for consortium in consortia}) != len(consortia):
-            raise ValueError("Two of the files have the same consortium name; rename one.")
+            raise InputError(
+                "SFY-HUB-008", "Two of the files have the same consortium name; rename one."
+            )
         own = fingerprint(identity.certificate.read_text(encoding="ascii"))
         for consortium in consortia:
             check_own(consortium, own, identity.certificate)
@@ -86,16 +89,20 @@ class Served:
             names = {key: said[key] for key in ("consortium", "party")}
             wanted, name = check_fields(names, dict.fromkeys(names, str), "it").values()
         except (ValueError, KeyError, TypeError):
-            raise Refused("The first frame does not say which party this is.") from None
+            raise Refused(
+                "SFY-HUB-011", "The first frame does not say which party this is."
+            ) from None
         room = self.rooms.get(wanted)
         if hello.type != Type.HELLO or room is None:
             raise Refused(
+                "SFY-HUB-009",
                 f"The hub does not serve a consortium named {shown(wanted)}; ask its operator to "
-                "start it with our consortium.toml."
+                "start it with our consortium.toml.",
             )
         known = {party.name: party.fingerprint for party in room.consortium.parties}
         if known.get(name) != actual:
             raise NotAsAgreed(
+                "SFY-HUB-010",
                 f"The certificate ({actual}) is not the one of party {shown(name)} in the hub's "
                 f"file of {wanted!r}; it needs the same consortium.toml.",
                 room,
@@ -107,7 +114,11 @@ class Served:
             check_same(room.consortium, said)
         except Refused as error:
             raise NotAsAgreed(
-                str(error), room, name, f"Party {name} was refused. {error}"
+                code_of(error, "SFY-HUB-012"),
+                str(error),
+                room,
+                name,
+                f"Party {name} was refused. {error}",
             ) from None
         return room, name
 
@@ -137,9 +148,10 @@ class Served:
 def check_own(consortium: Consortium, own: str, where: Path) -> None:
     """Refuse a file that names another hub than the one whose certificate is there."""
     if fingerprint(consortium.agreed_hub().certificate) != own:
-        raise ValueError(
+        raise InputError(
+            "SFY-HUB-005",
             f"{where} is not the hub's certificate in the file of {consortium.name!r}: no party "
-            "would accept this hub."
+            "would accept this hub.",
         )
 
 
@@ -148,15 +160,17 @@ def check_same(consortium: Consortium, said: dict[str, Any]) -> None:
     version, digest = said.get("version", VERSION), str(said.get("digest", consortium.digest()))
     if version != VERSION:
         raise Refused(
+            "SFY-HUB-006",
             f"This party speaks protocol version {shown(version)}, the hub speaks version "
-            f"{VERSION}; install the same release everywhere."
+            f"{VERSION}; install the same release everywhere.",
         )
     if digest != consortium.digest():
         raise Refused(
+            "SFY-HUB-007",
             "This party's consortium.toml is not the hub's: its digest begins "
             f"{shown(digest[:16])}, the hub's {consortium.digest()[:16]!r}. Use the same file "
             "everywhere (`securefedyj check` shows the digest), and give the hub the new one if it "
-            "has the old one."
+            "has the old one.",
         )
 
 

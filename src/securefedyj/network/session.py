@@ -62,7 +62,8 @@ class Session:
         self._waiting[message.sender] += message.size
         if self._waiting[message.sender] > self._most_waiting:
             raise ProtocolError(
-                f"Party {message.sender} sent more than {self._most_waiting} bytes ahead of us."
+                "SFY-JOIN-049",
+                f"Party {message.sender} sent more than {self._most_waiting} bytes ahead of us.",
             )
         self._received += message.size
         self._unread.append(message)
@@ -128,7 +129,7 @@ class Session:
         """End the program, and add what the session took."""
         if self.party is not None:
             if not self.party.done:
-                self.party.stop(JoinError("The session is over."))
+                self.party.stop(JoinError("SFY-JOIN-050", "The session is over."))
             ended_at = now if self._interrupted_at is None else self._interrupted_at
             tally.add(self.party, self._received, self._computing, ended_at - self._started_at)
             self.party = None

@@ -165,7 +165,8 @@ class Sessions:
         self._faults += 1
         if self._faults > self._terms.most_faults:
             raise JoinError(
-                f"{sentence} That happened {self._faults} times; ask the operator of the hub."
+                "SFY-JOIN-053",
+                f"{sentence} That happened {self._faults} times; ask the operator of the hub.",
             )
         self._reconnect(sentence, peer.name)
 
@@ -198,8 +199,9 @@ class Sessions:
                 check_greeting(peer.name, record, self._terms.digest, self._run.now.wall)
             case OtherVersion(version):
                 raise JoinError(
+                    "SFY-JOIN-056",
                     f"Party {peer.name} speaks protocol version {version}, we speak "
-                    f"version {VERSION}; install the same release everywhere."
+                    f"version {VERSION}; install the same release everywhere.",
                 )
             case Ready():
                 self._take_ready(peer, record)
@@ -231,7 +233,9 @@ class Sessions:
 
     def _take_message(self, peer: Peer, message: Message) -> None:
         if message.sender != peer.name:
-            raise ProtocolError(f"Party {peer.name} sent a message in the name of another.")
+            raise ProtocolError(
+                "SFY-JOIN-054", f"Party {peer.name} sent a message in the name of another."
+            )
         if message.kind != Kind.STOP:
             self._run.deliver(message)
         elif self._run.ends(message):
@@ -276,7 +280,7 @@ class Sessions:
         run = self._run
         sentence = run.patience.tale_of_silence(run.lacking, run.where)
         run.interrupt(Signal.PEER_LOST, ", ".join(run.lacking))
-        raise OutOfPatience(sentence)
+        raise OutOfPatience("SFY-JOIN-051", sentence)
 
     def _give_up(self) -> None:
         run = self._run
@@ -288,16 +292,19 @@ class Sessions:
         if run.conclusion.outcome is not None:
             late = sorted(peer.name for peer in run.peers.values() if not peer.done)
             raise OutOfPatience(
+                "SFY-JOIN-055",
                 f"All was opened, and {in_words(late)} did not confirm the result within "
                 f"{self._terms.wait:g} seconds: it is not written. Let all parties give the same "
-                "command again, then it is compared, and nothing is opened again."
+                "command again, then it is compared, and nothing is opened again.",
             )
         what = run.patience.blame(run.now.steady)
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"
         done = exchanges_done(run.memory.transcript)
         kept = f" after exchange {done}; the same command goes on from there" if done else ""
-        raise OutOfPatience(f"{what} within {self._terms.wait:g} seconds: stopped{kept}.")
+        raise OutOfPatience(
+            "SFY-JOIN-052", f"{what} within {self._terms.wait:g} seconds: stopped{kept}."
+        )
 
 
 def _culprit(peer: str, payload: bytes, terms: Terms) -> str:

@@ -39,8 +39,9 @@ def successor(before: Consortium, changes: Changes) -> Consortium:
     for party in changes.add:
         if any(party.name == known.name for known in before.parties):
             raise ConsortiumError(
+                "SFY-CON-029",
                 f"{party.name!r} is a party already. If its key was made anew, say --renew "
-                f"{party.name}=CERT.pem."
+                f"{party.name}=CERT.pem.",
             )
     renewed = {
         party.name: replace(party, role=before.party(party.name).role) for party in changes.renew
@@ -85,8 +86,9 @@ def _features_after(before: Consortium, changes: Changes) -> tuple[Feature, ...]
     for name in (*changes.drop, *(feature.name for feature in changes.bounds)):
         if name not in known:
             raise ConsortiumError(
+                "SFY-CON-030",
                 f"{before.name!r} has no feature {shown(name)}{suggestion(name, known)}; "
-                "--feature adds one."
+                "--feature adds one.",
             )
     bounds = {feature.name: (feature.lower, feature.upper) for feature in changes.bounds}
     kept = []

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from securefedyj.errors import ProtocolError
+from securefedyj.errors import InputError, ProtocolError
 from securefedyj.network.identity import Identity, fingerprint_of_der, to_der
 
 MAX_RECORD = 1 << 30  # bytes; the largest message of the protocol is far below
@@ -41,9 +41,10 @@ def context(
     try:
         made.load_cert_chain(identity.certificate, identity.key)
     except ssl.SSLError:
-        raise ValueError(
+        raise InputError(
+            "SFY-NET-031",
             f"{identity.key} is not the key of the certificate {identity.certificate}; give the "
-            "two files that `securefedyj keygen` made together."
+            "two files that `securefedyj keygen` made together.",
         ) from None
     return made
 
@@ -124,8 +125,9 @@ def check_fingerprint(der: bytes | None, expected: str, who: str) -> None:
     actual = "none" if der is None else fingerprint_of_der(der)
     if actual != expected:
         raise ProtocolError(
+            "SFY-NET-030",
             f"{who} shows another certificate than the agreed file says: expected {expected}, "
-            f"got {actual}."
+            f"got {actual}.",
         )
 
 
@@ -185,8 +187,9 @@ class Channel:
             pass
         except ssl.SSLError as error:
             raise ProtocolError(
+                "SFY-NET-032",
                 f"What came in the name of {self.peer} did not come from there unchanged, and was "
-                f"not used ({_reason(error)})."
+                f"not used ({_reason(error)}).",
             ) from None
         yield from self._records()
 
@@ -218,8 +221,9 @@ class Channel:
             kind, length = _RECORD.unpack_from(self._plain)
             if length > min(self.most, MAX_RECORD):
                 raise ProtocolError(
+                    "SFY-NET-033",
                     f"Party {self.peer} announced a record of {length} bytes; at most "
-                    f"{self.most} are possible now."
+                    f"{self.most} are possible now.",
                 )
             end = _RECORD.size + length
             if len(self._plain) < end:

@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.elementary import LOG2_E, log1p
 from securefedyj.numerics.search import Limits
@@ -82,25 +83,28 @@ class Domain(NamedTuple):
             bounds = (-DEFAULT_BOUND, DEFAULT_BOUND)
         pairs = np.asarray(bounds, dtype=np.float64)
         if pairs.shape != (2,) and pairs.shape != (n_features, 2):
-            raise ValueError(
+            raise InputError(
+                "SFY-NUM-001",
                 f"bounds must be None, one (lower, upper) or {n_features} pairs of them, one per "
-                f"feature; got an array of shape {pairs.shape}"
+                f"feature; got an array of shape {pairs.shape}",
             )
         lower, upper = np.broadcast_to(pairs, (n_features, 2)).T.copy()
         right = (lower >= -LARGEST_BOUND) & (lower < upper) & (upper <= LARGEST_BOUND)
         if not right.all():
             j = int(np.flatnonzero(~right)[0])
-            raise ValueError(
+            raise InputError(
+                "SFY-NUM-002",
                 f"bounds of feature {j} must be numbers up to 2^100 with lower < upper, "
-                f"got ({lower[j]:g}, {upper[j]:g})"
+                f"got ({lower[j]:g}, {upper[j]:g})",
             )
         tiny = np.flatnonzero(np.maximum(np.abs(lower), np.abs(upper)) < _NO_GRID_BELOW)
         if len(tiny):
             j = int(tiny[0])
-            raise ValueError(
+            raise InputError(
+                "SFY-NUM-003",
                 f"bounds of feature {j} are ({lower[j]:g}, {upper[j]:g}): below 1e-292 there is no "
                 "grid for sums. Give the feature in another unit, in which its values are closer "
-                "to 1."
+                "to 1.",
             )
         return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
 
@@ -114,10 +118,11 @@ class Domain(NamedTuple):
         small = np.flatnonzero(largest < SMALLEST_BOUND)
         if len(small):
             j = int(small[0])
-            raise ValueError(
+            raise InputError(
+                "SFY-NUM-004",
                 f"the bounds of feature {names[j]!r} are {self.lower[j]:g} and {self.upper[j]:g}; "
                 f"values below {SMALLEST_BOUND:.1g} would need a lambda beyond any range. Give the "
-                "feature in another unit, in which its values are closer to 1."
+                "feature in another unit, in which its values are closer to 1.",
             )
 
     def phi_grid(self) -> Integers:

@@ -25,6 +25,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
+from securefedyj.errors import InputError
+
 VARIABLE = "SECUREFEDYJ_FAST"
 THREADS_VARIABLE = "SECUREFEDYJ_THREADS"
 # Seconds of NumPy's work after which loops are loaded: with Numba, or where it is there already.
@@ -89,7 +91,9 @@ def threads() -> int:
     """How many threads may work at once."""
     if wanted := os.environ.get(THREADS_VARIABLE):
         if not (wanted.isascii() and wanted.isdigit() and int(wanted)):
-            raise ValueError(f"{THREADS_VARIABLE} must be a number from 1 on; it is {wanted!r}")
+            raise InputError(
+                "SFY-NUM-005", f"{THREADS_VARIABLE} must be a number from 1 on; it is {wanted!r}"
+            )
         return int(wanted)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.silo import Silo
@@ -28,7 +29,7 @@ Told = Callable[[int, int | None], None]
 """Is told how many rows of a pass were read, and of how many, if that is known."""
 
 
-class ChangedData(ValueError):
+class ChangedData(InputError):
     """Rows that are not those of an earlier pass."""
 
 
@@ -36,8 +37,9 @@ def check_rows(before: int, now: int) -> None:
     """Refuse to go on with another number of rows."""
     if now != before:
         raise ChangedData(
+            "SFY-NUM-006",
             f"The table had {before} rows when the run began, and has {now} now. Sums over "
-            "two tables would be wrong; begin again when nobody writes to it any more."
+            "two tables would be wrong; begin again when nobody writes to it any more.",
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.blocks import Held, Streamed, Table
 from securefedyj.numerics.likelihood import Likelihood
@@ -63,7 +64,9 @@ def _held(source: Source) -> Array | None:
             return None
     held = np.concatenate(blocks)
     if len(held) < 2:
-        raise ValueError(f"The table has {len(held)} row(s); a fit needs 2 at least.")
+        raise InputError(
+            "SFY-NUM-007", f"The table has {len(held)} row(s); a fit needs 2 at least."
+        )
     return held
 
 
@@ -118,8 +121,9 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
 def _refuse_infinite(found: Survey) -> None:
     """Raise an error if a value is infinite; arrays have been checked before."""
     if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
-        raise ValueError(
-            "The table contains infinity. Declare it missing, or leave out the rows that have it."
+        raise InputError(
+            "SFY-NUM-008",
+            "The table contains infinity. Declare it missing, or leave out the rows that have it.",
         )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.elementary import log1p
 from securefedyj.numerics.encoding import Domain
@@ -22,7 +23,7 @@ ROW = 2048
 BLOCK = 30720
 
 
-class OutOfBounds(ValueError):
+class OutOfBounds(InputError):
     """A value outside the bounds that were agreed for its feature."""
 
 
@@ -153,7 +154,8 @@ def refuse_outside(count: Integers, domain: Domain, names: list[str]) -> None:
     if count.any():
         j = int(np.flatnonzero(count)[0])
         raise OutOfBounds(
+            "SFY-NUM-009",
             f"feature {names[j]!r} has {int(count[j])} value(s) outside its agreed "
             f"bounds [{domain.lower[j]:g}, {domain.upper[j]:g}]. Nothing was sent. Correct the "
-            "values, or agree on wider bounds with all silos."
+            "values, or agree on wider bounds with all silos.",
         )

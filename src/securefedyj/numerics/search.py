@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index, Signs
 
 # What a fit promises: lambda within so many times max(|lambda|, 1/sqrt(|score'|/n)).
@@ -131,7 +132,7 @@ class Speculation:
 def speculate(bracket: Bracket, levels: int, limits: Limits = UNLIMITED) -> Speculation:
     """The 2^levels - 1 points that the next ``levels`` steps from here can visit."""
     if levels < 1:
-        raise ValueError(f"levels must be at least 1, got {levels}")
+        raise InputError("SFY-NUM-010", f"levels must be at least 1, got {levels}")
     layer = Bracket(*(part[None] for part in bracket))
     layers = [layer]
     for _ in range(levels - 1):

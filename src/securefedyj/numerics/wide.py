@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Bools, Integers
 from securefedyj.numerics.fast import Loops
 
@@ -86,8 +87,9 @@ def to_bytes(a: Limbs) -> bytes:
 def from_bytes(data: bytes, limbs: int) -> Limbs:
     """Return the vector that ``to_bytes`` wrote."""
     if len(data) % (BYTES * limbs):
-        raise ValueError(
-            f"{len(data)} bytes are not a whole number of {BITS * limbs}-bit integers."
+        raise InputError(
+            "SFY-NUM-011",
+            f"{len(data)} bytes are not a whole number of {BITS * limbs}-bit integers.",
         )
     return np.frombuffer(data, dtype="<u8").reshape(limbs, -1).astype(np.uint64, copy=False)
 
@@ -181,7 +183,9 @@ def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
 def shift_left(a: Limbs, bits: int) -> Limbs:
     """Return a * 2^bits."""
     if bits < 0:
-        raise ValueError(f"Cannot shift left by {bits} bits; the number must not be negative.")
+        raise InputError(
+            "SFY-NUM-012", f"Cannot shift left by {bits} bits; the number must not be negative."
+        )
     whole, rest = divmod(bits, BITS)
     shifted = np.zeros_like(a)
     if whole >= a.shape[0]:
@@ -205,7 +209,7 @@ def resize(a: Limbs, limbs: int) -> Limbs:
 def _check_shapes(*vectors: Limbs) -> None:
     shapes = {vector.shape for vector in vectors}
     if len(shapes) != 1:
-        raise ValueError(f"Cannot multiply vectors of shapes {sorted(shapes)}.")
+        raise InputError("SFY-NUM-013", f"Cannot multiply vectors of shapes {sorted(shapes)}.")
 
 
 def _halves(a: Limbs) -> Limbs:

@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
-from securefedyj.errors import PartyStopped, ProtocolError
+from securefedyj.errors import InputError, PartyStopped, ProtocolError
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
 from securefedyj.party.rounds import Comparison, Round, play_round
 from securefedyj.printable import printable
@@ -80,9 +80,13 @@ class Party(Generic[R]):
         most_waiting: int | None = None,
     ) -> None:
         if len(set(parties)) != len(parties) or name not in parties:
-            raise ValueError(f"Party {name} must be one of {list(parties)}, each named once.")
+            raise InputError(
+                "SFY-MSG-004", f"Party {name} must be one of {list(parties)}, each named once."
+            )
         if len(session) != SESSION_BYTES:
-            raise ValueError(f"A session has {SESSION_BYTES} bytes, not {len(session)}.")
+            raise InputError(
+                "SFY-MSG-005", f"A session has {SESSION_BYTES} bytes, not {len(session)}."
+            )
         self.name = name
         self.peers = tuple(peer for peer in parties if peer != name)
         self.rounds = 0
@@ -235,24 +239,29 @@ class Party(Generic[R]):
         if message.recipient != self.name or message.sender not in self.peers:
             addressed = printable(message.recipient, 64)
             raise ProtocolError(
+                "SFY-MSG-006",
                 f"{described(message)} is addressed to {addressed}; expected one "
-                f"from {', '.join(self.peers)} to {self.name}."
+                f"from {', '.join(self.peers)} to {self.name}.",
             )
         _check_version(message)
         if message.session != self._session:
             raise ProtocolError(
+                "SFY-MSG-007",
                 f"{described(message)} belongs to another session: expected "
-                f"{self._session.hex()}, got {message.session.hex()}."
+                f"{self._session.hex()}, got {message.session.hex()}.",
             )
 
     def _check_turn(self, message: Message) -> None:
         if not self.rounds <= message.round <= self.rounds + MAX_AHEAD:
             raise ProtocolError(
+                "SFY-MSG-008",
                 f"{described(message)} is out of turn: expected round {self.rounds} "
-                f"(or up to {MAX_AHEAD} later)."
+                f"(or up to {MAX_AHEAD} later).",
             )
         if (message.round, message.sender) in self._inbox:
-            raise ProtocolError(f"{described(message)} came twice; expected it once.")
+            raise ProtocolError(
+                "SFY-MSG-009", f"{described(message)} came twice; expected it once."
+            )
 
     def _check_room(self, message: Message) -> None:
         if self._most_waiting is None:
@@ -261,16 +270,18 @@ class Party(Generic[R]):
         waiting = sum(len(other.payload) for other in [*own, message])
         if waiting > self._most_waiting:
             raise ProtocolError(
+                "SFY-MSG-010",
                 f"{described(message)} is too much: {waiting} bytes of {message.sender} would "
-                f"wait for their round, and {self._most_waiting} are the most that can be."
+                f"wait for their round, and {self._most_waiting} are the most that can be.",
             )
 
     def _check_overdue(self) -> None:
         turn, peer = next(iter(self._late), (self.rounds, ""))
         if turn < self.rounds - MAX_AHEAD:
             raise ProtocolError(
+                "SFY-MSG-011",
                 f"The message {self._late[turn, peer].kind} of round {turn} from {peer} never "
-                f"came: expected it by round {turn + MAX_AHEAD} at the latest."
+                f"came: expected it by round {turn + MAX_AHEAD} at the latest.",
             )
 
     async def _greet_and_run(self, digest: bytes) -> R:
@@ -280,8 +291,9 @@ class Party(Generic[R]):
         for peer, other in (await play_round(Kind.HELLO, greeting, expected)).items():
             if other != digest:
                 raise ProtocolError(
+                    "SFY-MSG-012",
                     f"Party {peer} has other public parameters: expected digest "
-                    f"{digest.hex()[:16]}, got {other.hex()[:16]}; compare the agreed files."
+                    f"{digest.hex()[:16]}, got {other.hex()[:16]}; compare the agreed files.",
                 )
         return await self._program
 
@@ -299,8 +311,9 @@ def described(message: Message) -> str:
 def _check_version(message: Message) -> None:
     if message.version != VERSION:
         raise ProtocolError(
+            "SFY-MSG-001",
             f"Party {message.sender} speaks protocol version {message.version}, we speak "
-            f"version {VERSION}; install the same release everywhere."
+            f"version {VERSION}; install the same release everywhere.",
         )
 
 
@@ -308,9 +321,12 @@ def _check_content(message: Message, current: Round) -> None:
     size = current.expected.get(message.sender)
     if message.kind != current.kind or size is None:
         wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
-        raise ProtocolError(f"{described(message)} is unexpected: expected {wanted}.")
+        raise ProtocolError(
+            "SFY-MSG-002", f"{described(message)} is unexpected: expected {wanted}."
+        )
     if len(message.payload) != size:
         raise ProtocolError(
+            "SFY-MSG-003",
             f"{described(message)} has the wrong size: expected {size} bytes, "
-            f"got {len(message.payload)}."
+            f"got {len(message.payload)}.",
         )

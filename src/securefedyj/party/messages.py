@@ -93,11 +93,14 @@ class Message:
     def from_bytes(cls, data: bytes) -> "Message":
         """Read one whole message; anything else is a `ProtocolError`."""
         if len(data) < _HEADER.size or not data.startswith(_MAGIC):
-            raise ProtocolError(f"{len(data)} bytes arrived that do not begin with our header.")
+            raise ProtocolError(
+                "SFY-MSG-013", f"{len(data)} bytes arrived that do not begin with our header."
+            )
         _, version, kind, turn, session, *lengths = _HEADER.unpack_from(data)
         if len(data) != _HEADER.size + sum(lengths):
             raise ProtocolError(
-                f"A message announced {_HEADER.size + sum(lengths)} bytes and has {len(data)}."
+                "SFY-MSG-014",
+                f"A message announced {_HEADER.size + sum(lengths)} bytes and has {len(data)}.",
             )
         sender_end = _HEADER.size + lengths[0]
         recipient_end = sender_end + lengths[1]
@@ -105,5 +108,7 @@ class Message:
             sender = data[_HEADER.size : sender_end].decode()
             recipient = data[sender_end:recipient_end].decode()
         except UnicodeDecodeError:
-            raise ProtocolError("A message names a party in something that is not UTF-8.") from None
+            raise ProtocolError(
+                "SFY-MSG-015", "A message names a party in something that is not UTF-8."
+            ) from None
         return cls(version, session, sender, recipient, turn, Kind(kind), data[recipient_end:])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines import Engine, Shared, SharedBits, concatenate
-from securefedyj.errors import ProtocolError, Unverified
+from securefedyj.errors import InputError, ProtocolError, Unverified, code_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
@@ -31,7 +31,7 @@ Opened = NDArray[np.uint8]
 Input = tuple[Limbs | None, int, int]  # a party's vector, its size and its limbs
 
 
-class TooFewValues(ValueError):
+class TooFewValues(InputError):
     """Fewer values in all than the parties have agreed on as the least."""
 
 
@@ -41,9 +41,10 @@ def check_enough(course: Course) -> None:
     if course.due is None and len(few := course.too_few()):
         named = (f"{agreement.features[j]!r} ({course.n[j]})" for j in few[:5].tolist())
         raise TooFewValues(
+            "SFY-RUN-001",
             f"{len(few)} feature(s) have fewer than {agreement.minimum_values} values over all "
             f"silos: {', '.join(named)}. Nothing but the numbers of values of all features was "
-            "revealed. Leave the features out, or agree on another minimum."
+            "revealed. Leave the features out, or agree on another minimum.",
         )
 
 
@@ -57,7 +58,7 @@ REFUTED = (
 def check_verdict(course: Course) -> None:
     """Refuse to go on where what was revealed does not hold."""
     if course.refuted:
-        raise Unverified(REFUTED)
+        raise Unverified("SFY-RUN-002", REFUTED)
 
 
 class Run(NamedTuple):
@@ -113,7 +114,9 @@ class Run(NamedTuple):
         try:
             self.course.take(reveal)
         except Malformed as error:
-            raise ProtocolError(f"What was opened cannot be: {error}.") from None
+            raise ProtocolError(
+                code_of(error, "SFY-RUN-003"), f"What was opened cannot be: {error}."
+            ) from None
         self.transcript.reveals.append(reveal)
         self.log.revealed(self.transcript)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from securefedyj.engines import Engine, Shared, SharedBits, concatenate
 from securefedyj.engines.interface import Verifying
-from securefedyj.errors import ProtocolError, Unverified
+from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.numerics.arrays import Bools, Index, Integers
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.batch import Batch, Group, Opened, moment_groups
@@ -48,7 +48,7 @@ async def open_result(batch: Batch, due: Due) -> None:
     except Unverified:
         raise
     except ProtocolError as error:  # such as two components that should be the same
-        raise Unverified(str(error)) from error
+        raise Unverified(code_of(error, "SFY-RUN-005"), str(error)) from error
 
 
 # Verified: one opening.
@@ -191,7 +191,8 @@ def _magnitude(below: Opened) -> Integers:
     reached = 1 - below
     if np.any(reached[1:] > reached[:-1]):
         raise ProtocolError(
-            "What was opened cannot be: a V that reaches a threshold and not a lower one."
+            "SFY-RUN-004",
+            "What was opened cannot be: a V that reaches a threshold and not a lower one.",
         )
     steps: Integers = reached.sum(axis=0)
     return steps

@@ -18,6 +18,7 @@ import numpy as np
 
 from securefedyj.engines import Engine, Shared, SharedBits
 from securefedyj.engines.registry import facts_of
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Bools, Index
 from securefedyj.numerics.search import Speculation, speculate
 from securefedyj.numerics.silo import Silo
@@ -101,7 +102,9 @@ async def run_party(
 ) -> Transcript:
     """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
     if silo is not None and name in agreement.helpers:
-        raise ValueError(f"{name!r} has data, but was agreed on as a helper without data")
+        raise InputError(
+            "SFY-RUN-006", f"{name!r} has data, but was agreed on as a helper without data"
+        )
     silos = [party for party in agreement.parties if party not in agreement.helpers]
     connect = facts_of(agreement.engine).connect
     engine = await connect(name, agreement.parties, agreement.committee, silos)

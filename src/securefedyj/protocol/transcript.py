@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, write_atomically
 from securefedyj.numerics.resolution import Certainty
 from securefedyj.numerics.yeojohnson import Standardization
@@ -62,7 +63,7 @@ MOST_LINES = 20_000
 """Of the file; 20,000 features in batches of 1028, and 200 steps, take some 4,000."""
 
 
-class TranscriptError(ValueError):
+class TranscriptError(InputError):
     """A transcript that cannot be read, or that holds something the protocol does not reveal."""
 
 
@@ -118,7 +119,8 @@ class Transcript(Revealed):
             return cls.from_lines(_parsed(lines_within(path, MOST_BYTES, MOST_IN_LINE)))
         except (Malformed, TooLarge) as error:
             raise TranscriptError(
-                f"this is not a file of JSON lines, such as a transcript.jsonl: {error}"
+                code_of(error, "SFY-RUN-010"),
+                f"this is not a file of JSON lines, such as a transcript.jsonl: {error}",
             ) from None
 
     def to_text(self) -> str:
@@ -143,7 +145,7 @@ class Transcript(Revealed):
         """
         length = len(self.reveals) if length is None else length
         if not 0 <= length <= len(self.reveals):
-            raise ValueError(f"there are {len(self.reveals)} reveals, not {length}")
+            raise InputError("SFY-RUN-007", f"there are {len(self.reveals)} reveals, not {length}")
         # What was hashed before is hashed anew only if something else has taken its place.
         chain, things = self._chain, [self.agreement, *self.reveals[:length]]
         known = zip(chain, things, strict=False)
@@ -165,7 +167,7 @@ class Transcript(Revealed):
         rest = iter(lines)
         first = next(rest, None)
         if not isinstance(first, dict) or first.get("transcript") != FORMAT:
-            raise TranscriptError(f"this is not a transcript of format {FORMAT}")
+            raise TranscriptError("SFY-RUN-008", f"this is not a transcript of format {FORMAT}")
         try:
             fields = {"transcript": int, "agreement": dict}
             origin = None
@@ -175,13 +177,17 @@ class Transcript(Revealed):
             header = check_fields(first, fields, "it")
             transcript = cls(Agreement.from_json(header["agreement"]), origin=origin)
         except ValueError as error:
-            raise TranscriptError(f"line 1 is not an agreement of this protocol: {error}") from None
+            raise TranscriptError(
+                code_of(error, "SFY-RUN-011"),
+                f"line 1 is not an agreement of this protocol: {error}",
+            ) from None
         for number, line in enumerate(rest, start=2):
             try:
                 transcript._append(line)
             except ValueError as error:
                 raise TranscriptError(
-                    f"line {number} is not a reveal of this protocol: {error}"
+                    code_of(error, "SFY-RUN-012"),
+                    f"line {number} is not a reveal of this protocol: {error}",
                 ) from None
         return transcript
 
@@ -204,7 +210,7 @@ def to_line(reveal: Reveal) -> dict[str, Any]:
 def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
     for number, line in enumerate(lines):
         if number == MOST_LINES:
-            raise TooLarge(f"it has more than {MOST_LINES} lines")
+            raise TooLarge("SFY-RUN-009", f"it has more than {MOST_LINES} lines")
         if line.strip():
             yield parse(line)
 

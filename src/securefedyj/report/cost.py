@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from securefedyj import strict
+from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, read_within
 from securefedyj.report.markup import text
 
@@ -63,9 +64,10 @@ def read_cost(path: Path | str) -> Column:
             {words: seconds[key] for key, words in _SPENT_ON.items() if key in seconds},
         )
     except (KeyError, TypeError):
-        raise ValueError(
+        raise InputError(
+            "SFY-REP-003",
             f"{path}: this is not the cost of a run; it must be an object with the fields rounds, "
-            "bytes_sent, and seconds or seconds_local and seconds_secure"
+            "bytes_sent, and seconds or seconds_local and seconds_secure",
         ) from None
 
 
@@ -79,8 +81,12 @@ def read_plan(path: Path | str, levels_per_exchange: int) -> Column:
                 rounds, megabytes, seconds = numbers
                 return _expected(int(rounds), megabytes, float(seconds))
     except (KeyError, TypeError):
-        raise ValueError(f"{path}: this is not what `securefedyj plan --json` prints") from None
-    raise ValueError(f"{path}: the plan does not say what {levels_per_exchange} levels cost")
+        raise InputError(
+            "SFY-REP-004", f"{path}: this is not what `securefedyj plan --json` prints"
+        ) from None
+    raise InputError(
+        "SFY-REP-001", f"{path}: the plan does not say what {levels_per_exchange} levels cost"
+    )
 
 
 def table(columns: Mapping[str, Column] | None) -> str:
@@ -139,9 +145,9 @@ def _read_object(path: Path | str) -> dict[str, Any]:
     try:
         data = strict.parse(read_within(path, strict.MOST_BYTES))
     except (strict.Malformed, TooLarge) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise InputError(code_of(error, "SFY-REP-005"), f"{path}: {error}") from None
     if not isinstance(data, dict):
-        raise ValueError(f"{path}: this is not a JSON object")
+        raise InputError("SFY-REP-002", f"{path}: this is not a JSON object")
     return data
 
 

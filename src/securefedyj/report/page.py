@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from securefedyj import __version__
+from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
@@ -71,9 +72,11 @@ def render(
         Who has written the result down, when, and from which table.
     """
     if transcript.result is None:
-        raise ValueError("the transcript has no result: the run did not come to its end")
+        raise InputError(
+            "SFY-REP-006", "the transcript has no result: the run did not come to its end"
+        )
     if provenance is not None and provenance.transcript_sha256 != digest_of(transcript):
-        raise ValueError("the provenance is that of another transcript")
+        raise InputError("SFY-REP-007", "the provenance is that of another transcript")
     audit, result = transcript.audit(), transcript.result
     own = None if values is None else OwnRows(values, result, rows)
     found = findings(transcript, result, own)

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from securefedyj import __version__, strict
+from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, read_within, write_atomically
 from securefedyj.network.journal import FILE as STATE
 from securefedyj.parameters import digest_of
@@ -89,7 +90,9 @@ def read(path: Path | str) -> Provenance:
             raise strict.Malformed(f"it is not of the form {FORMAT!r}")
         return Provenance(**found)
     except (strict.Malformed, TooLarge) as error:
-        raise ValueError(f"{path}: this is not a provenance.json: {error}") from None
+        raise InputError(
+            code_of(error, "SFY-REP-008"), f"{path}: this is not a provenance.json: {error}"
+        ) from None
 
 
 def _rows_digest(state: Path) -> str:

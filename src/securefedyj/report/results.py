@@ -10,6 +10,7 @@ import json
 from contextlib import ExitStack
 from pathlib import Path
 
+from securefedyj.errors import InputError
 from securefedyj.files import replacing, write_atomically
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.crossing import Crossing
@@ -27,7 +28,7 @@ PARAMETERS, TRANSCRIPT, COST, PROVENANCE, REPORT = (
 )  # fmt: skip
 
 
-class ResultError(ValueError):
+class ResultError(InputError):
     """A result that would take the place of another one."""
 
 
@@ -79,9 +80,10 @@ def _is_there(path: Path, content: bytes) -> bool:
         return False
     if found != content:
         raise ResultError(
+            "SFY-REP-009",
             f"{path} holds another result, which is not replaced, and nothing was written. Compare "
             "it with the files of the other parties; to get the result of this run, move it away "
-            "and give the same command again."
+            "and give the same command again.",
         )
     return True
 

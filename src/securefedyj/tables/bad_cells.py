@@ -98,11 +98,7 @@ class BadCellsError(TableError):
         named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
         more = len(named) - _COLUMNS_NAMED
         rest = f" And {more} more columns." if more > 0 else ""
-        super().__init__(f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
-        self._given = where, self.columns, joint
-
-    def __reduce__(self) -> tuple[type[BadCellsError], tuple[str, dict[str, str], str]]:
-        return BadCellsError, self._given
+        super().__init__("SFY-TAB-100", f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
 
 
 class Advice(NamedTuple):

@@ -9,6 +9,7 @@ from math import isfinite, nan
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 
 # Cells that stand for a missing value, whatever their case and the spaces around them.
@@ -21,7 +22,7 @@ SPACES = " \u00a0\u202f"
 """Who groups digits by spaces often means one that does not break a line."""
 
 
-class TableError(ValueError):
+class TableError(InputError):
     """A table that cannot be used as it is; the message says where and what to do."""
 
 

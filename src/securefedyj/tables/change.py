@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.tables.cells import TableError
 
@@ -62,7 +63,9 @@ class Change:
         outside: OutsideMode = "error",
     ) -> None:
         if outside not in OUTSIDE:
-            raise ValueError(f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}")
+            raise InputError(
+                "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}"
+            )
         self._function, self._outside = function, outside
         self._bounds = None if bounds is None else tuple(map(np.asarray, bounds))
         self._counts: Integers = np.zeros((2, 1), dtype=np.int64)
@@ -101,9 +104,10 @@ class Change:
         if not found or self._outside != "error":
             return
         raise TableError(
+            "SFY-TAB-001",
             f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; or, if "
             "they stand for missing values, give --missing=-999 or the like; or give --outside "
-            "clip to put the bound in their place, or --outside keep to transform them as they are"
+            "clip to put the bound in their place, or --outside keep to transform them as they are",
         )
 
 

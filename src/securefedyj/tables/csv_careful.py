@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.bad_cells import BadCells, BadCellsError, sentences
 from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
@@ -30,13 +31,18 @@ def opened(path: Path | str) -> Iterator[Any]:
             yield file
     except UnicodeError:
         raise TableError(
+            "SFY-TAB-003",
             f"{path}: there are bytes that its encoding does not have; give another --encoding, or "
-            "save the table as UTF-8"
+            "save the table as UTF-8",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TableError(f"{path}: the compressed file is damaged: {error}") from None
+        raise TableError(
+            code_of(error, "SFY-TAB-004"), f"{path}: the compressed file is damaged: {error}"
+        ) from None
     except csv.Error as error:
-        raise TableError(f"{path}: this is not CSV: {error}; is a quote missing?") from None
+        raise TableError(
+            code_of(error, "SFY-TAB-005"), f"{path}: this is not CSV: {error}; is a quote missing?"
+        ) from None
 
 
 def read_layout(path: Path | str, dialect: Dialect) -> Layout:
@@ -64,16 +70,18 @@ class Rows:
         for row in self._reader:
             if self._ended:
                 raise TableError(
+                    "SFY-TAB-006",
                     f"{self._path}: this is not CSV: a quote is open from line {last + 1} to the "
-                    "end of the file"
+                    "end of the file",
                 )
             last = self.line
             if len(row) == width:
                 yield row
             elif row:  # an empty line is not a row
                 raise TableError(
+                    "SFY-TAB-007",
                     f"{self._path}: line {last} has {len(row)} cells, the header has {width}"
-                    f"{self._advice(row)}"
+                    f"{self._advice(row)}",
                 )
 
     def _lines(self) -> Iterator[str]:

@@ -15,6 +15,7 @@ import dask
 from distributed import Client, LocalCluster
 
 from securefedyj import __version__
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.dask_source import DaskSource, kept, result, task
 from securefedyj.tables.dialect import Dialect
@@ -48,9 +49,10 @@ def cluster(scheduler: str) -> Iterator[Reader]:
     try:
         client = Client(scheduler, timeout=_SECONDS)
     except (OSError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
+            "SFY-TAB-010",
             f"There is no Dask scheduler at {scheduler} ({type(error).__name__}). Give its "
-            f"address, such as tls://host:8786, or {LOCAL!r}."
+            f"address, such as tls://host:8786, or {LOCAL!r}.",
         ) from None
     with client:
         _check_workers(client)
@@ -64,11 +66,14 @@ def _check_workers(client: Any) -> None:
     except ImportError:
         versions = {"none"}
     if not versions:
-        raise ValueError("The Dask scheduler has no workers. Start some, and try again.")
+        raise InputError(
+            "SFY-TAB-008", "The Dask scheduler has no workers. Start some, and try again."
+        )
     if versions != {__version__}:
-        raise ValueError(
+        raise InputError(
+            "SFY-TAB-009",
             f"The workers have other versions of securefedyj ({', '.join(sorted(versions))}) than "
-            f"this process ({__version__}). Install the same one for them."
+            f"this process ({__version__}). Install the same one for them.",
         )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from dask.base import get_scheduler
 from dask.delayed import Delayed, delayed
 
+from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
@@ -47,7 +48,9 @@ def of_collection(
     elif data.ndim == 2 and not np.isnan(data.shape[1]):
         columns = list(range(data.shape[1]))
     else:
-        raise ValueError("a table must have two dimensions, and a known number of columns")
+        raise InputError(
+            "SFY-TAB-012", "a table must have two dimensions, and a known number of columns"
+        )
     header = list(map(str, columns))
     names = header if features is None else list(features)
     check_columns("the table", names, header)
@@ -84,8 +87,9 @@ class DaskSource:
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         raise TableError(
+            "SFY-TAB-011",
             "the rows of a table of Dask stay with its workers. To transform them there, give the "
-            "fitted transform to map_partitions of a dataframe, or to map_blocks of an array"
+            "fitted transform to map_partitions of a dataframe, or to map_blocks of an array",
         )
 
     def without(self, features: Sequence[int]) -> DaskSource:
@@ -164,8 +168,9 @@ def result(last: Delayed) -> Any:
         if not type(error).__module__.startswith("distributed."):
             raise
         raise TableError(
+            "SFY-TAB-013",
             f"the cluster has given up ({type(error).__name__}): workers died, perhaps for want of "
-            "memory, or the scheduler is gone. Try again, with smaller partitions or more memory"
+            "memory, or the scheduler is gone. Try again, with smaller partitions or more memory",
         ) from None
     if isinstance(value, tasks.Refused):
         raise value.error

@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from securefedyj.errors import InputError
 from securefedyj.tables.bad_cells import as_read
 from securefedyj.tables.cells import SPACES, TableError
 
@@ -70,27 +71,33 @@ class Dialect:
         if self.delimiter is not None and (
             len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum()
         ):
-            raise ValueError(f'{self.delimiter!r} cannot separate cells; give one sign, or "tab".')
+            raise InputError(
+                "SFY-TAB-019", f'{self.delimiter!r} cannot separate cells; give one sign, or "tab".'
+            )
         if self.decimal not in (".", ","):
-            raise ValueError(f"the decimal sign is a point or a comma, not {self.decimal!r}.")
+            raise InputError(
+                "SFY-TAB-020", f"the decimal sign is a point or a comma, not {self.decimal!r}."
+            )
         if self.thousands and (
             self.thousands not in (".", ",", "'", "’", *SPACES) or self.thousands == self.decimal
         ):
-            raise ValueError(
+            raise InputError(
+                "SFY-TAB-021",
                 f"{self.thousands!r} cannot group digits where {self.decimal!r} is the decimal "
-                "sign; give a point, a comma, an apostrophe or a space."
+                "sign; give a point, a comma, an apostrophe or a space.",
             )
         if self.encoding is not None:
             try:
                 "".encode(self.encoding)
             except LookupError:
-                raise ValueError(
+                raise InputError(
+                    "SFY-TAB-023",
                     f"there is no encoding {self.encoding!r}; give utf-8, windows-1252, utf-16, or "
-                    "another one that Python knows."
+                    "another one that Python knows.",
                 ) from None
         agreed = Counter(self.rename.values())
         if twice := [name for name, columns in agreed.items() if columns > 1]:
-            raise ValueError(f"two columns cannot both be called {twice[0]!r}.")
+            raise InputError("SFY-TAB-022", f"two columns cannot both be called {twice[0]!r}.")
 
     def names(self, header: Sequence[str]) -> list[str]:
         """What the columns of a table are called."""
@@ -144,7 +151,9 @@ def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> 
     records = csv.reader(chain(rows, text), delimiter=delimiter)
     header = next(records, [])
     if not header:
-        raise TableError(f"{path}: the first line must name the columns, and it is empty")
+        raise TableError(
+            "SFY-TAB-015", f"{path}: the first line must name the columns, and it is empty"
+        )
     _check_header(path, header, encoding)
     return Layout(
         header=header,
@@ -159,7 +168,9 @@ def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> 
 
 def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
     if head.startswith(_WORKBOOKS):
-        raise TableError(f"{path}: this is an Excel workbook or an archive; save the table as CSV")
+        raise TableError(
+            "SFY-TAB-016", f"{path}: this is an Excel workbook or an archive; save the table as CSV"
+        )
     for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name
@@ -169,8 +180,9 @@ def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
         if 2 * half.count(0) <= len(half) or encoding.startswith(("utf-16-", "utf-32-")):
             continue
         raise TableError(
+            "SFY-TAB-017",
             f"{path}: this is not {_NAMES.get(encoding, encoding)}. It may be UTF-16 without a "
-            f"byte order mark: then give --encoding utf-16-{order}; or save the table as UTF-8"
+            f"byte order mark: then give --encoding utf-16-{order}; or save the table as UTF-8",
         )
     return encoding
 
@@ -180,12 +192,15 @@ def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
     if not wrong:
         return
     if encoding != "utf-8":
-        raise TableError(f"{path}: the header cannot be read as {_NAMES.get(encoding, encoding)}")
+        raise TableError(
+            "SFY-TAB-018", f"{path}: the header cannot be read as {_NAMES.get(encoding, encoding)}"
+        )
     named = ", ".join(repr(as_read(name)) for name in wrong[:3])
     raise TableError(
+        "SFY-TAB-014",
         f"{path}: this is not UTF-8. It may be Windows-1252, as Excel writes it; columns are then "
         f"called {named}. If that is right, give --encoding windows-1252; or save the table as "
-        "UTF-8"
+        "UTF-8",
     )
 
 

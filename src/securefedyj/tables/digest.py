@@ -23,6 +23,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source, over_blocks
 from securefedyj.tables.source import as_source
@@ -41,7 +42,7 @@ def rows_digest(table: Source | Array, names: Sequence[str], key: bytes) -> str:
     columns = range(len(source.names))
     if len(columns) != len(names):
         shape = source.rows, len(columns)
-        raise ValueError(f"{len(names)} names do not fit an array of shape {shape}")
+        raise InputError("SFY-TAB-024", f"{len(names)} names do not fit an array of shape {shape}")
     sums = over_blocks(source, columns, partial(_row_sums, key=_derived(key, b"row")), np.add)
     total = np.zeros(5, dtype=np.uint64) if sums is None else sums
     head = json.dumps([[int(total[-1]), len(names)], list(names)]).encode()

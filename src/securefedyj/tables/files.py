@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
 from securefedyj.tables import csv_files, parquet
@@ -108,7 +109,9 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
     """Write columns of numbers so that they read back exactly; the file is whole or not there."""
     write, data = (csv_files if is_csv(path) else parquet).write, np.asarray(values, np.float64)
     if data.ndim != 2 or data.shape[1] != len(names):
-        raise ValueError(f"{len(names)} names do not fit an array of shape {data.shape}")
+        raise InputError(
+            "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
+        )
     write(path, names, data)
 
 

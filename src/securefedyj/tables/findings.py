@@ -106,12 +106,13 @@ def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str])
     if len(set(names)) < len(names):
         twice = [repr(name) for name in dict.fromkeys(names) if list(names).count(name) > 1]
         raise TableError(
-            f"{path}: column {', '.join(twice)} appears or is asked for more than once"
+            "SFY-TAB-026",
+            f"{path}: column {', '.join(twice)} appears or is asked for more than once",
         )
     wrong = [f"{f.feature!r}: {f.text}" for f in column_findings(names, header)]
     if wrong:
         more = f"; and {len(wrong) - _COLUMNS_NAMED} more" if len(wrong) > _COLUMNS_NAMED else ""
-        raise TableError(f"{path}: {'; '.join(wrong[:_COLUMNS_NAMED])}{more}")
+        raise TableError("SFY-TAB-027", f"{path}: {'; '.join(wrong[:_COLUMNS_NAMED])}{more}")
 
 
 def suggestion(name: str, header: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.cells import Cells, TableError
@@ -63,7 +64,8 @@ class FolderSource:
                 if path == files[0]:
                     raise
                 raise TableError(
-                    f"{error}. All tables of a folder must have the columns that are asked for"
+                    code_of(error, "SFY-TAB-031"),
+                    f"{error}. All tables of a folder must have the columns that are asked for",
                 ) from None
             inside = [name for name in self.names if name not in constants]
             outside = {
@@ -124,9 +126,13 @@ def tables_in(folder: Path) -> list[Path]:
         and path.is_file()
     ]
     if not found:
-        raise TableError(f"{folder}: there is no table in this folder ({', '.join(ENDINGS)})")
+        raise TableError(
+            "SFY-TAB-028", f"{folder}: there is no table in this folder ({', '.join(ENDINGS)})"
+        )
     if len(set(map(is_csv, found))) > 1:
-        raise TableError(f"{folder}: the folder has both CSV and Parquet files; give one kind")
+        raise TableError(
+            "SFY-TAB-029", f"{folder}: the folder has both CSV and Parquet files; give one kind"
+        )
     return found
 
 
@@ -139,5 +145,5 @@ def partition(path: Path, folder: Path) -> dict[str, str]:
 def _number(path: Path, name: str, text: str, missing: Collection[str]) -> float:
     value = nan if text == _NO_VALUE else Cells(missing).read(text)
     if value is None:
-        raise TableError(f"{path}: the folder {name}={text} names no number")
+        raise TableError("SFY-TAB-030", f"{path}: the folder {name}={text} names no number")
     return value

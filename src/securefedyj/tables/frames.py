@@ -45,11 +45,14 @@ class PandasSource(Pieces):
             converted = pa.array(column, from_pandas=True)
         except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
             raise TableError(
+                "SFY-TAB-033",
                 f"{_WHERE}: column {name!r} holds other things than numbers, or numbers in a form "
-                "that is not read; make it a column of float64"
+                "that is not read; make it a column of float64",
             ) from None
         if not holds_numbers(converted.type):
-            raise TableError(f"{_WHERE}: column {name!r} holds {converted.type}, not numbers")
+            raise TableError(
+                "SFY-TAB-032", f"{_WHERE}: column {name!r} holds {converted.type}, not numbers"
+            )
         return floats(converted)
 
 

@@ -17,5 +17,8 @@ def is_csv(path: Path | str) -> bool:
         return False
     if not name.endswith(ENDINGS):
         endings = ", ".join(ENDINGS)
-        raise TableError(f"{path}: a table's name must end in {endings}, or it is a folder of such")
+        raise TableError(
+            "SFY-TAB-034",
+            f"{path}: a table's name must end in {endings}, or it is a folder of such",
+        )
     return name.endswith(_CSV)

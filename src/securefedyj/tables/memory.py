@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, unmasked
 
 
@@ -18,7 +19,9 @@ class ArraySource:
     def __init__(self, values: Any) -> None:
         self.values = np.asarray(unmasked(values))
         if self.values.ndim != 2:
-            raise ValueError(f"a table must have two dimensions, got {self.values.ndim}")
+            raise InputError(
+                "SFY-TAB-035", f"a table must have two dimensions, got {self.values.ndim}"
+            )
         self.names = tuple(map(str, range(self.values.shape[1])))
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from securefedyj.errors import code_of
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import rows_at_once
@@ -67,4 +68,6 @@ def reading(path: Path | str) -> Iterator[Any]:
         with parquet.ParquetFile(path) as file:
             yield file
     except pa.ArrowInvalid as error:
-        raise TableError(f"{path}: this is not a Parquet file: {error}") from None
+        raise TableError(
+            code_of(error, "SFY-TAB-036"), f"{path}: this is not a Parquet file: {error}"
+        ) from None

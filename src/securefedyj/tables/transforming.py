@@ -108,7 +108,9 @@ def transform_table(
 def _files(source: Path, target: Path) -> list[Path]:
     if not source.is_dir():
         if is_csv(source) != is_csv(target):
-            raise TableError(f"{target} must have the format of {source}: give it the same ending")
+            raise TableError(
+                "SFY-TAB-041", f"{target} must have the format of {source}: give it the same ending"
+            )
         return [source]
     return tables_in(source)
 
@@ -119,8 +121,9 @@ def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect)
     for name in dialect.names(list(partition(file, source))):
         if name in features and name not in header:
             raise TableError(
+                "SFY-TAB-042",
                 f"{file}: column {name!r} is in the names of folders, which stay as they are; it "
-                "cannot be transformed"
+                "cannot be transformed",
             )
     check_columns(file, features, header)
     return header

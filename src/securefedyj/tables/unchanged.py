@@ -18,8 +18,9 @@ class Unchanged:
         """Refuse to go on with another content."""
         if self._now() != self._state:
             raise ChangedData(
+                "SFY-TAB-043",
                 f"{self.path} was changed while it was in use. Sums over parts of two tables "
-                "would be wrong; begin again when nobody writes to it any more."
+                "would be wrong; begin again when nobody writes to it any more.",
             )
 
     def _now(self) -> tuple[int, int]:

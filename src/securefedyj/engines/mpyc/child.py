@@ -53,7 +53,9 @@ def without_pickle(mpc: Any) -> Any:
 
 class _NoPickle:
     def __getattr__(self, name: str) -> NoReturn:
-        raise ProtocolError("MPyC was about to use a pickle; nothing was read from it.")
+        raise ProtocolError(
+            "SFY-ENG-009", "MPyC was about to use a pickle; nothing was read from it."
+        )
 
 
 class _WhenIdle(selectors.SelectSelector):
@@ -179,7 +181,8 @@ class _Line:
             self._deliver(label, payload)
         if self._waiting + len(buffer) > self._most:
             raise ProtocolError(
-                f"A party sent more than {self._most} bytes that nothing was waiting for."
+                "SFY-ENG-010",
+                f"A party sent more than {self._most} bytes that nothing was waiting for.",
             )
 
     def _deliver(self, label: int, payload: bytes) -> None:
@@ -187,7 +190,7 @@ class _Line:
             self._waited_for.pop(label).set_result(payload)
             return
         if label in self._early:
-            raise ProtocolError("A party sent two messages with one label.")
+            raise ProtocolError("SFY-ENG-011", "A party sent two messages with one label.")
         self._early[label] = payload
         self._waiting += pipe.HELD + len(payload)
 

@@ -27,6 +27,7 @@ from securefedyj.engines.interface import (
     same_shape,
 )
 from securefedyj.engines.mpyc.operations import Answer, Ask, Operation, Residues
+from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import Delegation, delegate
@@ -95,7 +96,9 @@ class Shamir(Shared):
     def __lshift__(self, bits: int) -> "Shamir":
         """Product with 2^bits."""
         if bits < 0:
-            raise ValueError(f"Cannot shift left by {bits} bits; the number must not be negative.")
+            raise InputError(
+                "SFY-ENG-013", f"Cannot shift left by {bits} bits; the number must not be negative."
+            )
         return self._with(self.residues * (1 << bits))
 
     def __getitem__(self, index: Index) -> "Shamir":
@@ -116,7 +119,7 @@ class Shamir(Shared):
         """Return the other operand, if it is of the same field and size."""
         operand = _shamir(other)
         if operand.prime != self.prime or (same_size and operand.size != self.size):
-            raise ValueError(f"{self!r} and {operand!r} do not go together.")
+            raise InputError("SFY-ENG-014", f"{self!r} and {operand!r} do not go together.")
         return operand
 
     def _public(self, value: Public) -> Any:
@@ -127,7 +130,9 @@ class Shamir(Shared):
         if isinstance(value, np.ndarray) and value.dtype == np.uint64:
             if value.shape == (self._limbs, self.size):
                 return _integers(value)
-            raise ValueError(f"A public vector of shape {value.shape} does not match {self!r}.")
+            raise InputError(
+                "SFY-ENG-015", f"A public vector of shape {value.shape} does not match {self!r}."
+            )
         raise TypeError(
             f"A public operand is an int or limbs, not {type(value).__name__}; "
             "for the product of shared vectors use engine.multiply."
@@ -269,10 +274,11 @@ async def drive(program: Coroutine[Any, Any, R]) -> R:
 def refuse_pairs(parties: int) -> None:
     """Raise unless there are enough parties for an honest majority."""
     if parties < 3:
-        raise ValueError(
+        raise InputError(
+            "SFY-ENG-012",
             f"Shamir sharing needs three parties or more, got {parties}: of two, one alone is not "
             "a minority, so the threshold is 0 and each share is the secret. With two silos use "
-            "engine 'replicated' and a coordinator as the third party."
+            "engine 'replicated' and a coordinator as the third party.",
         )
 
 

@@ -87,22 +87,29 @@ class MpycParty(Party[R]):
         elif message.kind in (Kind.HELLO, Kind.STOP):
             super()._accept(message)
         else:
-            raise ProtocolError(f"{described(message)} is unexpected: expected a STREAM.")
+            raise ProtocolError(
+                "SFY-ENG-020", f"{described(message)} is unexpected: expected a STREAM."
+            )
 
     def _check_piece(self, message: Message) -> None:
         sender, size = message.sender, len(message.payload)
         last = min(self.rounds + _MOST_AHEAD, _LAST_ROUND)
         if not max(1, self._last[sender]) <= message.round <= last:
-            raise ProtocolError(f"{described(message)} is out of turn, in round {self.rounds}.")
+            raise ProtocolError(
+                "SFY-ENG-016", f"{described(message)} is out of turn, in round {self.rounds}."
+            )
         self._last[sender] = message.round
         self._waiting[sender] += pipe.HELD + size
         if size > LARGEST_PIECE or self._waiting[sender] > self._most:
             raise ProtocolError(
+                "SFY-ENG-017",
                 f"{described(message)} is too much: {size} bytes, and {LARGEST_PIECE} are the most "
-                f"of a message, {self._most} of all that may wait."
+                f"of a message, {self._most} of all that may wait.",
             )
         if not size:
-            raise ProtocolError(f"{described(message)} is empty; expected a piece of a stream.")
+            raise ProtocolError(
+                "SFY-ENG-018", f"{described(message)} is empty; expected a piece of a stream."
+            )
 
     def _take_request(self, request: Any, outgoing: list[Message]) -> None:
         if not isinstance(request, Delegation):
@@ -139,8 +146,9 @@ class MpycParty(Party[R]):
         turn = child.ask(question)
         if turn.failure:
             raise ProtocolError(
+                "SFY-ENG-019",
                 f"MPyC could not go on here ({turn.failure}): a party sent what the protocol does "
-                "not have, or has another version of MPyC or of this program."
+                "not have, or has another version of MPyC or of this program.",
             )
         for peer, sent in zip(self._order, turn.sent, strict=True):
             for start in range(0, len(sent), LARGEST_PIECE):

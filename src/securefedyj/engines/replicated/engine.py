@@ -37,6 +37,7 @@ from securefedyj.engines.replicated.shares import (
     Outsider,
 )
 from securefedyj.engines.replicated.verified import Verified, VerifiedMember, VerifiedOutsider
+from securefedyj.errors import InputError
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import all_compared, in_lockstep, play_round
@@ -166,9 +167,13 @@ async def connect(
         Those that have data, whose inputs are masked among each other; None for all parties.
     """
     if len(set(committee)) != 3 or not set(committee) <= set(parties):
-        raise ValueError(f"The committee must be three of {list(parties)}, got {list(committee)}.")
+        raise InputError(
+            "SFY-ENG-023", f"The committee must be three of {list(parties)}, got {list(committee)}."
+        )
     if silos is not None and not set(silos) <= set(parties):
-        raise ValueError(f"The silos must be some of {list(parties)}, got {list(silos)}.")
+        raise InputError(
+            "SFY-ENG-024", f"The silos must be some of {list(parties)}, got {list(silos)}."
+        )
     outsiders = [party for party in parties if party not in committee]
     masked = [party for party in parties if silos is None or party in silos]
     role: Coroutine[Any, Any, Member | Outsider] = (

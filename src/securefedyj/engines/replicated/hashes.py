@@ -19,6 +19,7 @@ def same(ours: bytes, theirs: bytes, what: str) -> None:
     """Raise unless both are the same; ``what`` does not depend on anything secret."""
     if not hmac.compare_digest(ours, theirs):
         raise Unverified(
+            "SFY-ENG-025",
             f"A check has failed: {what} is not what the protocol asks for. One of the parties "
-            "does not follow it. Nothing of the result was revealed, and there is none."
+            "does not follow it. Nothing of the result was revealed, and there is none.",
         )

@@ -46,9 +46,10 @@ async def collect(
             first, known = taken.setdefault(index, (peer, part))
             if part != known:
                 raise ProtocolError(
+                    "SFY-ENG-026",
                     f"Parties {first} and {peer} sent different parts of one opening: one of the "
                     "two does not follow the protocol, and what was opened cannot be relied on. "
-                    "Find out which before you try again."
+                    "Find out which before you try again.",
                 )
 
     expected = {peer: size * len(held) for peer, held in senders.items()}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from securefedyj.engines.replicated import field
 from securefedyj.engines.replicated.field import POINTS, Elements
+from securefedyj.errors import InputError
 
 FEWEST, MOST = 8, 128
 
@@ -30,7 +31,9 @@ class Rows:
 
     def __init__(self, count: int) -> None:
         if count not in (8, 16, 32, 64, 128):
-            raise ValueError(f"The rows are a power of two from 8 to 128, not {count}.")
+            raise InputError(
+                "SFY-ENG-027", f"The rows are a power of two from 8 to 128, not {count}."
+            )
         self.count = count
         self.points, self.further = POINTS[:count], POINTS[count : 2 * count]
         self._constants: list[Elements] = []

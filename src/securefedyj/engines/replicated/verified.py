@@ -44,7 +44,7 @@ from securefedyj.engines.replicated.shares import (
     Outsider,
     Ring,
 )
-from securefedyj.errors import Unverified
+from securefedyj.errors import InputError, Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
@@ -157,9 +157,10 @@ class VerifiedMember:
         )
         if not proof.accepts(proved[-1], challenged[+1]):
             raise Unverified(
+                "SFY-ENG-028",
                 "A check has failed: the gates of a member are not what the protocol asks for. One "
                 "of the members does not follow it. Nothing of the result was revealed, and there "
-                "is none."
+                "is none.",
             )
 
 
@@ -293,7 +294,9 @@ class Verified(Verifying):
         """The vector of bits of which these are the components."""
         held = self._role.held
         if len(data) != len(held) * packed_size(size):
-            raise ValueError(f"{len(data)} bytes are not what a party holds of {size} bits.")
+            raise InputError(
+                "SFY-ENG-029", f"{len(data)} bytes are not what a party holds of {size} bits."
+            )
         components = np.frombuffer(data, dtype=np.uint8).reshape(len(held), packed_size(size))
         return AdditiveBits(components, held, size=size)
 
@@ -335,7 +338,9 @@ async def _hear_members(committee: Sequence[str], outgoing: dict[str, bytes]) ->
         expected = {member: size for member, size in expected.items() if member in outgoing}
     for member, word in (await play_round(Kind.CHECK, outgoing, expected)).items():
         if word != _ACCEPTED:
-            raise Unverified(f"Party {member} does not say that its checks have passed.")
+            raise Unverified(
+                "SFY-ENG-030", f"Party {member} does not say that its checks have passed."
+            )
 
 
 async def _pass_proof() -> None:

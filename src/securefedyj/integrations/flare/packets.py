@@ -59,8 +59,8 @@ class Packet:
 def decode(data: bytes) -> Packet:
     """Read a packet; ProtocolError if it is none."""
     if not _HEAD.size <= len(data) <= _HEAD.size + MAX_BODY:
-        raise ProtocolError(f"A packet has {len(data)} bytes.")
+        raise ProtocolError("SFY-FLARE-001", f"A packet has {len(data)} bytes.")
     version, kind, source, target, number, received = _HEAD.unpack_from(data)
     if version != _VERSION or kind not in set(Kind) or source == 0:
-        raise ProtocolError("A packet is not of our form.")
+        raise ProtocolError("SFY-FLARE-002", "A packet is not of our form.")
     return Packet(Kind(kind), source, target, number, received, data[_HEAD.size :])

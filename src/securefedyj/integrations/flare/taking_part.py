@@ -20,8 +20,9 @@ def check_job(site: Site, client: str, digest: object) -> Consortium:
     check_digest(consortium, party, digest)
     if client != party:
         raise Refused(
+            "SFY-FLARE-003",
             f"{party} refuses this job: FLARE calls this site {client!r}. Parties and sites must "
-            "have the same names; agree on a file with those of FLARE."
+            "have the same names; agree on a file with those of FLARE.",
         )
     return consortium
 

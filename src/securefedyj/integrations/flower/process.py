@@ -29,8 +29,9 @@ def refuse_code(fab: bytes, **_: Any) -> None:
         more = [name for name in bundle.namelist() if name not in _HARMLESS]
     if more:
         raise Refused(
+            "SFY-FLOWER-006",
             f"{REFUSAL} ({shown(more[0])}), and the site runs only what it has installed itself. "
-            "Submit the folder as the template is."
+            "Submit the folder as the template is.",
         )
 
 
@@ -43,7 +44,7 @@ def own_app(**_: Any) -> Callable[..., ClientApp]:
 
 def no_dependencies(*_: Any, **__: Any) -> None:
     """In place of installing what the run wants, which is code as well."""
-    raise Refused("This site installs nothing for a run.")
+    raise Refused("SFY-FLOWER-005", "This site installs nothing for a run.")
 
 
 REPLACED = {

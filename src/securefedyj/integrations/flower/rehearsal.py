@@ -32,6 +32,7 @@ from flwr.supernode.main import create_app
 from flwr.supernode.nodestate import NodeStateFactory
 from flwr.supernode.start_client_internal import _insert_message
 
+from securefedyj.errors import CodedError, code_of
 from securefedyj.integrations.flower.process import REFUSAL
 
 PATIENCE = 120.0  # seconds; most of it takes Python, to import Flower twice
@@ -58,7 +59,7 @@ app = ClientApp()
 """
 
 
-class NotGuarded(Exception):
+class NotGuarded(CodedError):
     """Foreign code would run here, or nobody can tell whether it would."""
 
 
@@ -69,11 +70,13 @@ def rehearse() -> None:
         try:
             said = _said_of(_app(trace), Path(folder) / "home")
         except Exception as error:
-            raise NotGuarded(f"{type(error).__name__}: {error}") from error
+            raise NotGuarded(
+                code_of(error, "SFY-FLOWER-009"), f"{type(error).__name__}: {error}"
+            ) from error
         if trace.exists():
-            raise NotGuarded("its code has run")
+            raise NotGuarded("SFY-FLOWER-007", "its code has run")
         if REFUSAL not in said:
-            raise NotGuarded(f"it ended with: {said}")
+            raise NotGuarded("SFY-FLOWER-008", f"it ended with: {said}")
 
 
 def _app(trace: Path) -> Fab:

@@ -53,7 +53,9 @@ def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
     while len(nodes := list(grid.get_node_ids())) != number:
         state = f"{number} parties, and {len(nodes)} SuperNodes that are connected"
         if time.monotonic() > deadline:
-            raise NoResult(f"There are {state}: connect one for each party, and no other.")
+            raise NoResult(
+                "SFY-FLOWER-010", f"There are {state}: connect one for each party, and no other."
+            )
         if state != said:
             print(f"Waiting: {state}.")
             said = state
@@ -70,7 +72,7 @@ def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: fl
             node = waiting.pop(reply.metadata.reply_to_message_id)
             if reply.has_error():
                 said = printable(str(reply.error.reason), LONGEST_REASON)
-                raise NoResult(f"Flower says of SuperNode {node}: {said}")
+                raise NoResult("SFY-FLOWER-011", f"Flower says of SuperNode {node}: {said}")
             answers.take(reply.content.get(RECORD, {}))
         time.sleep(_LOOK_EVERY)
     return answers.result()

@@ -47,6 +47,7 @@ def _check(asked: Mapping[str, object], consortium: Consortium, name: str) -> No
     check_digest(consortium, name, asked.get(DIGEST))
     if asked.get(PARTY, name) != name:
         raise Refused(
+            "SFY-FLOWER-012",
             f"{name} refuses this run: the server takes this site for {shown(asked[PARTY])}. A "
-            "site is who its own certificate says; nothing was computed."
+            "site is who its own certificate says; nothing was computed.",
         )
