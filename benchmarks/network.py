@@ -33,9 +33,9 @@ import numpy as np
 
 from benchmarks.line import HUB, Lines, NotPermitted, check_permitted
 from securefedyj.network import local
-from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.identity import Identity
+from securefedyj.network.session import participant as network
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript

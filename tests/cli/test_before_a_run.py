@@ -12,11 +12,12 @@ import pytest
 
 from securefedyj.cli import plan
 from securefedyj.cli.main import main
-from securefedyj.network import local, participant
+from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.network.errors import JoinError, NotVerified
 from securefedyj.network.forecast import Forecast, Outlook
 from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry, Terms
+from securefedyj.network.session import participant
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
 from tests.cli.messages import one_sentence

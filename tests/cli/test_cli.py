@@ -12,7 +12,7 @@ import securefedyj
 from securefedyj.cli.display import Display
 from securefedyj.cli.main import main
 from securefedyj.demo import run as demo
-from securefedyj.network.participant import Progress
+from securefedyj.network.session.participant import Progress
 
 
 def exit_code_of(*arguments: str) -> int | str | None:

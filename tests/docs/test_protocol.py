@@ -16,9 +16,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from securefedyj import SecureFedYJ
-from securefedyj.network import records
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.journal import FORMAT
+from securefedyj.network.session import records
+from securefedyj.network.session.journal import FORMAT
 from securefedyj.numerics import elementary, wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.search import recover_path

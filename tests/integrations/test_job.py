@@ -9,8 +9,8 @@ import pytest
 
 from securefedyj.integrations.job import LOG, Notes, told_to_all
 from securefedyj.network.errors import JoinError
-from securefedyj.network.journal import Journal
-from securefedyj.network.run import _check_end
+from securefedyj.network.session.journal import Journal
+from securefedyj.network.session.run import _check_end
 from securefedyj.numerics.passes import ChangedData, check_rows
 from tests.network.harness import prepare
 

@@ -23,9 +23,9 @@ from securefedyj import Cancelled, join, join_async
 from securefedyj.cli.main import main
 from securefedyj.joining import call, run
 from securefedyj.joining.part import Part
-from securefedyj.network import participant
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
+from securefedyj.network.session import participant
 from securefedyj.numerics.passes import rows_at_once
 from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.parameters import Parameters

@@ -12,9 +12,9 @@ from securefedyj import join_async
 from securefedyj.cli.main import main
 from securefedyj.joining.log import Log, without_rows
 from securefedyj.joining.site import Site, SiteError, read_site
-from securefedyj.network import participant
 from securefedyj.network.errors import JoinError
-from securefedyj.network.participant import Progress
+from securefedyj.network.session import participant
+from securefedyj.network.session.participant import Progress
 from securefedyj.tables.files import TableError
 from tests.joining.stage import Stage
 from tests.network import harness

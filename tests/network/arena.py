@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from securefedyj.network import local
-from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.participant import JoinError
+from securefedyj.network.session import participant as network
+from securefedyj.network.session.participant import JoinError
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript

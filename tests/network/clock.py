@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, TypeVarTuple
 from unittest import mock
 
-from securefedyj.network import participant
-from securefedyj.network.worker import Worker
+from securefedyj.network.session import participant
+from securefedyj.network.session.worker import Worker
 from tests.patience import PATIENCE
 
 T = TypeVar("T")

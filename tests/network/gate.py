@@ -10,7 +10,7 @@ from tests.patience import wait_until
 
 _HELD = """
 import os, time
-from securefedyj.network import participant
+from securefedyj.network.session import participant
 
 revealed = participant._Log.revealed
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from securefedyj import SecureFedYJ
 from securefedyj.network import local
-from securefedyj.network import participant as network
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
+from securefedyj.network.session import participant as network
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.digest import rows_digest

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from securefedyj.network import events, records
 from securefedyj.network.errors import EndOfRun
-from securefedyj.network.events import Event, Moment, Output
-from securefedyj.network.memory import NO_SESSION, Memory
-from securefedyj.network.records import AnyRecord
-from securefedyj.network.run import Terms
-from securefedyj.network.sessions import Sessions
-from securefedyj.network.states import State
+from securefedyj.network.session import events, records
+from securefedyj.network.session.events import Event, Moment, Output
+from securefedyj.network.session.memory import NO_SESSION, Memory
+from securefedyj.network.session.records import AnyRecord
+from securefedyj.network.session.run import Terms
+from securefedyj.network.session.sessions import Sessions
+from securefedyj.network.session.states import State
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.machine import Party

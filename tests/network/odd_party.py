@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 
 from securefedyj.network import link as hub_link
-from securefedyj.network import records, tls
+from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.frames import Type
 from securefedyj.network.identity import Identity
+from securefedyj.network.session import records
 from securefedyj.party.messages import VERSION
 
 

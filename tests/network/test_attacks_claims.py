@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import records
 from securefedyj.network.consortium import Feature
-from securefedyj.network.participant import JoinError
+from securefedyj.network.session import records
+from securefedyj.network.session.participant import JoinError
 from securefedyj.protocol import program
 from securefedyj.protocol.transcript import Transcript
 from tests.network import odd_party

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from securefedyj.network.errors import EndOfRun, NotVerified
-from securefedyj.network.memory import NO_SESSION, part_is_lost
-from securefedyj.network.records import Begin, Done, Kept
+from securefedyj.network.session.memory import NO_SESSION, part_is_lost
+from securefedyj.network.session.records import Begin, Done, Kept
 from securefedyj.numerics import wide
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript

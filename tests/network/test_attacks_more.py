@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from securefedyj.network import events, records
 from securefedyj.network.errors import JoinError
-from securefedyj.network.states import State
+from securefedyj.network.session import events, records
+from securefedyj.network.session.states import State
 from securefedyj.protocol.transcript import to_line
 from tests.network.machines import NAMES, OPENINGS, Solo, Trio, close_programs, memory, whole
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from securefedyj.network.participant import JoinError
+from securefedyj.network.session.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import (
     COMMITTEE,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefedyj.network import records
-from securefedyj.network.participant import JoinError
+from securefedyj.network.session import records
+from securefedyj.network.session.participant import JoinError
 from securefedyj.party.messages import Message
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import OPENINGS, Arena, content, play, undisturbed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefedyj.network.participant import JoinError
+from securefedyj.network.session.participant import JoinError
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import FOUR, OPENINGS, Arena, play
 from tests.network.attackers import shorten

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from securefedyj.network.errors import EndOfRun, NotVerified
-from securefedyj.network.records import Begin, Done, End
+from securefedyj.network.session.records import Begin, Done, End
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.transcript import Transcript
 from tests.network.arena import (

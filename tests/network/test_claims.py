@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from securefedyj.network.claims import Claim, claim_of, reopens, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
-from securefedyj.network.handover import hand_on, handed
-from securefedyj.network.memory import NO_SESSION, HeldPart, Memory, part_is_lost
+from securefedyj.network.session.claims import Claim, claim_of, reopens, starting_point
+from securefedyj.network.session.handover import hand_on, handed
+from securefedyj.network.session.memory import NO_SESSION, HeldPart, Memory, part_is_lost
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import Final

@@ -22,13 +22,14 @@ from typing import Any
 import pytest
 
 from securefedyj.engines.replicated.keystream import Keystream
-from securefedyj.network import channels, identity, local, participant, records
+from securefedyj.network import identity, local
 from securefedyj.network.consortium import Consortium, ConsortiumError
 from securefedyj.network.errors import EndOfRun
-from securefedyj.network.journal import Journal, JournalError
-from securefedyj.network.participant import JoinError, Progress
-from securefedyj.network.progress import Tally
-from securefedyj.network.worker import Worker
+from securefedyj.network.session import channels, participant, records
+from securefedyj.network.session.journal import Journal, JournalError
+from securefedyj.network.session.participant import JoinError, Progress
+from securefedyj.network.session.progress import Tally
+from securefedyj.network.session.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import timed_silo

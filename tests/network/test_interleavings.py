@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from securefedyj.network import events, records
 from securefedyj.network.errors import EndOfRun
-from securefedyj.network.events import Event, Output
-from securefedyj.network.memory import MOST_REPEATS, Memory
-from securefedyj.network.records import AnyRecord
-from securefedyj.network.states import State
+from securefedyj.network.session import events, records
+from securefedyj.network.session.events import Event, Output
+from securefedyj.network.session.memory import MOST_REPEATS, Memory
+from securefedyj.network.session.records import AnyRecord
+from securefedyj.network.session.states import State
 from securefedyj.party.machine import Party
 from securefedyj.protocol.transcript import Transcript, read_reveal
 from tests.network.machines import AGREEMENT, NAMES, Machine, close_programs, whole

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from securefedyj.network import journal as module
 from securefedyj.network.errors import EndOfRun, OwnTrouble
-from securefedyj.network.journal import FILE, FORMAT, Journal, JournalError
-from securefedyj.network.memory import Interruption
+from securefedyj.network.session import journal as module
+from securefedyj.network.session.journal import FILE, FORMAT, Journal, JournalError
+from securefedyj.network.session.memory import Interruption
 from securefedyj.protocol.transcript import Origin, Transcript, to_line
 from tests.network.machines import AGREEMENT, OPENINGS, whole
 from tests.network.test_torn_journals import live, opened

@@ -17,8 +17,8 @@ from securefedyj.integrations.job import LOG, Notes, named
 from securefedyj.joining.site import read_site
 from securefedyj.network import locks
 from securefedyj.network.errors import OwnTrouble
-from securefedyj.network.journal import FILE, Journal, JournalError
 from securefedyj.network.ledger import Ledger
+from securefedyj.network.session.journal import FILE, Journal, JournalError
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from tests.integrations.flare.test_carrier import Bus

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.memory import Drained, Memory
+from securefedyj.network.session.memory import Drained, Memory
 from securefedyj.protocol.transcript import Transcript, to_line
 from tests.network.machines import AGREEMENT, OPENINGS, memory, whole
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from securefedyj.network.journal import FILE, FORMAT, JournalError
-from securefedyj.network.memory import NEW_RUN
+from securefedyj.network.session.journal import FILE, FORMAT, JournalError
+from securefedyj.network.session.memory import NEW_RUN
 from tests.network.test_torn_journals import opened
 
 OLD = Path(__file__).parents[1] / "data" / "version_3" / FILE

@@ -17,10 +17,11 @@ import pytest
 
 import securefedyj
 from securefedyj import parameters
-from securefedyj.network import dialer, link, local, records, served, tls
-from securefedyj.network import participant as network
-from securefedyj.network.journal import FILE, Journal, JournalError
-from securefedyj.network.participant import JoinError
+from securefedyj.network import dialer, link, local, served, tls
+from securefedyj.network.session import participant as network
+from securefedyj.network.session import records
+from securefedyj.network.session.journal import FILE, Journal, JournalError
+from securefedyj.network.session.participant import JoinError
 from securefedyj.numerics import wide
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import VERSION

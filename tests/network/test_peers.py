@@ -6,10 +6,10 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.memory import NO_SESSION
-from securefedyj.network.peers import CLOCKS_APART, MOST_READY, Peer, check_greeting
-from securefedyj.network.records import Begin, Greeting, Handover, Leave, Ready
-from securefedyj.network.states import PeerState
+from securefedyj.network.session.memory import NO_SESSION
+from securefedyj.network.session.peers import CLOCKS_APART, MOST_READY, Peer, check_greeting
+from securefedyj.network.session.records import Begin, Greeting, Handover, Leave, Ready
+from securefedyj.network.session.states import PeerState
 from securefedyj.party.messages import VERSION
 
 DIGEST = "d" * 64

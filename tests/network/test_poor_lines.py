@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from securefedyj.network import events, records
-from securefedyj.network.states import State
+from securefedyj.network.session import events, records
+from securefedyj.network.session.states import State
 from tests.network.machines import Solo, close_programs
 
 

@@ -18,7 +18,7 @@ from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.network.link import Link
 from securefedyj.network.log import Throttle
-from securefedyj.network.participant import JoinError
+from securefedyj.network.session.participant import JoinError
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_hub import Client, connected, joined, refused, with_hub

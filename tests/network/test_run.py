@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from securefedyj.network import events, records
 from securefedyj.network.errors import OutOfPatience
-from securefedyj.network.memory import Interruption
-from securefedyj.network.states import State
+from securefedyj.network.session import events, records
+from securefedyj.network.session.memory import Interruption
+from securefedyj.network.session.states import State
 from securefedyj.party.messages import Kind
 from securefedyj.protocol.transcript import to_line
 from tests.network.machines import OPENINGS, Solo, close_programs, whole

@@ -10,9 +10,9 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.progress import Tally
-from securefedyj.network.records import Ready
-from securefedyj.network.session import Session
+from securefedyj.network.session.progress import Tally
+from securefedyj.network.session.records import Ready
+from securefedyj.network.session.session import Session
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
 from securefedyj.party.rounds import play_round

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 
 from securefedyj.errors import Unverified
-from securefedyj.network import events, records, run
 from securefedyj.network.errors import (
     EndOfRun,
     IllegalTransition,
@@ -18,11 +17,12 @@ from securefedyj.network.errors import (
     NotVerified,
     OutOfPatience,
 )
-from securefedyj.network.memory import NEW_RUN, NO_SESSION
-from securefedyj.network.patience import Patience
-from securefedyj.network.progress import Tally
-from securefedyj.network.records import AnyRecord
-from securefedyj.network.states import (
+from securefedyj.network.session import events, records, run
+from securefedyj.network.session.memory import NEW_RUN, NO_SESSION
+from securefedyj.network.session.patience import Patience
+from securefedyj.network.session.progress import Tally
+from securefedyj.network.session.records import AnyRecord
+from securefedyj.network.session.states import (
     LEGAL_EVENTS,
     PEER_TRANSITIONS,
     TRANSITIONS,
@@ -1150,7 +1150,7 @@ def test_who_does_not_confirm_leaves_all_without_a_result():
 
 def test_too_few_values_end_the_run_for_everybody_without_a_stop(monkeypatch):
     monkeypatch.setattr(
-        "securefedyj.network.memory.check_enough",
+        "securefedyj.network.session.memory.check_enough",
         lambda course: _raise(TooFewValues("SFY-TEST-001", "few")),
     )
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.journal import FILE, Journal
-from securefedyj.network.outcome import digest_of
+from securefedyj.network.session.journal import FILE, Journal
+from securefedyj.network.session.outcome import digest_of
 from securefedyj.protocol.transcript import Transcript
 from tests.network.machines import AGREEMENT, BEGINNINGS, OPENINGS, whole
 

@@ -12,7 +12,7 @@ from securefedyj.cli.common import tell, wrapped
 
 if TYPE_CHECKING:
     from securefedyj.joining.log import Log
-    from securefedyj.network.progress import Progress
+    from securefedyj.network.session.progress import Progress
 
 _SECONDS_BETWEEN = 0.2
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from securefedyj.errors import InputError
 from securefedyj.joining.part import Part
-from securefedyj.network import participant
 from securefedyj.network.bookkeeping import Record
-from securefedyj.network.journal import FILE as STATE
-from securefedyj.network.participant import Settings
+from securefedyj.network.session import participant
+from securefedyj.network.session.journal import FILE as STATE
+from securefedyj.network.session.participant import Settings
+from securefedyj.network.session.worker import Worker
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
-from securefedyj.network.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript

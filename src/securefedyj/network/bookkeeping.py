@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.journal import FILE as STATE
 from securefedyj.network.ledger import (
     BEGAN,
     FAILED,
@@ -18,6 +17,7 @@ from securefedyj.network.ledger import (
     default_path,
 )
 from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
+from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.digest import column_digests
 

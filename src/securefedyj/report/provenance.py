@@ -17,7 +17,7 @@ from pathlib import Path
 from securefedyj import __version__, strict
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, read_within, write_atomically
-from securefedyj.network.journal import FILE as STATE
+from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.parameters import digest_of
 from securefedyj.protocol.transcript import Transcript
 
@@ -73,7 +73,7 @@ def of_run(transcript: Transcript, party: str, table: Path | None, folder: Path)
         _user(),
         now.isoformat(timespec="seconds"),
         __version__,
-        TLS,  # there are no other channels (`network/channels.py`)
+        TLS,  # there are no other channels (`network/session/channels.py`)
         digest_of(transcript),
         "" if table is None else table.resolve().name,
         _rows_digest(folder / STATE),

@@ -15,10 +15,10 @@ from securefedyj.errors import ProtocolError
 from securefedyj.integrations.flare import stream
 from securefedyj.integrations.flare.carrier import PacketCarrier, PacketDialer
 from securefedyj.integrations.flare.packets import MAX_BODY, Kind, Packet, decode
-from securefedyj.network import participant
 from securefedyj.network.carrier import Data, Left, Present
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
+from securefedyj.network.session import participant
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.tables.digest import rows_digest
 from tests.network import clock

@@ -22,13 +22,13 @@ section 6.
 from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import events
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
-from securefedyj.network.events import Event, Moment, Output
-from securefedyj.network.memory import HUB, Memory
-from securefedyj.network.peers import Peer, check_greeting
-from securefedyj.network.progress import exchanges_done
-from securefedyj.network.records import (
+from securefedyj.network.session import events
+from securefedyj.network.session.events import Event, Moment, Output
+from securefedyj.network.session.memory import HUB, Memory
+from securefedyj.network.session.peers import Peer, check_greeting
+from securefedyj.network.session.progress import exchanges_done
+from securefedyj.network.session.records import (
     Alive,
     AnyRecord,
     Begin,
@@ -42,8 +42,8 @@ from securefedyj.network.records import (
     OtherVersion,
     Ready,
 )
-from securefedyj.network.run import Run, Terms
-from securefedyj.network.states import PeerState, Signal, State, check_legal
+from securefedyj.network.session.run import Run, Terms
+from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.printable import in_words
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import records, tls
+from securefedyj.network import tls
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.carrier import Carrier
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.events import ChannelBroke, ChannelStands, Event, Heard, RecordArrived
 from securefedyj.network.identity import Identity
-from securefedyj.network.records import AnyRecord
+from securefedyj.network.session import records
+from securefedyj.network.session.events import (
+    ChannelBroke,
+    ChannelStands,
+    Event,
+    Heard,
+    RecordArrived,
+)
+from securefedyj.network.session.records import AnyRecord
 
 
 class Channels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.records import (
+from securefedyj.network.session.records import (
     AnyRecord,
     Begin,
     Greeting,
@@ -13,7 +13,7 @@ from securefedyj.network.records import (
     OtherVersion,
     Ready,
 )
-from securefedyj.network.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
+from securefedyj.network.session.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
 
 MOST_READY = 100  # that lead to no session; each is answered to all, who might not read as fast
 CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things

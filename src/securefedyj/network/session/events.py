@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from securefedyj.network.errors import JoinError
-from securefedyj.network.progress import Tally
-from securefedyj.network.records import AnyRecord
+from securefedyj.network.session.progress import Tally
+from securefedyj.network.session.records import AnyRecord
 from securefedyj.party.messages import Message
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Transcript

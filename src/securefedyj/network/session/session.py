@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.events import Compute
-from securefedyj.network.progress import Tally
-from securefedyj.network.records import Ready
+from securefedyj.network.session.events import Compute
+from securefedyj.network.session.progress import Tally
+from securefedyj.network.session.records import Ready
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
 from securefedyj.protocol.program import TooFewValues

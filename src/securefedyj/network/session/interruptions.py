@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from securefedyj.network.errors import EndOfRun
-from securefedyj.network.memory import NEW_RUN, Memory
+from securefedyj.network.session.memory import NEW_RUN, Memory
 
 
 class Interruptions:

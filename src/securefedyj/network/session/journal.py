@@ -19,9 +19,9 @@ from securefedyj.errors import code_of
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.locks import lock
-from securefedyj.network.memory import NEW_RUN, Memory
-from securefedyj.network.outcome import digest_of
-from securefedyj.network.progress import exchanges_done
+from securefedyj.network.session.memory import NEW_RUN, Memory
+from securefedyj.network.session.outcome import digest_of
+from securefedyj.network.session.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import Origin, read_reveal
 from securefedyj.strict import Malformed, check_fields, parse

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import code_of
-from securefedyj.network import carrier, events
+from securefedyj.network import carrier
 from securefedyj.network.bounds import most_waiting
 from securefedyj.network.carrier import (
     Arrival,
@@ -29,18 +29,19 @@ from securefedyj.network.carrier import (
     Unwelcome,
     Word,
 )
-from securefedyj.network.channels import Channels
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.dialer import Dialer
 from securefedyj.network.errors import JoinError, OwnTrouble
-from securefedyj.network.events import Event, Moment, Outcome, Output
 from securefedyj.network.identity import Identity
-from securefedyj.network.journal import Journal
-from securefedyj.network.patience import TIMEOUT, WAIT
-from securefedyj.network.progress import Meter, Progress, exchanges_done, prefix
-from securefedyj.network.run import Terms
-from securefedyj.network.sessions import Sessions
-from securefedyj.network.worker import Worker
+from securefedyj.network.session import events
+from securefedyj.network.session.channels import Channels
+from securefedyj.network.session.events import Event, Moment, Outcome, Output
+from securefedyj.network.session.journal import Journal
+from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.progress import Meter, Progress, exchanges_done, prefix
+from securefedyj.network.session.run import Terms
+from securefedyj.network.session.sessions import Sessions
+from securefedyj.network.session.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost

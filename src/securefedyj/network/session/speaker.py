@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from securefedyj.network.events import Output, Say, Send
-from securefedyj.network.peers import Peer
-from securefedyj.network.records import AnyRecord, Delivery
+from securefedyj.network.session.events import Output, Say, Send
+from securefedyj.network.session.peers import Peer
+from securefedyj.network.session.records import AnyRecord, Delivery
 from securefedyj.party.messages import Message
 
 

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Collection
 
 from securefedyj.network.errors import EndOfRun, NotVerified
-from securefedyj.network.events import Outcome
-from securefedyj.network.memory import NEW_RUN, Memory
-from securefedyj.network.peers import Peer
+from securefedyj.network.session.events import Outcome
+from securefedyj.network.session.memory import NEW_RUN, Memory
+from securefedyj.network.session.peers import Peer
 from securefedyj.party.messages import Message
 from securefedyj.protocol.program import TooFewValues
 

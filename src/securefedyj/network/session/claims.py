@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, NoReturn
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.memory import (
+from securefedyj.network.session.memory import (
     MOST_REPEATS,
     NEW_RUN,
     NO_SESSION,

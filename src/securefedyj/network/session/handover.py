@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from securefedyj.network.claims import Claim
 from securefedyj.network.errors import JoinError
-from securefedyj.network.memory import Memory
-from securefedyj.network.records import Handover
+from securefedyj.network.session.claims import Claim
+from securefedyj.network.session.memory import Memory
+from securefedyj.network.session.records import Handover
 from securefedyj.protocol.transcript import Reveal, Transcript, read_reveal, to_line
 from securefedyj.strict import parse
 

@@ -7,26 +7,26 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from securefedyj.errors import ProtocolError, Unverified, code_of
-from securefedyj.network.claims import Claim, claim_of, first_opening, starting_point
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
-from securefedyj.network.events import Compute, Finished, Keep, Moment
-from securefedyj.network.handover import hand_on, handed
-from securefedyj.network.interruptions import Interruptions
-from securefedyj.network.memory import Drained, Memory
-from securefedyj.network.outcome import Conclusion
-from securefedyj.network.patience import Patience
-from securefedyj.network.peers import Peer
-from securefedyj.network.progress import Tally, exchanges_done, prefix
-from securefedyj.network.records import (
+from securefedyj.network.session.claims import Claim, claim_of, first_opening, starting_point
+from securefedyj.network.session.events import Compute, Finished, Keep, Moment
+from securefedyj.network.session.handover import hand_on, handed
+from securefedyj.network.session.interruptions import Interruptions
+from securefedyj.network.session.memory import Drained, Memory
+from securefedyj.network.session.outcome import Conclusion
+from securefedyj.network.session.patience import Patience
+from securefedyj.network.session.peers import Peer
+from securefedyj.network.session.progress import Tally, exchanges_done, prefix
+from securefedyj.network.session.records import (
     RANDOM_BYTES,
     Begin,
     Done,
     Kept,
     Ready,
 )
-from securefedyj.network.session import Session
-from securefedyj.network.speaker import Speaker
-from securefedyj.network.states import TRANSITIONS, Signal, State, successor
+from securefedyj.network.session.session import Session
+from securefedyj.network.session.speaker import Speaker
+from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message

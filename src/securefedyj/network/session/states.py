@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import TypeVar
 
-from securefedyj.network import events
 from securefedyj.network.errors import IllegalTransition
+from securefedyj.network.session import events
 
 
 class State(Enum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from securefedyj.network.peers import Peer
-from securefedyj.network.states import PeerState
+from securefedyj.network.session.peers import Peer
+from securefedyj.network.session.states import PeerState
 from securefedyj.printable import in_words, parties_in_words
 
 # Unless the user says otherwise, in seconds:
