@@ -64,10 +64,10 @@ def _pandas(folder: Path) -> None:
 
 
 def _join(folder: Path) -> None:
-    from securefedyj.tables.census import taken_in
+    from securefedyj.tables.census import load_or_stream
     from securefedyj.tables.source import as_source
 
-    _measured(lambda: taken_in(as_source(folder / TABLE), 1 << 30))
+    _measured(lambda: load_or_stream(as_source(folder / TABLE), 1 << 30))
 
 
 def _check(folder: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefedyj.tables import census
-from securefedyj.tables.census import Census, taken_in
+from securefedyj.tables.census import Census, load_or_stream
 from securefedyj.tables.memory import ArraySource, HeldSource
 from securefedyj.tables.source import as_array
 
@@ -18,10 +18,10 @@ X[::3, 1] = np.nan
 
 def test_rows_that_fit_are_held_and_others_are_left_where_they_are():
     source = ArraySource(X)
-    held = taken_in(source, X.nbytes)
+    held = load_or_stream(source, X.nbytes)
     assert isinstance(held.source, HeldSource)
     np.testing.assert_array_equal(as_array(held.source), X)
-    left = taken_in(source, X.nbytes - 1)
+    left = load_or_stream(source, X.nbytes - 1)
     assert left.source is source
     for own in (held, left):
         assert own.census.rows == 100
@@ -40,8 +40,8 @@ class Unknown:
 
 def test_rows_that_turn_out_not_to_fit_are_let_go():
     source = Unknown()
-    assert taken_in(source, X.nbytes - 1).source is source
-    assert isinstance(taken_in(source, X.nbytes).source, HeldSource)
+    assert load_or_stream(source, X.nbytes - 1).source is source
+    assert isinstance(load_or_stream(source, X.nbytes).source, HeldSource)
 
 
 @given(cuts=st.lists(st.integers(0, 100), max_size=5))

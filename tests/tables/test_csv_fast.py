@@ -16,7 +16,7 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.tables import csv_fast
 from securefedyj.tables.cells import MISSING, Cells
 from securefedyj.tables.csv_careful import careful_blocks, read_layout
-from securefedyj.tables.csv_fast import Stumbled, fast_blocks
+from securefedyj.tables.csv_fast import FastPathFailed, fast_blocks
 from securefedyj.tables.files import Dialect, TableError, read_table
 
 ODD = [
@@ -57,7 +57,7 @@ def both(path, dialect: Dialect, column: int = 0) -> tuple[Array | None, Array |
     for blocks in (fast_blocks, careful_blocks):
         try:
             read.append(joined(blocks(path, layout, [column], cells)))
-        except (Stumbled, TableError):
+        except (FastPathFailed, TableError):
             read.append(None)
     return read[0], read[1]
 

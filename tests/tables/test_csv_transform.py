@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from securefedyj.tables import csv_careful, csv_fast, csv_transform
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.csv_cells import cells_of
-from securefedyj.tables.csv_fast import Stumbled
+from securefedyj.tables.csv_fast import FastPathFailed
 from securefedyj.tables.files import Dialect, TableError, read_table
 from securefedyj.tables.transforming import transform_table
 
@@ -41,7 +41,7 @@ def careful_only(monkeypatch):
     """As if Arrow took nothing."""
 
     def stumble(*_: object) -> None:
-        raise Stumbled
+        raise FastPathFailed
 
     monkeypatch.setattr(csv_transform, "over_pieces", stumble)
 
@@ -203,5 +203,5 @@ def test_cells_are_found_where_the_csv_module_has_written_them(rows, delimiter, 
     "piece", ['a"b,c"d\n', '"a"b,c\n', '""a,b\n', "a\n", "a,b,c\n", 'a, "b,c"\n', "a\nb,c,d\n"]
 )
 def test_what_another_reader_might_take_otherwise_is_left_to_the_careful_one(piece):
-    with pytest.raises(Stumbled):
+    with pytest.raises(FastPathFailed):
         cells_of(piece.encode(), ",", 2)

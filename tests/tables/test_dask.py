@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 from securefedyj import ExpYJ, SecureFedYJ
 from securefedyj.numerics.encoding import Domain, choose_encoding
-from securefedyj.numerics.passes import ChangedData, concluded
+from securefedyj.numerics.passes import ChangedData, over_blocks
 from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.streamed import silo_of
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.tables import dask_source, dask_tasks
 from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.cells import TableError
-from securefedyj.tables.census import Own, taken_in
+from securefedyj.tables.census import SiloTable, load_or_stream
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.digest import column_digests, rows_digest
 from securefedyj.tables.minimum import few_values, without
@@ -136,7 +136,7 @@ def test_names_numbers_that_mean_missing_and_few_values_count_as_elsewhere():
     source = as_source(there, names, ["-999"], Dialect(rename={"c": "z"}))
     here = as_source(pd.DataFrame(X, columns=NAMES), names, ["-999"], Dialect(rename={"c": "z"}))
     assert source.names == here.names == ("z", "a")
-    own, ours = taken_in(source, 10**9), taken_in(here, 10**9)
+    own, ours = load_or_stream(source, 10**9), load_or_stream(here, 10**9)
     np.testing.assert_array_equal(own.census.count, ours.census.count)
     few = few_values(own.census, int(own.census.count.max()))
     assert len(few) == 1
@@ -157,7 +157,7 @@ def test_no_row_comes_here(monkeypatch):
 
     monkeypatch.setattr(dask, "compute", watched)
     source = as_source(known(parts_of(X, [1000, 3000])))
-    own = taken_in(source, 10**9)
+    own = load_or_stream(source, 10**9)
     assert own.drawn is None
     without(own, few_values(own.census, 10))
     silo = silo_of(own.source, DOMAIN, NAMES, 10**9)
@@ -216,25 +216,25 @@ def test_errors_of_workers_are_raised_here_and_tell_no_more_than_they_should():
     with pytest.raises(
         BadCellsError, match=r"^partition 2 of the table: column 'c', row 4: inf is"
     ):
-        taken_in(source, 0)
+        load_or_stream(source, 0)
 
     def fails(block: np.ndarray) -> float:
         raise KeyError(f"{block[0]}")
 
     good = as_source(frame([table(20)]))
     with pytest.raises(RuntimeError, match=r"^A worker of the cluster has failed: KeyError\.$"):
-        concluded(good, range(3), fails, operator.add, partial(float))
+        over_blocks(good, range(3), fails, operator.add, partial(float))
     with pytest.raises(TableError, match="'x': there is no such column"):
         as_source(frame([X]), ["x"])
     with pytest.raises(TableError, match=r"holds \w*string, not numbers"):
-        taken_in(as_source(dd.from_pandas(pd.DataFrame({"a": ["x"]}), npartitions=1)), 0)
+        load_or_stream(as_source(dd.from_pandas(pd.DataFrame({"a": ["x"]}), npartitions=1)), 0)
     with pytest.raises(ValueError, match="two dimensions"):
         as_source(da.zeros(3))
 
 
 def test_a_refusal_survives_the_way_from_a_worker():
     error = BadCellsError("t.csv", {"a": "line 3: 'x' is not a finite number."}, ": ")
-    again = pickle.loads(pickle.dumps(dask_tasks.Refused(error))).error
+    again = pickle.loads(pickle.dumps(dask_tasks.WorkerError(error))).error
     assert (str(again), again.where, again.columns) == (str(error), error.where, error.columns)
 
 
@@ -245,6 +245,6 @@ def test_a_whole_run_of_an_own_table_knows_what_is_implausible():
     result = SecureFedYJ(engine="clear").fit([X]).transcript_.result
     for shift in (0.0, 30.0):
         moved = result._replace(lmbda=result.lmbda + shift)
-        own: Own = taken_in(as_source(known(parts_of(X, [100]))), 0)
+        own: SiloTable = load_or_stream(as_source(known(parts_of(X, [100]))), 0)
         np.testing.assert_array_equal(implausible_for(own, moved), implausible(X, moved))
     assert implausible(X, moved).any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefedyj.tables.census import taken_in
+from securefedyj.tables.census import load_or_stream
 from securefedyj.tables.memory import ArraySource
 from securefedyj.tables.minimum import few_values, missing_everywhere, without
 from securefedyj.tables.source import as_array
@@ -14,12 +14,12 @@ TABLE = np.array([[1.0, 2.0, nan, nan], [1.0, nan, nan, 3.0], [1.0, nan, nan, 4.
 
 
 def few(table: np.ndarray, minimum: int) -> list[int]:
-    return few_values(taken_in(ArraySource(table), 0).census, minimum).tolist()
+    return few_values(load_or_stream(ArraySource(table), 0).census, minimum).tolist()
 
 
 def test_features_with_too_few_values_are_missing_and_the_others_as_they_were():
     assert few(TABLE, 3) == [1, 3]  # not the one that had no values anyway
-    own = without(taken_in(ArraySource(TABLE), 0), np.array([1, 3]))
+    own = without(load_or_stream(ArraySource(TABLE), 0), np.array([1, 3]))
     table = as_array(own.source)
     np.testing.assert_array_equal(table[:, 0], TABLE[:, 0])
     assert np.isnan(table[:, 1:]).all()
@@ -29,7 +29,7 @@ def test_features_with_too_few_values_are_missing_and_the_others_as_they_were():
 
 
 def test_columns_that_count_as_missing_are_not_read_but_for_the_number_of_rows():
-    own = without(taken_in(ArraySource(TABLE), 0), np.array([1, 3]))
+    own = without(load_or_stream(ArraySource(TABLE), 0), np.array([1, 3]))
     (block,) = own.source.blocks([3, 1])
     assert block.shape == (3, 2)
     assert np.isnan(block).all()
@@ -44,6 +44,6 @@ def test_as_many_as_the_minimum_are_enough():
 
 
 def test_table_without_rows_has_no_values_of_anything():
-    census = taken_in(ArraySource(np.empty((0, 2))), 0).census
+    census = load_or_stream(ArraySource(np.empty((0, 2))), 0).census
     assert missing_everywhere(census).tolist() == [0, 1]
     assert few_values(census, 5).tolist() == []

@@ -37,7 +37,7 @@ def test_declared_missing_numbers_are_written_as_missing(name, tmp_path):
     told = []
     done = transform_table(
         tmp_path / name, tmp_path / f"out_{name}", ["a"], double, (*MISSING, "-999"),
-        told=lambda *now: told.append(now),
+        on_rows=lambda *now: told.append(now),
     )  # fmt: skip
     assert done == (1, 3, 1, 1, {})
     assert told == [(3, None)]
@@ -143,7 +143,7 @@ def test_folders_keep_their_files_and_partitions(ending, tmp_path):
         write_table(source / name, ["a", "b"][:: 1 if j else -1], [[j, 10 + j]] * (j + 1))
     (source / "_SUCCESS").touch()
     told = []
-    done = transform_table(source, target, ["b"], double, told=lambda *now: told.append(now))
+    done = transform_table(source, target, ["b"], double, on_rows=lambda *now: told.append(now))
     assert done == (3, 6, 1, 1, {})
     assert told == [(1, None), (3, None), (6, None)]
     assert sorted(content(target)) == names

@@ -34,7 +34,7 @@ from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
 
 if TYPE_CHECKING:
-    from securefedyj.tables.files import Reader
+    from securefedyj.tables.files import TableReader
 
 
 def add(commands: Commands) -> None:
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _check_table(consortium: Consortium, options: argparse.Namespace, reader: Reader) -> int:
+def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:
     """A silo's own table; the exit code is 1 if something in it would stop a run."""
     from securefedyj.tables.files import check_table
 

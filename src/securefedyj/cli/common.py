@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from securefedyj.network.consortium import Consortium
     from securefedyj.protocol.transcript import Transcript
     from securefedyj.tables.dialect import Dialect
-    from securefedyj.tables.files import Reader
+    from securefedyj.tables.files import TableReader
 
 Commands = Any  # argparse's own type for this is private
 
@@ -192,7 +192,7 @@ def add_dask(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def reader_of(options: argparse.Namespace) -> Iterator[Reader]:
+def reader_of(options: argparse.Namespace) -> Iterator[TableReader]:
     """Who reads the table."""
     from securefedyj.tables.files import HERE
 

@@ -33,7 +33,7 @@ from securefedyj.network.session.patience import TIMEOUT, WAIT
 if TYPE_CHECKING:
     from securefedyj.joining.part import Part
     from securefedyj.joining.run import Run
-    from securefedyj.tables.files import Reader
+    from securefedyj.tables.files import TableReader
 
 
 def add(commands: Commands) -> None:
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def _join(options: argparse.Namespace, reader: Reader, display: Display) -> int:
+def _join(options: argparse.Namespace, reader: TableReader, display: Display) -> int:
     from securefedyj.joining.run import Run
 
     part = _part(options, reader, display)
@@ -144,7 +144,7 @@ def _join(options: argparse.Namespace, reader: Reader, display: Display) -> int:
     return FAILED if run.no_report else OK
 
 
-def _part(options: argparse.Namespace, reader: Reader, display: Display) -> Part:
+def _part(options: argparse.Namespace, reader: TableReader, display: Display) -> Part:
     from securefedyj.joining.part import Part
 
     consortium = Consortium.read(options.file)

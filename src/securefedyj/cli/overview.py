@@ -13,7 +13,7 @@ from securefedyj.printable import printable
 
 if TYPE_CHECKING:
     from securefedyj.tables.files import Checked
-    from securefedyj.tables.findings import Finding
+    from securefedyj.tables.findings import TableFinding
     from securefedyj.tables.summary import Summary
 
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
@@ -58,7 +58,7 @@ def table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]:
         yield "~ is the median of a sample of the rows."
 
 
-def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+def finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
     """What to do about each kind of finding; what the table shows anyway is left out."""
     told = [finding for finding in findings if finding.kind != "missing values"]
     for kind, group in groupby(sorted(told, key=_order), key=lambda finding: finding.kind):
@@ -73,7 +73,7 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
             yield textwrap.indent(wrapped(remedy, COLUMNS - 2), "  ")
 
 
-def _order(finding: Finding) -> int:
+def _order(finding: TableFinding) -> int:
     from securefedyj.tables.findings import REMEDIES
 
     return list(REMEDIES).index(finding.kind)

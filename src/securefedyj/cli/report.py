@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     from securefedyj.report import page, provenance
     from securefedyj.report.cost import read_cost, read_plan
-    from securefedyj.tables.census import taken_in
+    from securefedyj.tables.census import load_or_stream
     from securefedyj.tables.source import as_source
 
     transcript = read_transcript(options.transcript)
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.data is not None:
         fill_reading_from_site(options, options.data)
         features = transcript.agreement.features
-        _, census = taken_in(
+        _, census = load_or_stream(
             as_source(options.data, features, missing_values(options), dialect_of(options)), 0
         )
         values, rows = census.sample.values, census.rows

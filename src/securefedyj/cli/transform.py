@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
                 bounds=None if options.inverse else (domain.lower, domain.upper),
                 outside=options.outside or "error",
                 force=options.force,
-                told=partial(display.rows, "transformed"),
+                on_rows=partial(display.rows, "transformed"),
             )
         finally:
             display.end()

@@ -25,9 +25,9 @@ from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.printable import printable
 from securefedyj.protocol.silos import timed_silo
-from securefedyj.tables.census import Own, taken_in
+from securefedyj.tables.census import SiloTable, load_or_stream
 from securefedyj.tables.digest import rows_digest
-from securefedyj.tables.files import HERE, MISSING, Dialect, Reader, TableError
+from securefedyj.tables.files import HERE, MISSING, Dialect, TableError, TableReader
 from securefedyj.tables.memory import HeldSource
 from securefedyj.tables.minimum import few_values, without
 from securefedyj.tables.source import as_source
@@ -51,7 +51,7 @@ class Part:
     data: Any = field(default=None, repr=False)
     missing: Collection[str] = ()
     dialect: Dialect | None = None
-    reader: Reader = HERE
+    reader: TableReader = HERE
     cache_mb: int | None = None
     own_minimum: int = 0
     ledger: Path | None = None
@@ -91,13 +91,13 @@ class Part:
         """How much memory may keep rows."""
         return default_cache_bytes() if self.cache_mb is None else self.cache_mb * 10**6
 
-    def own_table(self, rows: Rows) -> Own | None:
+    def own_table(self, rows: Rows) -> SiloTable | None:
         """The rows of a silo, of which it is told what stays out; a helper has none."""
         if self.data is None:
             return None
         names = self.features
         # The other half is for the same rows, arranged.
-        own = taken_in(self._source(), self.cache_bytes // 2, partial(rows, "read"))
+        own = load_or_stream(self._source(), self.cache_bytes // 2, partial(rows, "read"))
         self.say(f"Read {own.census.rows:,} rows of {len(names):,} features.")
         few = few_values(own.census, self.own_minimum)
         for j in few:
@@ -107,7 +107,7 @@ class Part:
             )
         return without(own, few)
 
-    def arranged(self, own: Own | None, rows: Rows) -> TimedSilo | None:
+    def arranged(self, own: SiloTable | None, rows: Rows) -> TimedSilo | None:
         """The rows as the protocol asks for them; each exchange is a pass over them."""
         if own is None:
             return None
@@ -122,7 +122,7 @@ class Part:
                 code_of(error, "SFY-JOIN-006"), f"{error} `securefedyj check --data` shows where."
             ) from None
 
-    def digest_of(self, own: Own | None) -> Callable[[bytes], str] | None:
+    def digest_of(self, own: SiloTable | None) -> Callable[[bytes], str] | None:
         """What tells later, under a key, whether these are still the same rows."""
         return None if own is None else partial(rows_digest, own.source, self.features)
 

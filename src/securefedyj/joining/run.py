@@ -17,7 +17,7 @@ from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.plausibility import implausible_for, warning
 from securefedyj.report.results import PARAMETERS, REPORT, write_report, write_results
-from securefedyj.tables.census import Own
+from securefedyj.tables.census import SiloTable
 from securefedyj.tables.minimum import missing_everywhere
 
 
@@ -43,7 +43,7 @@ class Run:
     def __init__(self, part: Part) -> None:
         _refuse_result_without_state(part.output)
         self._part = part
-        self._own: Own | None = None
+        self._own: SiloTable | None = None
         self._record: Record | None = None
         self._begun = self._reported = self._left = False
         self.written: dict[str, Path] = {}

@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -25,8 +25,8 @@ _FEWEST_ROWS = 1 << 10
 
 T = TypeVar("T")
 R = TypeVar("R")
-Told = Callable[[int, int | None], None]
-"""Is told how many rows of a pass were read, and of how many, if that is known."""
+OnRows = Callable[[int, int | None], None]
+"""Called with the number of rows read in a pass, and the number of all rows if it is known."""
 
 
 class ChangedData(InputError):
@@ -64,8 +64,8 @@ def is_source(data: object) -> TypeGuard[Source]:
 
 
 @runtime_checkable
-class Elsewhere(Protocol):
-    """A source whose rows are not here, such as on a cluster: what is asked of them goes there."""
+class RemoteSource(Protocol):
+    """A source whose rows stay elsewhere, such as on a cluster, which computes what is needed."""
 
     def silo(self, domain: Domain, names: list[str]) -> Silo:
         """What the protocol asks of the rows; a value outside raises `OutOfBounds`."""
@@ -77,10 +77,10 @@ class Elsewhere(Protocol):
         add: Callable[[T, T], T],
         finish: Callable[[T], R],
     ) -> R | None:
-        """As of `concluded`."""
+        """As of `over_blocks`."""
 
     def whole(self, function: Callable[[Source], R]) -> R:
-        """The function of all rows, taken by one of those who have them."""
+        """The function of all rows, computed by one worker that holds them."""
 
     def without(self, features: Sequence[int]) -> Source:
         """The same rows, with these columns missing."""
@@ -95,7 +95,7 @@ def rows_at_once(columns: int) -> int:
 
 
 def read(
-    source: Source, columns: Sequence[int], told: Told | None = None
+    source: Source, columns: Sequence[int], on_rows: OnRows | None = None
 ) -> Generator[Array, None, None]:
     """A pass over some columns, in blocks of float64 that are neither tiny nor large."""
     most, done, total = rows_at_once(len(columns)), 0, source.rows
@@ -105,8 +105,12 @@ def read(
         for block in _gathered(pieces, most):
             yield block
             done += len(block)
-            if told is not None:
-                told(done, total)
+            if on_rows is not None:
+                on_rows(done, total)
+
+
+def _same(value: T) -> T:
+    return value
 
 
 def over_blocks(
@@ -114,25 +118,15 @@ def over_blocks(
     columns: Sequence[int],
     function: Callable[[Array], T],
     add: Callable[[T, T], T],
-) -> T | None:
-    """The function of each block of a pass, added up; None where there is no block."""
-    return concluded(source, columns, function, add, _same)
+    finish: Callable[[T], Any] = _same,
+) -> Any:
+    """The function of each block of a pass, added up and finished; None if there is no block.
 
-
-def concluded(
-    source: Source,
-    columns: Sequence[int],
-    function: Callable[[Array], T],
-    add: Callable[[T, T], T],
-    finish: Callable[[T], R],
-) -> R | None:
-    """What follows from the function of each block, added up; None where there is no block.
-
-    Of rows that are elsewhere only this comes here: functions are sent there, and must be such as
-    pickle can name.
+    A remote source computes all of this where its rows are, and returns only the result; so the
+    functions must be such as pickle can name.
     """
-    if isinstance(source, Elsewhere):
-        return cast("R | None", source.reduce(columns, function, add, finish))
+    if isinstance(source, RemoteSource):
+        return source.reduce(columns, function, add, finish)
     total: T | None = None
     for block in read(source, columns):
         part = function(block)
@@ -142,11 +136,7 @@ def concluded(
 
 def over_all(source: Source, function: Callable[[Source], R]) -> R:
     """The function of a source, taken where its rows are."""
-    return source.whole(function) if isinstance(source, Elsewhere) else function(source)
-
-
-def _same(value: T) -> T:
-    return value
+    return source.whole(function) if isinstance(source, RemoteSource) else function(source)
 
 
 def ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:

@@ -17,7 +17,7 @@ import numpy as np
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
-from securefedyj.numerics.passes import Elsewhere, Source, Told, ahead, check_rows, read
+from securefedyj.numerics.passes import OnRows, RemoteSource, Source, ahead, check_rows, read
 from securefedyj.numerics.rows import refuse_outside, values_outside
 from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.sums import ArraySilo
@@ -27,12 +27,16 @@ PHI_LIMBS = 2
 
 
 def silo_of(
-    source: Source, domain: Domain, names: list[str], cache_bytes: int, told: Told | None = None
+    source: Source,
+    domain: Domain,
+    names: list[str],
+    cache_bytes: int,
+    on_rows: OnRows | None = None,
 ) -> Silo:
     """A silo's data as the protocol asks for it, wherever the rows are."""
-    if isinstance(source, Elsewhere):
+    if isinstance(source, RemoteSource):
         return source.silo(domain, names)
-    return StreamedSilo(source, domain, names, cache_bytes, told)
+    return StreamedSilo(source, domain, names, cache_bytes, on_rows)
 
 
 class StreamedSilo:
@@ -48,8 +52,8 @@ class StreamedSilo:
         Names of the features, for that error.
     cache_bytes : int
         Prepared blocks are kept up to this size; the others are made again in each pass.
-    told : callable, optional
-        Is told how far a pass is.
+    on_rows : callable, optional
+        Called with the number of rows of a pass that were read.
     """
 
     def __init__(
@@ -58,9 +62,9 @@ class StreamedSilo:
         domain: Domain,
         names: list[str],
         cache_bytes: int,
-        told: Told | None = None,
+        on_rows: OnRows | None = None,
     ) -> None:
-        self._source, self._domain, self._names, self._told = source, domain, names, told
+        self._source, self._domain, self._names, self._on_rows = source, domain, names, on_rows
         self._kept: list[ArraySilo] = []
         self._rows_kept = self.rows = 0
         every = np.arange(len(names))
@@ -68,7 +72,7 @@ class StreamedSilo:
         self._phi = wide.zeros(PHI_LIMBS, len(names))
         outside = np.zeros(len(names), dtype=np.int64)
         room = cache_bytes
-        for block in read(source, every.tolist(), told):
+        for block in read(source, every.tolist(), on_rows):
             outside += values_outside(block, domain)
             if outside.any():
                 continue  # to the end, to say how many there are
@@ -108,7 +112,7 @@ class StreamedSilo:
         """Silos of blocks of some columns, without the rows that were kept."""
         domain, names = self._domain.take(columns), [self._names[j] for j in columns]
         seen = 0
-        for block in read(self._source, columns.tolist(), self._told):
+        for block in read(self._source, columns.tolist(), self._on_rows):
             first = max(0, self._rows_kept - seen)
             seen += len(block)
             if first < len(block):

@@ -6,7 +6,7 @@ import time
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.budget import default_cache_bytes
-from securefedyj.numerics.passes import Source, Told
+from securefedyj.numerics.passes import OnRows, Source
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.numerics.streamed import silo_of
 from securefedyj.protocol.agreement import Agreement
@@ -19,7 +19,7 @@ def timed_silo(
     agreement: Agreement,
     table: Table | None,
     cache_bytes: int | None = None,
-    told: Told | None = None,
+    on_rows: OnRows | None = None,
 ) -> TimedSilo | None:
     """A silo's rows, checked and arranged; None for a party without data.
 
@@ -30,5 +30,5 @@ def timed_silo(
     start = time.perf_counter()
     room = default_cache_bytes() if cache_bytes is None else cache_bytes
     source = as_source(table)
-    silo = silo_of(source, agreement.domain, list(agreement.features), room, told)
+    silo = silo_of(source, agreement.domain, list(agreement.features), room, on_rows)
     return TimedSilo(silo, time.perf_counter() - start)

@@ -23,11 +23,11 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.numerics.likelihood import Likelihood
-from securefedyj.numerics.passes import Elsewhere, concluded
+from securefedyj.numerics.passes import RemoteSource, over_blocks
 from securefedyj.numerics.pooled import fit_pooled
 from securefedyj.printable import printable
 from securefedyj.protocol.result import Result
-from securefedyj.tables.census import Census, Own
+from securefedyj.tables.census import Census, SiloTable
 
 LIMIT = 0.5
 """Nats per value."""
@@ -63,12 +63,12 @@ def implausible(values: Array, result: Result) -> Bools:
     return doubtful & ~result.constant
 
 
-def implausible_for(own: Own, result: Result) -> Bools:
+def implausible_for(own: SiloTable, result: Result) -> Bools:
     """The same for a silo's table; where its rows are elsewhere, they are looked at there."""
-    if not isinstance(own.source, Elsewhere):
+    if not isinstance(own.source, RemoteSource):
         return implausible(own.census.sample.values, result)
     every, last = range(len(own.source.names)), partial(_of_sample, result=result)
-    found = concluded(own.source, every, Census.of, operator.add, last)
+    found = over_blocks(own.source, every, Census.of, operator.add, last)
     return np.zeros(len(result.lmbda), dtype=bool) if found is None else found
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Integers
-from securefedyj.numerics.passes import Elsewhere, Source, Told, over_blocks, read
+from securefedyj.numerics.passes import OnRows, RemoteSource, Source, over_blocks, read
 from securefedyj.tables.memory import HeldSource
 
 _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
@@ -70,7 +70,7 @@ class Census:
         return cls(sum(one.rows for one in several), count, sample)
 
 
-class Own(NamedTuple):
+class SiloTable(NamedTuple):
     """A silo's table, and what is known of it."""
 
     source: Source
@@ -79,23 +79,23 @@ class Own(NamedTuple):
     @property
     def drawn(self) -> Array | None:
         """What plots are drawn from; rows that are elsewhere are not drawn."""
-        return None if isinstance(self.source, Elsewhere) else self.census.sample.values
+        return None if isinstance(self.source, RemoteSource) else self.census.sample.values
 
 
 def _most_rows(columns: int) -> int:
     return max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(columns, 1))
 
 
-def taken_in(source: Source, most_bytes: int, told: Told | None = None) -> Own:
+def load_or_stream(source: Source, most_bytes: int, on_rows: OnRows | None = None) -> SiloTable:
     """A table that needs no reading any more if it takes so many bytes at most; else as it is."""
     every, width = range(len(source.names)), 8 * len(source.names)
     nothing = Census.of(np.empty((0, len(source.names))))
-    if isinstance(source, Elsewhere):  # a sample would bring rows here
+    if isinstance(source, RemoteSource):  # a sample would bring rows here
         found = over_blocks(source, every, Census.counted, operator.add)
-        return Own(source, nothing if found is None else found)
+        return SiloTable(source, nothing if found is None else found)
     kept: list[Array] | None = [] if (source.rows or 0) * width <= most_bytes else None
     parts, rows = [nothing], 0
-    for block in read(source, every, told):
+    for block in read(source, every, on_rows):
         parts.append(Census.of(block))
         if len(parts) > _JOINED_AT_ONCE:  # samples are copied when they are joined
             parts = [Census.joined(parts)]
@@ -105,4 +105,4 @@ def taken_in(source: Source, most_bytes: int, told: Told | None = None) -> Own:
             if rows * width > most_bytes:
                 kept = None
     own = source if kept is None else HeldSource(kept, source.names)
-    return Own(own, Census.joined(parts))
+    return SiloTable(own, Census.joined(parts))

@@ -19,7 +19,7 @@ from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.bad_cells import BadCells, BadCellsError, sentences
 from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
-from securefedyj.tables.dialect import Dialect, Layout, layout_of
+from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
 
 
 @contextmanager
@@ -45,16 +45,16 @@ def opened(path: Path | str) -> Iterator[Any]:
         ) from None
 
 
-def read_layout(path: Path | str, dialect: Dialect) -> Layout:
+def read_layout(path: Path | str, dialect: Dialect) -> CsvLayout:
     """How a CSV file is written."""
     with opened(path) as file:
         return layout_of(path, file, dialect)
 
 
-class Rows:
+class CsvRows:
     """The rows of a CSV file, each checked to be as long as the header."""
 
-    def __init__(self, path: Path | str, file: IO[bytes], layout: Layout) -> None:
+    def __init__(self, path: Path | str, file: IO[bytes], layout: CsvLayout) -> None:
         self._path, self._layout = path, layout
         self._text = io.TextIOWrapper(file, layout.encoding, layout.errors, newline="")
         self._ended = False
@@ -96,7 +96,7 @@ class Rows:
 
 def careful_blocks(
     path: Path | str,
-    layout: Layout,
+    layout: CsvLayout,
     columns: Sequence[int],
     cells: Cells,
     done: int = 0,
@@ -104,7 +104,7 @@ def careful_blocks(
     """Columns of a CSV file in blocks, from a row on; bad cells are all known when it fails."""
     bad = [BadCells() for _ in columns]
     with opened(path) as file:
-        rows = Rows(path, file, layout)
+        rows = CsvRows(path, file, layout)
         rest = islice(rows, done, None)
         while part := list(islice(_numbers(rows, rest, columns, cells, bad), BLOCK_ROWS)):
             if not any(column.count for column in bad):
@@ -115,7 +115,7 @@ def careful_blocks(
 
 
 def _numbers(
-    rows: Rows,
+    rows: CsvRows,
     rest: Iterator[list[str]],
     columns: Sequence[int],
     cells: Cells,

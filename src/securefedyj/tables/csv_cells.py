@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Bools, Integers
-from securefedyj.tables.csv_fast import Stumbled
+from securefedyj.tables.csv_fast import FastPathFailed
 
 _LF, _CR, _QUOTE = b'\n\r"'
 
@@ -14,8 +14,8 @@ _LF, _CR, _QUOTE = b'\n\r"'
 def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Integers]:
     """Where each cell begins and ends, rows by columns; blank lines are not rows.
 
-    A quoted cell has its quotes. Raises `Stumbled` where a row does not have `width` cells, or
-    quotes are not as a writer of CSV would set them.
+    A quoted cell has its quotes. Raises `FastPathFailed` where a row does not have `width` cells
+    or the quotes are not as a CSV writer sets them.
     """
     signs = np.frombuffer(piece, np.uint8)
     breaks = signs == _LF
@@ -37,10 +37,10 @@ def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Intege
         ends = ends[~np.isin(ends, lines[~filled])]
         first, last, lines = first[filled], last[filled], lines[filled]
     if len(ends) != len(lines) * width:
-        raise Stumbled
+        raise FastPathFailed
     cells: Integers = ends.reshape(len(lines), width)
     if not np.array_equal(cells[:, -1], lines):
-        raise Stumbled
+        raise FastPathFailed
     cells[:, -1] = last
     return np.column_stack([first, cells[:, :-1] + 1]), cells
 
@@ -54,7 +54,7 @@ def _quoted(signs: NDArray[np.uint8], marks: Bools) -> Bools:
     fits = marks | quotes | (signs == _CR)
     before, after = np.append(True, fits[:-1])[at[::2]], np.append(fits[1:], True)[at[1::2]]
     if not (before.all() and after.all()):
-        raise Stumbled
+        raise FastPathFailed
     return quoted
 
 

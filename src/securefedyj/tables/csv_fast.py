@@ -22,7 +22,7 @@ from pyarrow import csv
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.cells import Cells, grouped
 from securefedyj.tables.csv_careful import opened
-from securefedyj.tables.dialect import Layout
+from securefedyj.tables.dialect import CsvLayout
 
 PIECE = 1 << 20  # bytes
 _LARGEST_PIECE = 1 << 28
@@ -31,19 +31,19 @@ _LINES_IN_PIECE = 16
 T = TypeVar("T")
 
 
-class Stumbled(Exception):
+class FastPathFailed(Exception):
     """Something here is not what Arrow and the careful reader take alike."""
 
 
 def fast_blocks(
-    path: Path | str, layout: Layout, columns: Sequence[int], cells: Cells
+    path: Path | str, layout: CsvLayout, columns: Sequence[int], cells: Cells
 ) -> Iterator[Array]:
-    """Columns of a CSV file in blocks; raises `Stumbled` after those that are certain."""
+    """Columns of a CSV file in blocks; raises `FastPathFailed` after those that are certain."""
     return over_pieces(path, layout, Converter(layout, columns, cells))
 
 
 def over_pieces(
-    path: Path | str, layout: Layout, work: Callable[[bytes, int], T]
+    path: Path | str, layout: CsvLayout, work: Callable[[bytes, int], T]
 ) -> Generator[T, None, None]:
     """What `work` makes of each piece and the number of lines in it before the first row."""
     workers = os.cpu_count() or 1
@@ -57,11 +57,11 @@ def over_pieces(
             yield waiting.popleft().result()
 
 
-def _size(layout: Layout) -> int:
+def _size(layout: CsvLayout) -> int:
     return max(PIECE, _LINES_IN_PIECE * layout.longest)
 
 
-def _utf8(file: IO[bytes], layout: Layout) -> Iterator[bytes]:
+def _utf8(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
     size = _size(layout)
     if layout.encoding.startswith("utf-8"):
         while data := file.read(size):
@@ -83,9 +83,9 @@ def _pieces(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
             continue
         rest += part
         if len(rest) > _LARGEST_PIECE:
-            raise Stumbled
+            raise FastPathFailed
     if _quotes(rest) % 2:
-        raise Stumbled  # a quote is open, and Arrow would not say so
+        raise FastPathFailed  # a quote is open, and Arrow would not say so
     if rest:
         yield rest
 
@@ -109,9 +109,9 @@ def _quotes(data: bytes) -> int:
 class Converter:
     """Makes numbers of a piece of CSV."""
 
-    def __init__(self, layout: Layout, columns: Sequence[int], cells: Cells) -> None:
+    def __init__(self, layout: CsvLayout, columns: Sequence[int], cells: Cells) -> None:
         if not layout.delimiter.isascii():
-            raise Stumbled
+            raise FastPathFailed
         self._cells, self._columns = cells, [str(j) for j in columns]
         self._names = [str(j) for j in range(len(layout.header))]
         self._decimal, self._thousands = layout.decimal, layout.thousands
@@ -142,13 +142,13 @@ class Converter:
             chosen = [table.column(name) for name in self._columns]
             columns = [self._ungrouped(one) for one in chosen] if self._thousands else chosen
         except pa.ArrowException:
-            raise Stumbled from None
+            raise FastPathFailed from None
         block = np.empty((table.num_rows, len(columns)), order="F")
         for k, column in enumerate(columns):
             block[:, k] = column.to_numpy()
         missing = sum(column.null_count for column in columns)
         if np.count_nonzero(np.isfinite(block)) + missing != block.size:
-            raise Stumbled  # such as by "inf", or "nan" where that does not stand for missing
+            raise FastPathFailed  # such as by "inf", or "nan" where that does not stand for missing
         return self._cells.mask(block)
 
     def _ungrouped(self, column: Any) -> Any:
@@ -159,10 +159,10 @@ class Converter:
             pc.invert(pc.match_substring_regex(column, f"^{number}$")),
         )
         if pc.any(wrong).as_py():
-            raise Stumbled
+            raise FastPathFailed
         column = pc.replace_substring_regex(column, signs, "")
         if self._decimal != ".":
             if pc.any(pc.match_substring(column, ".")).as_py():
-                raise Stumbled
+                raise FastPathFailed
             column = pc.replace_substring(column, self._decimal, ".")
         return pc.cast(column, pa.float64())

@@ -14,8 +14,8 @@ from typing import IO
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.cells import MISSING, Cells, format_number
-from securefedyj.tables.csv_careful import Rows, careful_blocks, compressed, opened, read_layout
-from securefedyj.tables.csv_fast import Stumbled, fast_blocks
+from securefedyj.tables.csv_careful import CsvRows, careful_blocks, compressed, opened, read_layout
+from securefedyj.tables.csv_fast import FastPathFailed, fast_blocks
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.unchanged import Unchanged
@@ -50,7 +50,7 @@ class CsvSource(Pieces):
             for block in fast_blocks(self._path, self._layout, positions, self._cells):
                 done += len(block)
                 yield block
-        except Stumbled:
+        except FastPathFailed:
             yield from careful_blocks(self._path, self._layout, positions, self._cells, done)
         self._unchanged.check()
 
@@ -71,7 +71,7 @@ def text_columns(
     """The columns whose first cells are neither numbers nor missing, with these cells."""
     layout, cells = read_layout(path, dialect), Cells(missing, dialect.decimal, dialect.thousands)
     with opened(path) as file:
-        table = Rows(path, file, layout)  # by name: without one it would be left open
+        table = CsvRows(path, file, layout)  # by name: without one it would be left open
         rows = list(islice(table, _FIRST_ROWS))
     columns = dict(zip(layout.header, zip(*rows, strict=True), strict=False))
     read = {name: [cells.read(text) for text in texts] for name, texts in columns.items()}
@@ -88,7 +88,7 @@ def lines_of(
     """The lines in which rows end, by their numbers from 1; cells may have several lines."""
     layout, last = read_layout(path, dialect), max(rows)
     with opened(path) as file:
-        table = Rows(path, file, layout)
+        table = CsvRows(path, file, layout)
         numbered = enumerate(islice(table, last), start=1)
         return {number: table.line for number, _ in numbered if number in rows}
 

@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.tables.cells import Cells
 from securefedyj.tables.change import Change, Changed
-from securefedyj.tables.csv_careful import Rows, careful_blocks, opened, read_layout
+from securefedyj.tables.csv_careful import CsvRows, careful_blocks, opened, read_layout
 from securefedyj.tables.csv_cells import cells_of
-from securefedyj.tables.csv_fast import Converter, Stumbled, over_pieces
-from securefedyj.tables.dialect import Dialect, Layout
+from securefedyj.tables.csv_fast import Converter, FastPathFailed, over_pieces
+from securefedyj.tables.dialect import CsvLayout, Dialect
 from securefedyj.tables.unchanged import Unchanged
 
 _MARKS = {
@@ -72,14 +72,14 @@ def transform(
 
 
 def _parts_of(
-    path: Path | str, layout: Layout, columns: Sequence[int], cells: Cells, change: Change
+    path: Path | str, layout: CsvLayout, columns: Sequence[int], cells: Cells, change: Change
 ) -> Iterator[_Part]:
     done = 0
     try:
         for part in over_pieces(path, layout, _Replacing(layout, columns, cells, change)):
             done += part.rows
             yield part
-    except Stumbled:
+    except FastPathFailed:
         yield from _carefully(path, layout, columns, cells, change, done)
 
 
@@ -87,7 +87,7 @@ class _Replacing:
     """Replaces cells in a piece of CSV."""
 
     def __init__(
-        self, layout: Layout, columns: Sequence[int], cells: Cells, change: Change
+        self, layout: CsvLayout, columns: Sequence[int], cells: Cells, change: Change
     ) -> None:
         self._convert = Converter(layout, columns, cells)
         self._layout, self._change = layout, change
@@ -103,7 +103,7 @@ class _Replacing:
             return _Part(len(old), changed, piece)
         starts, ends = cells_of(piece, self._layout.delimiter, len(self._layout.header))
         if len(starts) != len(old):
-            raise Stumbled
+            raise FastPathFailed
         texts = self._cells(changed.values[:, self._order].ravel())
         places = starts[:, self._columns], ends[:, self._columns]
         return _Part(len(old), changed, _replaced(piece, *places, texts))
@@ -138,7 +138,7 @@ def _texts(values: Array, decimal: str) -> Any:
 
 def _carefully(
     path: Path | str,
-    layout: Layout,
+    layout: CsvLayout,
     columns: Sequence[int],
     cells: Cells,
     change: Change,
@@ -148,7 +148,7 @@ def _carefully(
     head = _head(path, layout)
     end = next(end for end in ("\r\n", "\r", "\n") if head.endswith(end.encode()) or end == "\n")
     with opened(path) as file:
-        rest = islice(Rows(path, file, layout), done, None)
+        rest = islice(CsvRows(path, file, layout), done, None)
         for old in careful_blocks(path, layout, columns, cells, done):
             rows = list(islice(rest, len(old)))
             changed = change(old)
@@ -172,7 +172,7 @@ def _line(row: list[str], delimiter: str) -> str:
     return delimiter.join(quoted)
 
 
-def _head(path: Path | str, layout: Layout) -> bytes:
+def _head(path: Path | str, layout: CsvLayout) -> bytes:
     """What stands before the first row, without a byte order mark."""
     with (
         opened(path) as file,
@@ -183,7 +183,7 @@ def _head(path: Path | str, layout: Layout) -> bytes:
 
 @contextmanager
 def _writing(
-    source: Path | str, target: Path | str, layout: Layout, packed: bool
+    source: Path | str, target: Path | str, layout: CsvLayout, packed: bool
 ) -> Iterator[Callable[[bytes], int]]:
     """Writes UTF-8 in the encoding of the source, with its byte order mark."""
     with opened(source) as old:

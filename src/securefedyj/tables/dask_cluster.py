@@ -19,7 +19,7 @@ from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.dask_source import DaskSource, kept, result, task
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import Reader, column_names, written
+from securefedyj.tables.files import TableReader, column_names, written
 from securefedyj.tables.folders import FolderSource
 from securefedyj.tables.source import as_array, as_source, files_in, of_file
 from securefedyj.tables.unchanged import Unchanged
@@ -34,7 +34,7 @@ _SECONDS = 30
 
 
 @contextmanager
-def cluster(scheduler: str) -> Iterator[Reader]:
+def cluster(scheduler: str) -> Iterator[TableReader]:
     """What reads tables by the workers of a scheduler, given by its address or as "local"."""
     if scheduler == LOCAL:
         # With certificates of its own and without pages: others on this machine stay out.
@@ -125,4 +125,4 @@ def _written(path: Path, dialect: Dialect) -> str:
     return words
 
 
-_READER = Reader(_column_names, _source, _written)
+_READER = TableReader(_column_names, _source, _written)

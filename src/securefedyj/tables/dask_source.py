@@ -172,7 +172,7 @@ def result(last: Delayed) -> Any:
             f"the cluster has given up ({type(error).__name__}): workers died, perhaps for want of "
             "memory, or the scheduler is gone. Try again, with smaller partitions or more memory",
         ) from None
-    if isinstance(value, tasks.Refused):
+    if isinstance(value, tasks.WorkerError):
         raise value.error
     return value
 

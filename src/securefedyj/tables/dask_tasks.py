@@ -1,7 +1,7 @@
 """What workers of a Dask cluster do: importable there by name, and silent about rows.
 
 Nothing is raised on a worker: Dask would write the task into its log, with what it was given. An
-error becomes a `Refused`, which is handed on like any other result, and raised at the silo.
+error becomes a `WorkerError`, which is handed on like any other result, and raised at the silo.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from securefedyj.tables.pieces import Pieces
 from securefedyj.tables.source import as_array, as_source
 
 
-class Refused(NamedTuple):
+class WorkerError(NamedTuple):
     """Why there is no result."""
 
     error: Exception
@@ -34,15 +34,17 @@ class Refused(NamedTuple):
 def guarded(function: Callable[..., Any], *arguments: Any) -> Any:
     """The function of what was computed before, or the first refusal."""
     for argument in arguments:
-        if isinstance(argument, Refused):
+        if isinstance(argument, WorkerError):
             return argument
     try:
         return function(*arguments)
     except (ValueError, OSError) as error:
         error.__traceback__ = error.__context__ = None
-        return Refused(error)
+        return WorkerError(error)
     except Exception as error:  # others may quote rows
-        return Refused(RuntimeError(f"A worker of the cluster has failed: {type(error).__name__}."))
+        return WorkerError(
+            RuntimeError(f"A worker of the cluster has failed: {type(error).__name__}.")
+        )
 
 
 def added_up(add: Callable[[Any, Any], Any], *parts: Any) -> Any:

@@ -110,7 +110,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CsvLayout:
     """How a CSV file is written, all told."""
 
     header: list[str]
@@ -136,14 +136,14 @@ class Layout:
         return told + f", digits grouped by {self.thousands!r}" * (self.thousands != "")
 
 
-def layout_of(path: Path | str, file: Any, dialect: Dialect) -> Layout:
+def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
     """How a CSV file is written; `file` gives its bytes from the beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
     with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
         return _layout(path, text, encoding, dialect)
 
 
-def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> Layout:
+def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> CsvLayout:
     lines = list(islice(text, _FIRST_LINES))
     sep = _SEP_LINE.fullmatch(lines[0]) if lines else None
     rows = lines[1:] if sep else lines
@@ -155,7 +155,7 @@ def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> 
             "SFY-TAB-015", f"{path}: the first line must name the columns, and it is empty"
         )
     _check_header(path, header, encoding)
-    return Layout(
+    return CsvLayout(
         header=header,
         lines=records.line_num + (sep is not None),
         longest=max(len(line.encode("utf-8", "surrogateescape")) for line in rows),

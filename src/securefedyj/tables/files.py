@@ -20,7 +20,7 @@ from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.bad_cells import BadCellsError
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.findings import Finding, column_findings, value_findings
+from securefedyj.tables.findings import TableFinding, column_findings, value_findings
 from securefedyj.tables.folders import tables_in
 from securefedyj.tables.kinds import is_csv
 from securefedyj.tables.source import as_array, as_source, header_of
@@ -30,8 +30,8 @@ __all__ = [
     "MISSING",
     "Checked",
     "Dialect",
-    "Finding",
     "TableError",
+    "TableFinding",
     "check_table",
     "column_names",
     "read_table",
@@ -43,7 +43,7 @@ _MOST_CELLS_AGAIN = 5_000_000
 """Which are read again to tell the line of a row: cell by cell, in about a second."""
 
 
-class Reader(NamedTuple):
+class TableReader(NamedTuple):
     """Who reads a table: this process, or a cluster."""
 
     column_names: Callable[[Path, Dialect], list[str]]
@@ -59,7 +59,7 @@ class Checked(NamedTuple):
     """How the table is written, for a person."""
     columns: dict[str, Summary]
     """What the columns hold that could be read."""
-    findings: list[Finding]
+    findings: list[TableFinding]
     """What a silo should know before a run; what would stop the run comes first."""
 
 
@@ -122,7 +122,7 @@ def check_table(
     upper: ArrayLike,
     missing: Collection[str] = MISSING,
     dialect: Dialect | None = None,
-    reader: Reader | None = None,
+    reader: TableReader | None = None,
 ) -> Checked:
     """What a silo should know about its table before a run."""
     path, dialect, reader = Path(path), dialect or Dialect(), reader or HERE
@@ -135,9 +135,9 @@ def check_table(
         if header.count(name) == 1
     }
     rows, columns, bad = summaries(path, wanted, missing, dialect, reader)
-    found += [Finding("no number", name, text, stops=True) for name, text in bad.items()]
+    found += [TableFinding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
-        found.append(Finding("no rows", None, "the table has no rows", stops=False))
+        found.append(TableFinding("no rows", None, "the table has no rows", stops=False))
     most = _MOST_CELLS_AGAIN // max(len(header), 1)
     lines = _lines_outside(path, columns, dialect, most) if reader is HERE else {}
     for name, summary in columns.items():
@@ -166,7 +166,7 @@ def summaries(
     wanted: Mapping[str, tuple[float, float]],
     missing: Collection[str] = MISSING,
     dialect: Dialect | None = None,
-    reader: Reader | None = None,
+    reader: TableReader | None = None,
 ) -> tuple[int, dict[str, Summary], dict[str, str]]:
     """The rows of a table, what columns hold beside their bounds, and which hold no numbers."""
     dialect, reader, bad = dialect or Dialect(), reader or HERE, dict[str, str]()
@@ -191,4 +191,4 @@ def written(path: Path | str, dialect: Dialect | None = None) -> str:
     return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
 
 
-HERE = Reader(column_names, as_source, written)
+HERE = TableReader(column_names, as_source, written)

@@ -36,7 +36,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class TableFinding:
     """Something about a silo's own table. It is for the silo's eyes only: it may quote values."""
 
     kind: str
@@ -53,7 +53,7 @@ class Finding:
         return REMEDIES[self.kind]
 
 
-def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[Finding]:
+def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[TableFinding]:
     """Columns that are missing or there more than once."""
     others = [repr(name) for name in dict.fromkeys(header) if name not in features]
     for name in dict.fromkeys(features):
@@ -65,15 +65,15 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
                 others = []  # once is enough
             if len(header) == 1:
                 text += "; the table has one column only, or --delimiter must say what separates"
-            yield Finding("missing column", name, text, stops=True)
+            yield TableFinding("missing column", name, text, stops=True)
         elif (times := header.count(name)) > 1:
             text = f"{times} columns have this name"
-            yield Finding("duplicate column", name, text, stops=True, count=times)
+            yield TableFinding("duplicate column", name, text, stops=True, count=times)
 
 
 def value_findings(
     name: str, found: Summary, lower: float, upper: float, line: int | None = None
-) -> Iterator[Finding]:
+) -> Iterator[TableFinding]:
     """What is wrong or remarkable about the values of a column.
 
     `line` is that of the first value outside the bounds, where the table has lines.
@@ -85,20 +85,20 @@ def value_findings(
             f"{upper:g}, first in {first}; the values go from {found.least:g} to "
             f"{found.greatest:g}"
         )
-        yield Finding("out of bounds", name, text, True, outside, outside / found.rows)
+        yield TableFinding("out of bounds", name, text, True, outside, outside / found.rows)
     if found.rows and not found.present:
-        yield Finding("all missing", name, "it has no values here", False, found.missing, 1.0)
+        yield TableFinding("all missing", name, "it has no values here", False, found.missing, 1.0)
     elif found.missing:
         share = found.missing / found.rows
         text = f"{found.missing} of {found.rows} values are missing ({share:.1%})"
-        yield Finding("missing values", name, text, False, found.missing, share)
+        yield TableFinding("missing values", name, text, False, found.missing, share)
     if found.distinct == 1:
         many = f"all {found.present} values are {found.least:g}"
         text = f"it is constant here: {many if found.present > 1 else 'one value'}"
-        yield Finding("constant", name, text, False, found.present)
+        yield TableFinding("constant", name, text, False, found.present)
     elif 0 < found.distinct < FEW_DISTINCT:
         text = f"it has only {found.distinct} distinct values here"
-        yield Finding("few distinct values", name, text, False, found.distinct)
+        yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
 def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:

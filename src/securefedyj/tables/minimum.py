@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index
-from securefedyj.numerics.passes import Elsewhere, Source
-from securefedyj.tables.census import Census, Own, Sample
+from securefedyj.numerics.passes import RemoteSource, Source
+from securefedyj.tables.census import Census, Sample, SiloTable
 
 
 def few_values(census: Census, minimum: int) -> Index:
@@ -21,16 +21,16 @@ def missing_everywhere(census: Census) -> Index:
     return np.flatnonzero(census.count == 0)
 
 
-def without(own: Own, features: Index) -> Own:
+def without(own: SiloTable, features: Index) -> SiloTable:
     """The table with these features missing."""
     if not len(features):
         return own
     rows, count, sample = own.census.rows, own.census.count.copy(), own.census.sample.values.copy()
     count[features], sample[:, features] = 0, np.nan
     census = Census(rows, count, Sample(own.census.sample.stride, sample))
-    if isinstance(own.source, Elsewhere):
-        return Own(own.source.without(features.tolist()), census)
-    return Own(_Without(own.source, features), census)
+    if isinstance(own.source, RemoteSource):
+        return SiloTable(own.source.without(features.tolist()), census)
+    return SiloTable(_Without(own.source, features), census)
 
 
 class _Without:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Elsewhere, Source, is_source, read
+from securefedyj.numerics.passes import RemoteSource, Source, is_source, read
 from securefedyj.tables import csv_files, parquet
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.csv_files import CsvSource
@@ -56,7 +56,9 @@ def as_source(
         own = None if features is None else dialect.own_names(features)
         source = as_source(data, own, missing, replace(dialect, rename={}))
         names = dialect.names(source.names)
-        return source.renamed(names) if isinstance(source, Elsewhere) else _Renamed(source, names)
+        return (
+            source.renamed(names) if isinstance(source, RemoteSource) else _Renamed(source, names)
+        )
     if isinstance(data, str | Path):
         return _of_path(Path(data), features, missing, dialect or Dialect())
     if is_source(data):

@@ -11,7 +11,7 @@ from math import inf, nan
 import numpy as np
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Source, concluded
+from securefedyj.numerics.passes import Source, over_blocks
 
 MOST_DISTINCT = 1000
 """Distinct values are counted up to here."""
@@ -50,7 +50,7 @@ class Summary:
 def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
     """The rows of a source, and what its columns hold, beside bounds of each."""
     seen = partial(_Seen.of, lower=lower, upper=upper)
-    found = concluded(source, range(len(lower)), seen, operator.add, _Seen.summaries)
+    found = over_blocks(source, range(len(lower)), seen, operator.add, _Seen.summaries)
     return seen(np.empty((0, len(lower)))).summaries() if found is None else found
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from securefedyj.files import replacing, replacing_folder
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import Told
+from securefedyj.numerics.passes import OnRows
 from securefedyj.tables import csv_transform, parquet_transform
 from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.change import Change, Outside, OutsideMode
@@ -51,7 +51,7 @@ def transform_table(
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
     outside: OutsideMode = "error",
     force: bool = False,
-    told: Told | None = None,
+    on_rows: OnRows | None = None,
 ) -> Transformed:
     """Copy a table, with a function applied to its features block by block.
 
@@ -75,8 +75,8 @@ def transform_table(
         What becomes of them: no table is written, the bound takes their place, or nothing.
     force : bool
         Whether a target that is there already is replaced.
-    told : callable, optional
-        Is told how many rows are done.
+    on_rows : callable, optional
+        Called with the number of rows that are done.
 
     Raises
     ------
@@ -98,8 +98,8 @@ def transform_table(
             with closing(parts):
                 for rows in parts:
                     done += rows
-                    if told is not None:
-                        told(done, None)
+                    if on_rows is not None:
+                        on_rows(done, None)
         change.check(source, features)
     others = len(headers[0]) - len(features)
     return Transformed(len(files), done, len(features), others, change.found(features))
