@@ -21,8 +21,8 @@ from pathlib import Path
 from securefedyj.network import local
 from securefedyj.network.carrier import LinkLost
 from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.dialer import Dialer
 from securefedyj.network.identity import Identity
+from securefedyj.network.transport.link import Dialer
 
 SILENCES = {
     "nothing": b"",

@@ -21,11 +21,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from securefedyj.network import local, tls
+from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
-from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.hub.consortia import QUEUE
 from securefedyj.network.identity import Identity, fingerprint, keygen
-from securefedyj.network.rooms import QUEUE
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
 
 
 class Case(NamedTuple):

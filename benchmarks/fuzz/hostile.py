@@ -35,12 +35,13 @@ from benchmarks.fuzz import nasty
 from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
 from securefedyj.errors import ProtocolError
-from securefedyj.network import frames, local, tls, toml
+from securefedyj.network import local, toml
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.journal import FORMAT, Journal
 from securefedyj.network.session.participant import JoinError
+from securefedyj.network.transport import frames, tls
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION, Message
 from securefedyj.party.messages import Kind as Step

@@ -25,10 +25,10 @@ from unittest import mock
 import numpy as np
 
 from securefedyj.engines import Engine
-from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.session import channels, records
 from securefedyj.network.session.events import RecordArrived
+from securefedyj.network.transport import tls
 from securefedyj.numerics import wide
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import VERSION, Kind, Message

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.frames import Frame, Reader, Type, Writer
 from securefedyj.network.identity import Identity
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import Frame, Reader, Type, Writer
 
 
 class Piece(NamedTuple):

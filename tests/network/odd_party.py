@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from securefedyj.network import link as hub_link
-from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.frames import Type
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import records
+from securefedyj.network.transport import link as hub_link
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import Type
 from securefedyj.party.messages import VERSION
 
 

@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import local, tls
+from securefedyj.network import local
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.frames import Frame, Type
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.session import participant as network
 from securefedyj.network.session import records
 from securefedyj.network.session.participant import JoinError
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import Frame, Type
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.transcript import Transcript
 from tests.network import clock, odd_party

@@ -17,13 +17,14 @@ import pytest
 
 from securefedyj.cli.main import main
 from securefedyj.errors import ProtocolError
-from securefedyj.network import hub as hub_module
-from securefedyj.network import link, rooms, tls
-from securefedyj.network import lobby as lobby_module
 from securefedyj.network import log as log_module
-from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.hub import consortia as rooms
+from securefedyj.network.hub import limits as lobby_module
+from securefedyj.network.hub import server as hub_module
+from securefedyj.network.hub.consortia import Outbox
 from securefedyj.network.identity import Identity, keygen
-from securefedyj.network.outbox import Outbox
+from securefedyj.network.transport import link, tls
+from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.patience import PATIENCE

@@ -10,9 +10,10 @@ import pytest
 from cryptography import x509
 
 from securefedyj.cli.main import main
-from securefedyj.network import local, tls
+from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.network.identity import fingerprint, keygen
+from securefedyj.network.transport import tls
 
 
 def test_key_is_readable_by_its_owner_alone_whatever_the_umask(tmp_path):

@@ -11,8 +11,8 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import LinkLost, Unwelcome
-from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
-from securefedyj.network.link import Link, connect
+from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.transport.link import Link, connect
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 

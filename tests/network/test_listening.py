@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from securefedyj.network import link
 from securefedyj.network.entries import ConsortiumError, Hub
-from securefedyj.network.frames import Type
 from securefedyj.network.hub import Hub as Relay
-from securefedyj.network.link import connect
-from securefedyj.network.listening import listeners, parse_address, plain_address, written
+from securefedyj.network.transport import link
+from securefedyj.network.transport.addresses import listeners, parse_address, plain_address, written
+from securefedyj.network.transport.frames import Type
+from securefedyj.network.transport.link import connect
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from securefedyj.network import hub as hub_module
-from securefedyj.network import lobby as lobby_module
-from securefedyj.network import served
-from securefedyj.network.frames import Frame, Type, Writer
-from securefedyj.network.lobby import GUESTS_OF_ADDRESS, TURNS_OF_ADDRESS, Lobby, MadeRoom, block_of
+from securefedyj.network.hub import consortia as served
+from securefedyj.network.hub import limits as lobby_module
+from securefedyj.network.hub import server as hub_module
+from securefedyj.network.hub.limits import (
+    GUESTS_OF_ADDRESS,
+    TURNS_OF_ADDRESS,
+    Lobby,
+    MadeRoom,
+    block_of,
+)
 from securefedyj.network.log import log_line
+from securefedyj.network.transport.frames import Frame, Type, Writer
 from tests.network.clock import run, until
 from tests.network.harness import Loopback
 from tests.network.test_hub import Client, connected, joined, with_hub

@@ -17,11 +17,13 @@ import pytest
 
 import securefedyj
 from securefedyj import parameters
-from securefedyj.network import dialer, link, local, served, tls
+from securefedyj.network import local
+from securefedyj.network.hub import consortia as served
 from securefedyj.network.session import participant as network
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE, Journal, JournalError
 from securefedyj.network.session.participant import JoinError
+from securefedyj.network.transport import link, tls
 from securefedyj.numerics import wide
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import VERSION
@@ -137,7 +139,7 @@ def test_a_hub_that_ends_connections_without_a_word_is_soon_given_up(tmp_path, m
 
 
 def test_words_of_the_hub_cannot_control_the_terminal():
-    assert dialer.sentence(b"bad\x1b[2J\nnews") == r"bad\x1b[2J\x0anews"
+    assert link.sentence(b"bad\x1b[2J\nnews") == r"bad\x1b[2J\x0anews"
 
 
 def test_another_version_gets_a_sentence(tmp_path):

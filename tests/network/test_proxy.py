@@ -16,10 +16,10 @@ import pytest
 from securefedyj.cli.main import main
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.entries import Hub
-from securefedyj.network.frames import Frame, Type, Writer
 from securefedyj.network.identity import keygen
-from securefedyj.network.link import connect
-from securefedyj.network.proxy import CREDENTIALS, MOST_HEAD, Proxy, proxy_to
+from securefedyj.network.transport.frames import Frame, Type, Writer
+from securefedyj.network.transport.link import connect
+from securefedyj.network.transport.proxy import CREDENTIALS, MOST_HEAD, Proxy, proxy_to
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.proxies import TINYPROXY, ConnectProxy, TinyProxy

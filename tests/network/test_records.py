@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import tls
 from securefedyj.network.session import records
 from securefedyj.network.session.records import AnyRecord, Kind
+from securefedyj.network.transport import tls
 from securefedyj.party import messages
 from securefedyj.party.messages import VERSION, Message
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from securefedyj.network import log, rooms, tls
+from securefedyj.network import log
 from securefedyj.network.carrier import Word
-from securefedyj.network.dialer import MOST_WORDS, HubCarrier
-from securefedyj.network.frames import Frame, Type
+from securefedyj.network.hub import consortia as rooms
 from securefedyj.network.identity import fingerprint, keygen
-from securefedyj.network.link import Link
 from securefedyj.network.log import Throttle
 from securefedyj.network.session.participant import JoinError
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import Frame, Type
+from securefedyj.network.transport.link import MOST_WORDS, HubCarrier, Link
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_hub import Client, connected, joined, refused, with_hub

@@ -19,9 +19,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from securefedyj.engines.replicated.engine import Replicated
-from securefedyj.network import local, tls
+from securefedyj.network import local
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import participant
+from securefedyj.network.transport import tls
 from securefedyj.party.messages import Message
 from securefedyj.tables.digest import rows_digest
 from tests.network import recording

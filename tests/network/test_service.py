@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from securefedyj.cli.main import main
-from securefedyj.network import local, service
-from securefedyj.network.agreed_files import AgreedFiles
+from securefedyj.network import local
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.frames import Frame, Type
-from securefedyj.network.hub import Hub
+from securefedyj.network.hub import Hub, service
+from securefedyj.network.hub.service import AgreedFiles
 from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
+from securefedyj.network.transport.frames import Frame, Type
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.network.test_hub import Client, connected, joined, refused

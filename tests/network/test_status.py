@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from securefedyj.network import status as status_module
-from securefedyj.network.frames import Frame, Type
-from securefedyj.network.status import PartyStatus, Status, metrics, page, snapshot
+from securefedyj.network.hub import status as status_module
+from securefedyj.network.hub.status import PartyStatus, Status, metrics, page, snapshot
+from securefedyj.network.transport.frames import Frame, Type
 from tests.network import clock
 from tests.network.harness import Loopback
 from tests.network.test_hub import joined, with_hub

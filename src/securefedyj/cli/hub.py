@@ -11,8 +11,8 @@ from securefedyj.cli.common import OK, Commands, command
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
-from securefedyj.network.listening import ANYWHERE, parse_address
 from securefedyj.network.locks import require_locks
+from securefedyj.network.transport.addresses import ANYWHERE, parse_address
 
 
 def add(commands: Commands) -> None:
@@ -53,9 +53,8 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from securefedyj.network.agreed_files import AgreedFiles
+    from securefedyj.network.hub.service import AgreedFiles, log_troubles, serve
     from securefedyj.network.log import log_line
-    from securefedyj.network.service import log_troubles, serve
 
     require_locks()
     identity = read_identity(options.key, options.certificate)

@@ -15,9 +15,9 @@ from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.identity import Identity
 from securefedyj.network.locks import require_locks
-from securefedyj.network.proxy import proxy_to
 from securefedyj.network.session.patience import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Progress
+from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source, is_source

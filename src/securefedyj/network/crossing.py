@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.network import local, tls
+from securefedyj.network import local
 from securefedyj.network.carrier import LinkLost
 from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.frames import Type
 from securefedyj.network.hub import Hub
 from securefedyj.network.identity import Identity
-from securefedyj.network.link import Link, connect
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import Type
+from securefedyj.network.transport.link import Link, connect
 
 _PATIENCE = 10.0
 _MESSAGES = 100

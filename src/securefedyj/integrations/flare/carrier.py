@@ -21,7 +21,7 @@ from securefedyj.errors import ProtocolError
 from securefedyj.integrations.flare.packets import MAX_BODY, Kind, Packet, decode
 from securefedyj.integrations.flare.stream import Stream
 from securefedyj.network.carrier import Arrival, Data, Left, Present
-from securefedyj.network.link import MOST_WAITING
+from securefedyj.network.transport.link import MOST_WAITING
 
 HELLO_EVERY = 1.0  # seconds, to peers that are not there
 _TICK = 0.1  # seconds

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import tls
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.carrier import Carrier
 from securefedyj.network.consortium import Consortium
@@ -23,6 +22,7 @@ from securefedyj.network.session.events import (
     RecordArrived,
 )
 from securefedyj.network.session.records import AnyRecord
+from securefedyj.network.transport import tls
 
 
 class Channels:

@@ -30,7 +30,6 @@ from securefedyj.network.carrier import (
     Word,
 )
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.dialer import Dialer
 from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
@@ -42,6 +41,7 @@ from securefedyj.network.session.progress import Meter, Progress, exchanges_done
 from securefedyj.network.session.run import Terms
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.worker import Worker
+from securefedyj.network.transport.link import Dialer
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost

@@ -27,7 +27,7 @@ from typing import Any
 
 from securefedyj import strict
 from securefedyj.errors import ProtocolError, code_of
-from securefedyj.network import tls
+from securefedyj.network.transport import tls
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 
 RANDOM_BYTES = 32

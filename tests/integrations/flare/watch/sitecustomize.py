@@ -24,7 +24,7 @@ def append(end: str, data: bytes) -> None:
 
 def watch_site() -> None:
     from securefedyj.integrations.flare import bus, stream
-    from securefedyj.network import tls
+    from securefedyj.network.transport import tls
     from tests.network.recording import record_shares
     from tests.network.test_secrets import InTheClear
 

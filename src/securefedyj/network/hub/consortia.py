@@ -1,23 +1,162 @@
-"""What a hub serves: the consortia, and whom it knows by which certificate."""
+"""One consortium at the hub: who of it is there, and what the others are told about that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from securefedyj.errors import InputError, code_of
-from securefedyj.network import tls
+from securefedyj.errors import CodedError, InputError, code_of
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.frames import Frame, Type
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
-from securefedyj.network.rooms import Refused, Room
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.frames import Frame, Type
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import shown
 from securefedyj.strict import check_fields, parse
+
+QUEUE = 1 << 18  # bytes that wait for one connection
+TELL_EVERY = 10.0  # seconds between two notices about the same party
+
+
+class Refused(CodedError):
+    """A connection that may not stay; the sentence is told to it and logged."""
+
+
+@dataclass
+class Traffic:
+    """Frames of one direction, and the bytes of their bodies."""
+
+    frames: int = 0
+    bytes: int = 0
+
+    def count(self, frame: Frame) -> None:
+        self.frames += 1
+        self.bytes += len(frame.body)
+
+
+@dataclass
+class Tally:
+    """What a party has sent and got since the hub serves its consortium."""
+
+    received: Traffic = field(default_factory=Traffic)
+    sent: Traffic = field(default_factory=Traffic)
+    active: float | None = None
+    """When it last sent something for a peer, in seconds since 1970."""
+
+
+@dataclass
+class Connection:
+    """A party that is there."""
+
+    room: Room
+    name: str
+    number: int
+    outbox: Outbox = field(default_factory=lambda: Outbox(QUEUE))
+    received: Traffic = field(default_factory=Traffic)
+    sent: Traffic = field(default_factory=Traffic)
+    since: float = field(default_factory=time.time)
+
+    def count_received(self, frame: Frame) -> None:
+        tally = self.room.tallies[self.name]
+        self.received.count(frame)
+        tally.received.count(frame)
+        if frame.type == Type.DATA:
+            tally.active = time.time()
+
+    def count_sent(self, frame: Frame) -> None:
+        self.sent.count(frame)
+        self.room.tallies[self.name].sent.count(frame)
+
+
+class _Told(NamedTuple):
+    sentence: str
+    at: float
+
+
+class Room:
+    """One consortium, and who of it is there."""
+
+    def __init__(self, consortium: Consortium) -> None:
+        self.consortium = consortium
+        self.present: dict[str, Connection] = {}
+        self.tallies = {party.name: Tally() for party in consortium.parties}
+        self._refusals: dict[str, _Told] = {}  # the last one of each party that is not there
+        self._over = ""  # why, as soon as it is
+
+    async def enter(self, name: str, number: int) -> Connection:
+        """Let a party in; an earlier connection of it must go."""
+        connection = Connection(self, name, number)
+        previous = self.present.pop(name, None)
+        if previous is not None:
+            await _end(previous, f"Another process has joined as {name}; this one must stop.")
+            await self._tell(previous, Type.LEFT)
+        if self._over:
+            raise Refused("SFY-HUB-004", self._over)
+        await connection.outbox.put_notice(Frame(Type.WELCOME, name, connection.number))
+        for other in self.present.values():
+            await connection.outbox.put_notice(Frame(Type.PRESENT, other.name, other.number))
+        self._refusals.pop(name, None)
+        for refusal in self._refusals.values():
+            await connection.outbox.put_notice(_notice(refusal.sentence))
+        self.present[name] = connection
+        await self._tell(connection, Type.PRESENT)
+        return connection
+
+    async def leave(self, connection: Connection) -> None:
+        await connection.outbox.close()
+        if self.present.get(connection.name) is connection:
+            del self.present[connection.name]
+            await self._tell(connection, Type.LEFT)
+
+    async def tell_of_refusal(self, name: str, why: str) -> None:
+        """Tell those who are there, and those who come, why they may wait for a party in vain.
+
+        These are words and no more: nobody is bound to believe the hub. There is one notice about
+        a party at a time, and not often, so that whoever is refused cannot flood the others.
+        """
+        if name in self.present or name not in self.tallies:
+            return
+        now = asyncio.get_running_loop().time()
+        sentence = f"{why} ({time.strftime('%H:%M:%S', time.gmtime())} UTC)"
+        earlier = self._refusals.get(name)
+        if earlier is not None and now - earlier.at < TELL_EVERY:
+            return
+        self._refusals[name] = _Told(sentence, now)
+        await self.tell_all(sentence)
+
+    async def tell_all(self, sentence: str) -> None:
+        for connection in list(self.present.values()):
+            await connection.outbox.put_notice(_notice(sentence))
+
+    async def end(self, sentence: str) -> None:
+        """The hub serves this consortium no more: all must go."""
+        self._over = sentence
+        present, self.present = self.present, {}
+        for connection in present.values():
+            await _end(connection, sentence)
+
+    async def _tell(self, about: Connection, kind: Type) -> None:
+        for name, other in list(self.present.items()):
+            if name != about.name:
+                await other.outbox.put_notice(Frame(kind, about.name, about.number))
+
+
+def _notice(sentence: str) -> Frame:
+    return Frame(Type.NOTICE, body=sentence.encode())
+
+
+async def _end(connection: Connection, sentence: str) -> None:
+    await connection.outbox.put_notice(Frame(Type.REFUSED, body=sentence.encode()))
+    await connection.outbox.close()
+
 
 HELLO = 1 << 12  # bytes of the first frame
 
@@ -187,3 +326,60 @@ def _subject(der: bytes) -> str:
         return str(names[0].value) if names else ""
     except Exception:  # of several kinds: it is what a stranger sends
         return ""
+
+
+_OVERHEAD = 128  # bytes that a frame takes besides its body
+_MOST_NOTICES = 1024
+
+
+class Outbox:
+    """Frames that wait for one connection: so many bytes, and a frame more.
+
+    Notices, such as who is there, never wait for room, so that a slow party cannot hold up the
+    news of others.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.bytes = 0
+        self._limit = limit
+        self._most_frames = limit // _OVERHEAD + _MOST_NOTICES
+        self._frames: deque[Frame] = deque()
+        self._changed = asyncio.Condition()
+        self._closed = False
+
+    async def put(self, frame: Frame) -> None:
+        """Wait for room, then add; nothing is added to a closed box."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._closed or self.bytes < self._limit)
+            self._append(frame)
+
+    async def put_notice(self, frame: Frame) -> None:
+        """Add without waiting for room; a box that nobody empties is closed."""
+        async with self._changed:
+            if len(self._frames) >= self._most_frames:
+                self._closed = True
+            self._append(frame)
+
+    def _append(self, frame: Frame) -> None:
+        if not self._closed:
+            self._frames.append(frame)
+            self.bytes += _OVERHEAD + len(frame.body)
+        self._changed.notify_all()
+
+    async def close(self) -> None:
+        """Take no more; what is in there may still be taken."""
+        async with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        """All frames in order, until the box is closed and empty."""
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._closed or bool(self._frames))
+                if not self._frames:
+                    return
+                frame = self._frames.popleft()
+                self.bytes -= _OVERHEAD + len(frame.body)
+                self._changed.notify_all()
+            yield frame

@@ -20,15 +20,14 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
 from securefedyj.errors import ProtocolError
-from securefedyj.network import tls
 from securefedyj.network.consortium import Consortium, ConsortiumError
-from securefedyj.network.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.hub.consortia import HELLO, Connection, NotAsAgreed, Refused, Room, Served
+from securefedyj.network.hub.limits import GRACE, Lobby, MadeRoom, heard, secured
 from securefedyj.network.identity import Identity, fingerprint_of_der
-from securefedyj.network.listening import listeners, plain_address
-from securefedyj.network.lobby import GRACE, Lobby, MadeRoom, heard, secured
 from securefedyj.network.log import Log, Throttle, log_line
-from securefedyj.network.rooms import Connection, Refused, Room
-from securefedyj.network.served import HELLO, NotAsAgreed, Served
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.addresses import listeners, plain_address
+from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
 
 SILENCE = 20.0  # seconds; a party sends PING more often
 BACKLOG = 512  # connections that the system holds until we look

@@ -19,10 +19,10 @@ import urllib.request
 from dataclasses import dataclass, field
 
 from securefedyj.errors import InputError
-from securefedyj.network import tls
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.entries import Hub
-from securefedyj.network.listening import written
+from securefedyj.network.transport import tls
+from securefedyj.network.transport.addresses import written
 from securefedyj.printable import printable
 
 CREDENTIALS = "SECUREFEDYJ_PROXY_AUTH"

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
-from securefedyj.network import tls
+from securefedyj.network.transport import tls
 
 GRACE = 5.0  # seconds for the first byte, for TLS and HELLO, and to take leave
 GUESTS, GUESTS_OF_ADDRESS = 512, 256

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from securefedyj.network.listening import listeners
-from securefedyj.network.rooms import Room
+from securefedyj.network.hub.consortia import Room
+from securefedyj.network.transport.addresses import listeners
 
 MOST_REQUEST = 1 << 13  # bytes
 MOST_AT_ONCE = 16  # connections
