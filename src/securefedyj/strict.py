@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
@@ -54,6 +55,9 @@ MOST_DEPTH = 16
 
 _WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number",
           float: "a number", bool: "true or false"}  # fmt: skip
+_KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false",
+          "array": "a list", "object": "an object", "null": "nothing"}  # fmt: skip
+_UNKNOWN = object()
 _TOO_DEEP = "this is not of our form: it is nested too deeply"
 _SMALL = 1 << 16  # bytes
 _MOST_NAMED = 5  # fields, in a sentence
@@ -88,13 +92,49 @@ def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
 
 
 def convert(data: Any, kind: type[T], where: str) -> T:
-    """The parsed data as a `Record`, or as any type of annotations; nothing is coerced."""
+    """The parsed data as a `Record`, or as any type of annotations; nothing is coerced.
+
+    An object becomes a dataclass only if it has no other fields, as with a `Record`.
+    """
+    if is_dataclass(kind) and isinstance(data, dict):
+        known = [field.name for field in fields(kind)]
+        if unknown := [name for name in data if name not in known]:
+            raise Malformed(
+                f"{where} has an unknown field {shown(unknown[0])}; it may have {', '.join(known)}"
+            )
     try:
         return msgspec.convert(data, kind, strict=True)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at ")
-        field = re.sub(r"^`\$\.?|`$", "", place)
-        raise Malformed(f"{where}: {field + ': ' if field else ''}{reason}") from None
+        raise Malformed(f"{where}{_in_words(str(error), data)}") from None
+
+
+def _in_words(text: str, data: Any) -> str:
+    """What msgspec says, in words, with the value that is of another type or out of bounds."""
+    reason, _, place = text.rpartition(" - at ") if " - at " in text else (text, "", "`$`")
+    field = re.sub(r"^`\$\.?|`$", "", place)
+    value: Any = data
+    for name, number in re.findall(r"([^.\[\]]+)|\[(\d+)\]", field.replace("[...]", ".?")):
+        try:
+            value = value[int(number)] if number else value[name]
+        except (KeyError, IndexError, TypeError):
+            value = _UNKNOWN
+    expected, _, got = reason.removeprefix("Expected ").partition(", got ")
+    start = f": {field}" if field else ""
+    if reason.startswith("Object "):
+        verb = "lacks" if "missing" in reason else "has an unknown field"
+        return f"{start} {verb} {shown(reason.split('`')[1])}"
+    if reason.startswith("Invalid enum value"):
+        return f"{start} has the unknown value {shown(value)}"
+    if not reason.startswith("Expected "):
+        return f"{start or ':'} {reason[0].lower()}{reason[1:]}"
+    words = re.sub(r"`([^`]+)`", lambda found: _kinds(found[1]), expected, count=1)
+    secret = isinstance(value, str) and not got  # the text itself may be one
+    said = "" if value is _UNKNOWN or secret else f", not {shown(value)}"
+    return f"{start} must be {words}{said}"
+
+
+def _kinds(names: str) -> str:
+    return " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
 
 
 def check_depth(value: Any) -> None:
@@ -113,17 +153,17 @@ def check_depth(value: Any) -> None:
     raise Malformed(_TOO_DEEP)
 
 
-def check_fields(data: Any, fields: Mapping[str, Types], where: str) -> dict[str, Any]:
+def check_fields(data: Any, kinds: Mapping[str, Types], where: str) -> dict[str, Any]:
     """The object itself, if it has exactly these fields with values of these types."""
     if not isinstance(data, dict):
-        raise Malformed(f"{where} must be an object with the fields {', '.join(fields)}")
-    if missing := [name for name in fields if name not in data]:
+        raise Malformed(f"{where} must be an object with the fields {', '.join(kinds)}")
+    if missing := [name for name in kinds if name not in data]:
         raise Malformed(f"{where} lacks {', '.join(missing)}")
-    if unknown := [name for name in data if name not in fields]:
+    if unknown := [name for name in data if name not in kinds]:
         more = ", ..." if len(unknown) > _MOST_NAMED else ""
         named = ", ".join(map(shown, unknown[:_MOST_NAMED]))
         raise Malformed(f"{where} has unknown fields: {named}{more}")
-    for name, types in fields.items():
+    for name, types in kinds.items():
         _check_type(data[name], types, f"{where}: {name}")
     return data
 
