@@ -22,7 +22,7 @@ from securefedyj.network import local
 from securefedyj.network.carrier import LinkLost
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.identity import Identity
-from securefedyj.network.transport.link import Dialer
+from securefedyj.network.transport.link import HubDialer
 
 SILENCES = {
     "nothing": b"",
@@ -52,7 +52,7 @@ async def welcomed(consortium: Consortium, folder: Path) -> float:
     """Seconds until the hub welcomes a party, which tries again if it is turned away."""
     identity = Identity(folder / "ana.key", folder / "ana.pem")
     began = time.perf_counter()
-    dialer = Dialer(consortium, "ana", identity, 60.0, 1000)
+    dialer = HubDialer(consortium, "ana", identity, 60.0, 1000)
     while True:
         try:
             connection = await dialer.connect()

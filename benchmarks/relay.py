@@ -26,7 +26,13 @@ from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
 from securefedyj.network.hub.consortia import QUEUE
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.transport.framing import (
+    MAX_BODY,
+    Frame,
+    FrameReader,
+    FrameType,
+    FrameWriter,
+)
 
 
 class Case(NamedTuple):
@@ -82,10 +88,10 @@ class Client:
         line = self._writer.get_extra_info("socket")
         for side in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # or much would be under way, unseen
             line.setsockopt(socket.SOL_SOCKET, side, 1 << 18)
-        self._numbered, self._frames = Writer(), Reader("the hub")
+        self._numbered, self._frames = FrameWriter(), FrameReader("the hub")
         self.present: dict[str, int] = {}
         hello = json.dumps({"consortium": consortium.name, "party": name}).encode()
-        self._writer.write(self._numbered.encode(Frame(Type.HELLO, body=hello)))
+        self._writer.write(self._numbered.encode(Frame(FrameType.HELLO, body=hello)))
 
     async def read(self, until_present: int = 0) -> None:
         """Count what comes; return when so many peers are there, if that was asked for."""
@@ -94,13 +100,13 @@ class Client:
             if not data:
                 raise SystemExit("the hub closed a connection")
             for frame in self._frames.feed(data):
-                if frame.type == Type.PRESENT:
+                if frame.type == FrameType.PRESENT:
                     self.present[frame.name] = frame.connection
-                self.received += len(frame.body) * (frame.type == Type.DATA)
+                self.received += len(frame.body) * (frame.type == FrameType.DATA)
 
     async def write(self, to: str, body: bytes) -> None:
         while True:
-            frame = Frame(Type.DATA, to, self.present[to], body)
+            frame = Frame(FrameType.DATA, to, self.present[to], body)
             self._writer.write(self._numbered.encode(frame))
             await self._writer.drain()
 

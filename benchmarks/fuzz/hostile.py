@@ -41,7 +41,7 @@ from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.journal import FORMAT, Journal
 from securefedyj.network.session.participant import JoinError
-from securefedyj.network.transport import frames, tls
+from securefedyj.network.transport import framing, tls
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION, Message
 from securefedyj.party.messages import Kind as Step
@@ -194,11 +194,11 @@ def read_cost_file(content: bytes) -> None:
 
 def read_record(content: bytes) -> None:
     """The first byte is the type."""
-    records.read("north", tls.Record(content[0] if content else 0, content[1:]))
+    records.read("north", tls.RawRecord(content[0] if content else 0, content[1:]))
 
 
 def read_frames(content: bytes) -> None:
-    reader = frames.Reader("the hub")
+    reader = framing.FrameReader("the hub")
     for start in range(0, len(content), 37):
         list(reader.feed(content[start : start + 37]))
     reader.end()
@@ -228,9 +228,9 @@ def hostile_records() -> st.SearchStrategy[bytes]:
 
 
 def hostile_frames() -> st.SearchStrategy[bytes]:
-    numbered = frames.Writer()
+    numbered = framing.FrameWriter()
     several = b"".join(
-        numbered.encode(frames.Frame(kind, "north", 3, b"body" * 9)) for kind in frames.Type
+        numbered.encode(framing.Frame(kind, "north", 3, b"body" * 9)) for kind in framing.FrameType
     )
     return st.one_of(nasty.edited(several), st.binary(max_size=80), st.just(several))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.hub import Hub
+from securefedyj.network.hub import HubServer
 from securefedyj.network.identity import Identity
 from tests.network import harness
 from tests.patience import PATIENCE
@@ -45,7 +45,7 @@ class Stage:
     def hub(self) -> Iterator[None]:
         identity = Identity(self.folder / "hub.key", self.folder / "hub.pem")
         agreed, loop = self.consortium.agreed_hub(), asyncio.new_event_loop()
-        hub = Hub([self.consortium], identity, lambda event, **fields: None)
+        hub = HubServer([self.consortium], identity, lambda event, **fields: None)
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()
         asyncio.run_coroutine_threadsafe(hub.start(agreed.host, agreed.port), loop).result(PATIENCE)

@@ -301,7 +301,7 @@ class Flipping(Peeking):
 
 def _as_it_is(original: Any) -> Any:
     """Let forged records pass that are bytes already."""
-    return lambda record: record if isinstance(record, tls.Record) else original(record)
+    return lambda record: record if isinstance(record, tls.RawRecord) else original(record)
 
 
 # Forged records: all that depends on their form is here.
@@ -327,11 +327,11 @@ def claim_less(record: Any, transcript: Transcript, reveals: int) -> Any:
     return claim(record, reveals=reveals, digest=digest)
 
 
-def raw(record: Any, **fields: Any) -> tls.Record:
+def raw(record: Any, **fields: Any) -> tls.RawRecord:
     """A record with fields of any type."""
     written = records.write(record)
     content = json.loads(written.body or b"{}") | fields
-    return tls.Record(written.type, json.dumps(content).encode())
+    return tls.RawRecord(written.type, json.dumps(content).encode())
 
 
 def ready() -> Any:

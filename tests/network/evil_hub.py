@@ -12,7 +12,7 @@ from typing import NamedTuple
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import Frame, Reader, Type, Writer
+from securefedyj.network.transport.framing import Frame, FrameReader, FrameType, FrameWriter
 
 
 class Piece(NamedTuple):
@@ -30,7 +30,7 @@ Treatment = Callable[[Piece], Iterable[Piece]]
 class Line(NamedTuple):
     number: int
     writer: asyncio.StreamWriter
-    numbered: Writer
+    numbered: FrameWriter
 
     def send(self, frame: Frame) -> None:
         self.writer.write(self.numbered.encode(frame))
@@ -58,28 +58,32 @@ class EvilHub:
             line.writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        frames, line, name = Reader("a party"), Line(next(self._numbers), writer, Writer()), ""
+        frames, line, name = (
+            FrameReader("a party"),
+            Line(next(self._numbers), writer, FrameWriter()),
+            "",
+        )
         with contextlib.suppress(OSError):
             while data := await reader.read(1 << 16):
                 for frame in frames.feed(data):
-                    if frame.type == Type.HELLO:
+                    if frame.type == FrameType.HELLO:
                         name = json.loads(frame.body)["party"]
                         self._enter(name, line)
-                    elif frame.type == Type.PING:
-                        line.send(Frame(Type.PONG))
+                    elif frame.type == FrameType.PING:
+                        line.send(Frame(FrameType.PONG))
                     else:
                         self._relay(name, frame)
         if self._present.get(name) is line:
             del self._present[name]
             for other in self._present.values():
-                other.send(Frame(Type.LEFT, name, line.number))
+                other.send(Frame(FrameType.LEFT, name, line.number))
         writer.close()
 
     def _enter(self, name: str, line: Line) -> None:
-        line.send(Frame(Type.WELCOME, name, line.number))
+        line.send(Frame(FrameType.WELCOME, name, line.number))
         for other, there in self._present.items():
-            line.send(Frame(Type.PRESENT, other, there.number))
-            there.send(Frame(Type.PRESENT, name, line.number))
+            line.send(Frame(FrameType.PRESENT, other, there.number))
+            there.send(Frame(FrameType.PRESENT, name, line.number))
         self._present[name] = line
 
     def _relay(self, name: str, frame: Frame) -> None:
@@ -89,4 +93,4 @@ class EvilHub:
         for piece in self._treat(Piece(name, frame.name, frame.body)):
             sender, recipient = self._present.get(piece.sender), self._present.get(piece.recipient)
             if sender is not None and recipient is not None:
-                recipient.send(Frame(Type.DATA, piece.sender, sender.number, piece.body))
+                recipient.send(Frame(FrameType.DATA, piece.sender, sender.number, piece.body))

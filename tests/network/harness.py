@@ -17,7 +17,7 @@ import numpy as np
 from securefedyj import SecureFedYJ
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.hub import Hub
+from securefedyj.network.hub import HubServer
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import participant as network
 from securefedyj.protocol.silos import timed_silo
@@ -142,7 +142,7 @@ class Loopback:
         self.results: dict[str, Transcript] = {}  # as soon as they are there
         self.tasks: dict[str, asyncio.Task[Transcript]] = {}
         self.cables: dict[str, Cable] = {}
-        self.hub: Hub | None = None
+        self.hub: HubServer | None = None
 
     def identity(self, name: str) -> Identity:
         return Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
@@ -151,7 +151,7 @@ class Loopback:
         def log(event: str, **fields: object) -> None:
             self.lines.append(f"{event} {fields}")
 
-        self.hub = Hub([self.consortium], self.identity("hub"), log)
+        self.hub = HubServer([self.consortium], self.identity("hub"), log)
         await self.hub.start(self.consortium.agreed_hub().host, self.consortium.agreed_hub().port)
 
     def start(

@@ -10,17 +10,17 @@ from securefedyj.network.identity import Identity
 from securefedyj.network.session import records
 from securefedyj.network.transport import link as hub_link
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import Type
+from securefedyj.network.transport.framing import FrameType
 from securefedyj.party.messages import VERSION
 
 
-def greeting(consortium: Consortium) -> tls.Record:
+def greeting(consortium: Consortium) -> tls.RawRecord:
     """What a party says first, as it should be."""
     return records.write(records.Greeting(VERSION, consortium.digest(), time.time()))
 
 
 async def say_to_all(
-    consortium: Consortium, name: str, identity: Identity, words: Sequence[tls.Record]
+    consortium: Consortium, name: str, identity: Identity, words: Sequence[tls.RawRecord]
 ) -> None:
     """Join, and say this on every channel as soon as it stands; until cancelled."""
     link = await hub_link.connect(consortium, name, identity, 5.0)
@@ -28,9 +28,9 @@ async def say_to_all(
     try:
         while True:
             frame = await link.receive(60.0)
-            if frame is None or frame.type not in (Type.PRESENT, Type.DATA):
+            if frame is None or frame.type not in (FrameType.PRESENT, FrameType.DATA):
                 continue
-            if frame.type == Type.PRESENT:
+            if frame.type == FrameType.PRESENT:
                 known, server_side = consortium.party(frame.name), name < frame.name
                 settings = tls.context(identity, [known.certificate], server_side=server_side)
                 channels[frame.name] = tls.Channel(

@@ -19,13 +19,13 @@ import pytest
 from securefedyj.errors import ProtocolError
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.hub import Hub
+from securefedyj.network.hub import HubServer
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.session import participant as network
 from securefedyj.network.session import records
 from securefedyj.network.session.participant import JoinError
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import Frame, Type
+from securefedyj.network.transport.framing import Frame, FrameType
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.transcript import Transcript
 from tests.network import clock, odd_party
@@ -156,7 +156,7 @@ def with_two(folder: Path, scenario: Any) -> list[str]:
             nets[0].lines.append(f"{event} {fields}")
 
         async with nets[0], nets[1]:
-            hub = nets[0].hub = Hub(consortia, nets[0].identity("hub"), log)
+            hub = nets[0].hub = HubServer(consortia, nets[0].identity("hub"), log)
             await hub.start(consortia[0].hub.host, consortia[0].hub.port)
             await scenario(*nets)
         return nets[0].lines
@@ -169,7 +169,7 @@ def test_a_party_of_another_consortium_is_an_outsider(tmp_path):
         two.consortium = one.consortium  # what its ana asks for, with her own key
         frame = await (await joined(two, "ana")).receive()
         assert frame is not None
-        assert frame.type == Type.REFUSED
+        assert frame.type == FrameType.REFUSED
         assert b"is not the one of party 'ana'" in frame.body
 
     lines = with_two(tmp_path, scenario)
@@ -180,12 +180,12 @@ def test_a_party_reaches_nobody_of_another_consortium(tmp_path):
     async def scenario(one: Loopback, two: Loopback) -> None:
         bob, ana = await joined(one, "bob"), await joined(two, "ana")
         welcome = await bob.receive()
-        assert (await ana.receive()).type == Type.WELCOME
-        ana.send(Frame(Type.DATA, "bob", welcome.connection, b"from elsewhere"))
-        ana.send(Frame(Type.PING))
-        assert (await ana.receive()).type == Type.PONG  # and no PRESENT before it
-        bob.send(Frame(Type.PING))
-        assert (await bob.receive()).type == Type.PONG
+        assert (await ana.receive()).type == FrameType.WELCOME
+        ana.send(Frame(FrameType.DATA, "bob", welcome.connection, b"from elsewhere"))
+        ana.send(Frame(FrameType.PING))
+        assert (await ana.receive()).type == FrameType.PONG  # and no PRESENT before it
+        bob.send(Frame(FrameType.PING))
+        assert (await bob.receive()).type == FrameType.PONG
 
     with_two(tmp_path, scenario)
 
@@ -264,7 +264,7 @@ def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path):
         channels.append(tls.Channel(peer, known.fingerprint, settings, server_side=own == "ana"))
     ana, bob = channels
     established(ana, bob)
-    bob.send(tls.Record(records.Kind.MESSAGE, bytes(tls.MOST_AT_FIRST + 1)))
+    bob.send(tls.RawRecord(records.Kind.MESSAGE, bytes(tls.MOST_AT_FIRST + 1)))
     stream = bob.outgoing()
     with pytest.raises(ProtocolError, match=f"at most {tls.MOST_AT_FIRST} are possible now"):
         list(ana.receive(stream[: 1 << 16]))
@@ -404,12 +404,12 @@ def test_a_party_that_plays_the_frames_of_another_again_is_named(tmp_path):
         async with Loopback(tmp_path, Consortium.read(tmp_path / "consortium.toml"), THREE) as net:
             await net.start_hub()
             cem = await joined(net, "cem")
-            assert (await cem.receive()).type == Type.WELCOME
+            assert (await cem.receive()).type == FrameType.WELCOME
             net.start("bob")
             present = await cem.receive()
-            assert present.type == Type.PRESENT
+            assert present.type == FrameType.PRESENT
             for body in recorded:
-                cem.send(Frame(Type.DATA, "bob", present.connection, body))
+                cem.send(Frame(FrameType.DATA, "bob", present.connection, body))
             await until(lambda: any("in the name of" in line for line in net.said["bob"]))
             return net.said["bob"]
 
@@ -438,7 +438,7 @@ def test_a_party_that_sends_nonsense_is_named_and_nobody_falls_over(tmp_path, mo
             await net.start_hub()
             for name in ("ana", "cem"):
                 net.start(name, **SHORT)
-            words = [tls.Record(kind, json.dumps(content).encode())]
+            words = [tls.RawRecord(kind, json.dumps(content).encode())]
             if odd not in ("no greeting", "clock"):
                 words = [odd_party.greeting(net.consortium), *words]
             bob = odd_party.say_to_all(net.consortium, "bob", net.identity("bob"), words)

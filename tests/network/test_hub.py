@@ -24,7 +24,13 @@ from securefedyj.network.hub import server as hub_module
 from securefedyj.network.hub.consortia import Outbox
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.transport import link, tls
-from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.transport.framing import (
+    MAX_BODY,
+    Frame,
+    FrameReader,
+    FrameType,
+    FrameWriter,
+)
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.patience import PATIENCE
@@ -37,7 +43,7 @@ class Client:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
-        self.frames, self.numbered = Reader("the hub"), Writer()
+        self.frames, self.numbered = FrameReader("the hub"), FrameWriter()
         self.waiting: list[Frame] = []
 
     @property
@@ -71,7 +77,7 @@ async def connected(net: Loopback, identity: Identity | None) -> Client:
 async def joined(net: Loopback, name: str, said: str | None = None) -> Client:
     client = await connected(net, net.identity(name))
     hello = {"consortium": net.consortium.name, "party": said or name}
-    client.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
+    client.send(Frame(FrameType.HELLO, body=json.dumps(hello).encode()))
     return client
 
 
@@ -131,7 +137,7 @@ def test_a_party_that_comes_and_goes_does_not_fill_the_log(tmp_path, monkeypatch
             client = await joined(net, name)
             frame = await client.receive()
             assert frame is not None
-            assert frame.type == Type.WELCOME
+            assert frame.type == FrameType.WELCOME
             client.writer.close()
             await asyncio.sleep(0.02)
 
@@ -180,7 +186,7 @@ def test_a_name_with_the_key_of_another_is_refused_with_a_sentence(tmp_path):
     async def scenario(net: Loopback) -> None:
         frame = await (await joined(net, "bob", said="ana")).receive()
         assert frame is not None
-        assert frame.type == Type.REFUSED
+        assert frame.type == FrameType.REFUSED
         assert b"is not the one of party 'ana'" in frame.body
 
     assert any("not the one of party 'ana'" in line for line in with_hub(tmp_path, scenario).lines)
@@ -192,15 +198,15 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
         welcome = await ana.receive()
         present = await ana.receive()
         assert welcome is not None
-        assert present == Frame(Type.PRESENT, "bob", present.connection)
-        ana.send(Frame(Type.DATA, "bob", present.connection, b"sealed"))
-        assert (await bob.receive()).type == Type.WELCOME
-        assert (await bob.receive()).type == Type.PRESENT
-        assert await bob.receive() == Frame(Type.DATA, "ana", welcome.connection, b"sealed")
-        ana.send(Frame(Type.DATA, "bob", present.connection + 9, b"for an earlier connection"))
-        ana.send(Frame(Type.DATA, "nobody", 1, b""))
+        assert present == Frame(FrameType.PRESENT, "bob", present.connection)
+        ana.send(Frame(FrameType.DATA, "bob", present.connection, b"sealed"))
+        assert (await bob.receive()).type == FrameType.WELCOME
+        assert (await bob.receive()).type == FrameType.PRESENT
+        assert await bob.receive() == Frame(FrameType.DATA, "ana", welcome.connection, b"sealed")
+        ana.send(Frame(FrameType.DATA, "bob", present.connection + 9, b"for an earlier connection"))
+        ana.send(Frame(FrameType.DATA, "nobody", 1, b""))
         ana.writer.close()
-        assert await bob.receive() == Frame(Type.LEFT, "ana", welcome.connection)
+        assert await bob.receive() == Frame(FrameType.LEFT, "ana", welcome.connection)
 
     net = with_hub(tmp_path, scenario)
     assert "sealed" not in "\n".join(net.lines)
@@ -220,7 +226,7 @@ def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
 
     async def scenario(net: Loopback) -> None:
         client = await joined(net, "ana")
-        assert (await client.receive()).type == Type.WELCOME
+        assert (await client.receive()).type == FrameType.WELCOME
         line = client.writer.get_extra_info("socket")
         options.append(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
@@ -233,10 +239,10 @@ def test_a_small_frame_does_not_wait_for_more(tmp_path, monkeypatch):
 def test_who_joins_twice_ends_the_first(tmp_path):
     async def scenario(net: Loopback) -> None:
         first = await joined(net, "ana")
-        assert (await first.receive()).type == Type.WELCOME
+        assert (await first.receive()).type == FrameType.WELCOME
         await joined(net, "ana")
         frame = await first.receive()
-        assert frame.type == Type.REFUSED
+        assert frame.type == FrameType.REFUSED
         assert b"Another process has joined as ana" in frame.body
 
     with_hub(tmp_path, scenario)
@@ -244,13 +250,18 @@ def test_who_joins_twice_ends_the_first(tmp_path):
 
 @pytest.mark.parametrize(
     "bad",
-    [b"\xff" * 100, b"\0\0\0\1", Writer().encode(Frame(Type.PING)), b"\0\0\0\x0e\x63" + b"\0" * 13],
+    [
+        b"\xff" * 100,
+        b"\0\0\0\1",
+        FrameWriter().encode(Frame(FrameType.PING)),
+        b"\0\0\0\x0e\x63" + b"\0" * 13,
+    ],
     ids=["oversized", "too short", "replayed", "unknown type"],
 )
 def test_frames_that_break_the_rules_end_the_connection(tmp_path, bad):
     async def scenario(net: Loopback) -> None:
         client = await joined(net, "ana")
-        assert (await client.receive()).type == Type.WELCOME
+        assert (await client.receive()).type == FrameType.WELCOME
         client.writer.write(bad)
         assert await client.receive() is None
 
@@ -295,14 +306,14 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 while True:
-                    ana.send(Frame(Type.DATA, "bob", present.connection, bytes(MAX_BODY)))
+                    ana.send(Frame(FrameType.DATA, "bob", present.connection, bytes(MAX_BODY)))
                     await ana.writer.drain()
                     sent += MAX_BODY
         waiting = sum(box.bodies() for box in boxes)
         assert rooms.QUEUE // 2 < waiting <= rooms.QUEUE + MAX_BODY
         assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.transport.resume_reading()
-        while (frame := await bob.receive()) is not None and frame.type != Type.DATA:
+        while (frame := await bob.receive()) is not None and frame.type != FrameType.DATA:
             pass
         assert frame is not None
 
@@ -312,10 +323,10 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
 def test_hub_tells_the_parties_that_it_stops(tmp_path):
     async def scenario(net: Loopback) -> None:
         ana = await joined(net, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         hub, net.hub = net.hub, None
         await hub.stop()
-        assert (await ana.receive()).type == Type.CLOSING
+        assert (await ana.receive()).type == FrameType.CLOSING
         assert await ana.receive() is None
 
     with_hub(tmp_path, scenario)
@@ -327,9 +338,11 @@ def test_one_hub_serves_several_consortia(tmp_path):
     prepare(one)
     consortium = prepare(one / "inner")
     with pytest.raises(ValueError, match="same consortium name"):
-        hub_module.Hub([consortium] * 2, Identity(one / "inner/hub.key", one / "inner/hub.pem"))
+        hub_module.HubServer(
+            [consortium] * 2, Identity(one / "inner/hub.key", one / "inner/hub.pem")
+        )
     with pytest.raises(ValueError, match="no party would accept this hub"):
-        hub_module.Hub([consortium], Identity(one / "hub.key", one / "hub.pem"))
+        hub_module.HubServer([consortium], Identity(one / "hub.key", one / "hub.pem"))
     assert not two.exists()
 
 
@@ -353,17 +366,17 @@ def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys)
 
 
 def test_reader_names_what_is_wrong():
-    writer = Writer()
-    first, second = (writer.encode(Frame(Type.PING)) for _ in range(2))
-    assert [frame.type for frame in Reader("x").feed(first + second)] == [Type.PING] * 2
+    writer = FrameWriter()
+    first, second = (writer.encode(Frame(FrameType.PING)) for _ in range(2))
+    assert [frame.type for frame in FrameReader("x").feed(first + second)] == [FrameType.PING] * 2
     for data, sentence in [
         (second, "out of order"),
         (first + first, "came twice"),
         (b"\xff\xff\xff\xff", "announced a frame"),
     ]:
         with pytest.raises(ProtocolError, match=sentence):
-            list(Reader("x").feed(data))
-    half = Reader("x")
+            list(FrameReader("x").feed(data))
+    half = FrameReader("x")
     assert list(half.feed(first[:-1])) == []
     with pytest.raises(ProtocolError, match="middle of a frame"):
         half.end()
@@ -376,18 +389,18 @@ def test_what_a_party_says_before_it_leaves_is_passed_on(tmp_path):
         ana = await link.connect(net.consortium, "ana", net.identity("ana"), 5.0)
         bob = await joined(net, "bob")
         own, there = await ana.receive(5.0), await ana.receive(5.0)
-        assert (await bob.receive()).type == Type.WELCOME
-        assert (await bob.receive()).type == Type.PRESENT
+        assert (await bob.receive()).type == FrameType.WELCOME
+        assert (await bob.receive()).type == FrameType.PRESENT
         for _ in range(64):  # more than ana has read when she leaves
-            bob.send(Frame(Type.DATA, "ana", own.connection, bytes(MAX_BODY)))
+            bob.send(Frame(FrameType.DATA, "ana", own.connection, bytes(MAX_BODY)))
         await bob.writer.drain()
         bodies = [bytes([number]) * MAX_BODY for number in range(64)]
         for body in bodies:
-            ana.send(Frame(Type.DATA, "bob", there.connection, body))
+            ana.send(Frame(FrameType.DATA, "bob", there.connection, body))
         closing = asyncio.create_task(ana.close(30.0))
         for body in bodies:
-            assert await bob.receive() == Frame(Type.DATA, "ana", own.connection, body)
+            assert await bob.receive() == Frame(FrameType.DATA, "ana", own.connection, body)
         await closing
-        assert (await bob.receive()).type == Type.LEFT
+        assert (await bob.receive()).type == FrameType.LEFT
 
     with_hub(tmp_path, scenario)

@@ -11,7 +11,13 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import LinkLost, Unwelcome
-from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.transport.framing import (
+    MAX_BODY,
+    Frame,
+    FrameReader,
+    FrameType,
+    FrameWriter,
+)
 from securefedyj.network.transport.link import Link, connect
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
@@ -27,10 +33,10 @@ def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
         arrived: list[Frame] = []
         link.on_arrival = arrived.append
         _, hub = await asyncio.open_connection(sock=theirs)
-        numbered = Writer()
+        numbered = FrameWriter()
         for number in range(frames):
             body = bytes([number]) * MAX_BODY
-            hub.write(numbered.encode(Frame(Type.DATA, "bob", 1, body)))
+            hub.write(numbered.encode(Frame(FrameType.DATA, "bob", 1, body)))
         while len(arrived) * MAX_BODY < most:
             await asyncio.sleep(0)
         for _ in range(1000):  # it would go on reading now, if it did
@@ -47,13 +53,13 @@ def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
 
 
 def test_a_reader_takes_frames_up_to_its_bound():
-    frame = Writer().encode(Frame(Type.HELLO, body=bytes(100)))
-    assert list(Reader("x", most=100).feed(frame))
+    frame = FrameWriter().encode(Frame(FrameType.HELLO, body=bytes(100)))
+    assert list(FrameReader("x", most=100).feed(frame))
     with pytest.raises(ProtocolError, match="wrong length"):
-        list(Reader("x", most=99).feed(frame))
-    large = Writer().encode(Frame(Type.HELLO, body=bytes(1000)))
+        list(FrameReader("x", most=99).feed(frame))
+    large = FrameWriter().encode(Frame(FrameType.HELLO, body=bytes(1000)))
     with pytest.raises(ProtocolError, match=r"announced a frame of 1014 bytes; 14 to 369 are"):
-        list(Reader("x", most=100).feed(large[:10]))
+        list(FrameReader("x", most=100).feed(large[:10]))
 
 
 @pytest.mark.processes

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from securefedyj.network.entries import ConsortiumError, Hub
-from securefedyj.network.hub import Hub as Relay
+from securefedyj.network.hub import HubServer
 from securefedyj.network.transport import link
 from securefedyj.network.transport.addresses import listeners, parse_address, plain_address, written
-from securefedyj.network.transport.frames import Type
+from securefedyj.network.transport.framing import FrameType
 from securefedyj.network.transport.link import connect
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
@@ -85,7 +85,7 @@ def test_a_hub_is_reached_where_it_listens(tmp_path, listen, reached):
     async def scenario() -> None:
         consortium = prepare(tmp_path)
         identity = Loopback(tmp_path, consortium, THREE).identity
-        hub = Relay(
+        hub = HubServer(
             [consortium], identity("hub"), lambda event, **fields: lines.append(str(fields))
         )
         port = await hub.start(listen, 0)
@@ -95,7 +95,7 @@ def test_a_hub_is_reached_where_it_listens(tmp_path, listen, reached):
             link = await connect(moved, "ana", identity("ana"), 5.0)
             welcome = await link.receive(5.0)
             assert welcome is not None
-            assert welcome.type == Type.WELCOME
+            assert welcome.type == FrameType.WELCOME
             await link.close(1.0)
         await hub.stop()
 

@@ -22,7 +22,7 @@ from securefedyj.network.hub.limits import (
     block_of,
 )
 from securefedyj.network.log import log_line
-from securefedyj.network.transport.frames import Frame, Type, Writer
+from securefedyj.network.transport.framing import Frame, FrameType, FrameWriter
 from tests.network.clock import run, until
 from tests.network.harness import Loopback
 from tests.network.test_hub import Client, connected, joined, with_hub
@@ -75,7 +75,7 @@ def test_500_idle_connections_from_the_same_address_keep_nobody_out(tmp_path, mo
             await until(lambda: still_open(lines) <= GUESTS_OF_ADDRESS)
             await say(lines, says)
             client = await joined(net, "ana")
-            assert (await client.receive()).type == Type.WELCOME
+            assert (await client.receive()).type == FrameType.WELCOME
             under_way = [guest for guest in net.hub._lobby._guests if guest.turn is not None]
             assert len(under_way) <= TURNS_OF_ADDRESS
             client.writer.close()
@@ -105,7 +105,9 @@ def test_a_hello_that_comes_byte_by_byte_ends_soon(tmp_path, monkeypatch):
         slow = await connected(net, net.identity("ana"))
         hello = {"consortium": net.consortium.name, "party": "ana"}
         with contextlib.suppress(OSError):
-            for byte in Writer().encode(Frame(Type.HELLO, body=json.dumps(hello).encode()))[:-1]:
+            for byte in FrameWriter().encode(
+                Frame(FrameType.HELLO, body=json.dumps(hello).encode())
+            )[:-1]:
                 slow.writer.write(bytes([byte]))
                 await slow.writer.drain()
                 await asyncio.sleep(0.01)
@@ -117,7 +119,7 @@ def test_a_hello_that_comes_byte_by_byte_ends_soon(tmp_path, monkeypatch):
 
 
 async def said(client: Client, body: bytes) -> Frame | None:
-    client.send(Frame(Type.HELLO, body=body))
+    client.send(Frame(FrameType.HELLO, body=body))
     return await client.receive()
 
 
@@ -140,10 +142,10 @@ async def said(client: Client, body: bytes) -> Frame | None:
 def test_a_hostile_hello_gets_a_sentence_and_the_hub_goes_on(tmp_path, body):
     async def scenario(net: Loopback) -> None:
         frame = await said(await connected(net, net.identity("ana")), body)
-        assert frame.type == Type.REFUSED
+        assert frame.type == FrameType.REFUSED
         assert b"does not say which party this is" in frame.body
         client = await joined(net, "ana")
-        assert (await client.receive()).type == Type.WELCOME
+        assert (await client.receive()).type == FrameType.WELCOME
 
     with_hub(tmp_path, scenario)
 

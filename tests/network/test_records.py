@@ -68,12 +68,12 @@ def test_what_is_written_is_read(kind):
     ids=lambda value: getattr(value, "name", None),
 )
 def test_the_form_on_the_wire_stays(kind, number, body):
-    assert records.write(EVERY_RECORD[kind]) == tls.Record(number, body)
+    assert records.write(EVERY_RECORD[kind]) == tls.RawRecord(number, body)
 
 
 def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
     for content in ({"version": 99}, {**GREETING, "version": 99}, {"version": 99, "new": [1]}):
-        record = tls.Record(Kind.GREETING, json.dumps(content).encode())
+        record = tls.RawRecord(Kind.GREETING, json.dumps(content).encode())
         assert records.read("bob", record) == records.OtherVersion(99)
     assert records.read("bob", records.write(records.OtherVersion(98))) == records.OtherVersion(98)
 
@@ -81,12 +81,12 @@ def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
 def test_versions_and_numbers_of_reveals_are_read_up_to_their_bounds():
     most = records._MOST_VERSION
     for version in (0, most - 1):
-        told = tls.Record(Kind.GREETING, json.dumps({"version": version}).encode())
+        told = tls.RawRecord(Kind.GREETING, json.dumps({"version": version}).encode())
         assert records.read("bob", told) == records.OtherVersion(version)
     refuse(Kind.GREETING, json.dumps({"version": most}).encode())
     for reveals in (0, records._MOST_REVEALS):
         begin = {**BEGIN, "reveals": reveals}
-        told = tls.Record(Kind.BEGIN, json.dumps(begin).encode())
+        told = tls.RawRecord(Kind.BEGIN, json.dumps(begin).encode())
         assert records.read("bob", told) == records.Begin(**begin)
     refuse(Kind.BEGIN, json.dumps({**BEGIN, "reveals": records._MOST_REVEALS + 1}).encode())
 
@@ -96,7 +96,7 @@ def test_only_what_is_handed_on_may_be_large(kind):
     small = json.dumps(WITH_FIELDS[kind]).encode()
     refuse(kind, small + b" " * records._MOST_BYTES)
     handover = json.dumps(HANDOVER).encode() + b" " * records._MOST_BYTES
-    told = tls.Record(Kind.HANDOVER, handover)
+    told = tls.RawRecord(Kind.HANDOVER, handover)
     assert records.read("bob", told) == EVERY_RECORD[Kind.HANDOVER]
 
 
@@ -187,10 +187,10 @@ def test_an_unknown_kind_is_not_read(kind):
 @pytest.mark.parametrize("body", [b"", b"{}", MESSAGE.to_bytes()[:-1], MESSAGE.to_bytes() + b"x"])
 def test_a_message_must_be_whole(body):
     with pytest.raises(ProtocolError, match=r"^Party bob sent no message of the protocol: "):
-        records.read("bob", tls.Record(Kind.MESSAGE, body))
+        records.read("bob", tls.RawRecord(Kind.MESSAGE, body))
 
 
 def refuse(kind: int, body: bytes) -> None:
     sentence = f"^Party bob sent a record of type {kind:d} we cannot read.$"
     with pytest.raises(ProtocolError, match=sentence):
-        records.read("bob", tls.Record(kind, body))
+        records.read("bob", tls.RawRecord(kind, body))

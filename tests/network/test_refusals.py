@@ -18,7 +18,7 @@ from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.network.log import Throttle
 from securefedyj.network.session.participant import JoinError
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import Frame, Type
+from securefedyj.network.transport.framing import Frame, FrameType
 from securefedyj.network.transport.link import MOST_WORDS, HubCarrier, Link
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
@@ -32,14 +32,14 @@ async def notice(client: Client) -> str:
     while True:
         frame = await client.receive()
         assert frame is not None
-        if frame.type == Type.NOTICE:
+        if frame.type == FrameType.NOTICE:
             return frame.body.decode()
 
 
 async def with_another_file(net: Loopback, name: str) -> Client:
     client = await connected(net, net.identity(name))
     hello = {"consortium": net.consortium.name, "party": name, "digest": "ab" * 32}
-    client.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
+    client.send(Frame(FrameType.HELLO, body=json.dumps(hello).encode()))
     return client
 
 
@@ -50,9 +50,9 @@ def lines(net: Loopback, event: str) -> list[str]:
 def test_the_others_are_told_who_was_refused_and_why(tmp_path):
     async def scenario(net: Loopback) -> None:
         ana = await joined(net, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         odd = await with_another_file(net, "bob")
-        assert (await odd.receive()).type == Type.REFUSED
+        assert (await odd.receive()).type == FrameType.REFUSED
         told = await notice(ana)
         assert told.startswith("Party bob was refused. This party's consortium.toml is not the hub")
         assert "'abababababababab'" in told
@@ -61,11 +61,11 @@ def test_the_others_are_told_who_was_refused_and_why(tmp_path):
         await joined(net, "bob")  # with the right file: it is over
         ana.writer.close()
         again = await joined(net, "ana")
-        again.send(Frame(Type.PING))
+        again.send(Frame(FrameType.PING))
         heard = []
-        while (frame := await again.receive()).type != Type.PONG:
+        while (frame := await again.receive()).type != FrameType.PONG:
             heard.append(frame.type)
-        assert Type.NOTICE not in heard
+        assert FrameType.NOTICE not in heard
 
     (line,) = lines(with_hub(tmp_path, scenario), "refused")
     assert "bob of 'on one machine'" in line
@@ -75,7 +75,7 @@ def test_the_others_are_told_who_was_refused_and_why(tmp_path):
 def test_a_key_that_was_made_anew_is_named_by_its_fingerprint(tmp_path):
     async def scenario(net: Loopback) -> None:
         ana = await joined(net, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         anew = keygen("bob", tmp_path / "anew")
         await refused(await connected(net, anew))
         own = fingerprint(anew.certificate.read_text(encoding="ascii"))
@@ -85,8 +85,8 @@ def test_a_key_that_was_made_anew_is_named_by_its_fingerprint(tmp_path):
         assert own in lines(net, "refused")[0]
         await refused(await connected(net, keygen("stranger", tmp_path)))
         await refused(await connected(net, keygen("ana", tmp_path / "anew")))  # who is there
-        ana.send(Frame(Type.PING))
-        assert (await ana.receive()).type == Type.PONG  # and no notice before it
+        ana.send(Frame(FrameType.PING))
+        assert (await ana.receive()).type == FrameType.PONG  # and no notice before it
 
     with_hub(tmp_path, scenario)
 
@@ -94,13 +94,13 @@ def test_a_key_that_was_made_anew_is_named_by_its_fingerprint(tmp_path):
 def test_who_claims_a_name_with_another_key_is_not_called_by_it(tmp_path):
     async def scenario(net: Loopback) -> None:
         ana = await joined(net, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
-        assert (await (await joined(net, "cem", said="bob")).receive()).type == Type.REFUSED
+        assert (await ana.receive()).type == FrameType.WELCOME
+        assert (await (await joined(net, "cem", said="bob")).receive()).type == FrameType.REFUSED
         assert (await notice(ana)).startswith("Somebody who says that it is bob was refused")
         hello = await joined(net, "cem", said="x" * 300)
-        assert (await hello.receive()).type == Type.REFUSED
-        ana.send(Frame(Type.PING))
-        assert (await ana.receive()).type == Type.PONG
+        assert (await hello.receive()).type == FrameType.REFUSED
+        ana.send(Frame(FrameType.PING))
+        assert (await ana.receive()).type == FrameType.PONG
 
     assert "cem of 'on one machine'" in lines(with_hub(tmp_path, scenario), "refused")[0]
 
@@ -112,14 +112,14 @@ def test_who_is_refused_again_and_again_does_not_flood_the_others(tmp_path, monk
 
     async def scenario(net: Loopback) -> None:
         ana = await joined(net, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         for _ in range(20):
             await (await with_another_file(net, "bob")).receive()
-        ana.send(Frame(Type.PING))
+        ana.send(Frame(FrameType.PING))
         heard = []
-        while (frame := await ana.receive()).type != Type.PONG:
+        while (frame := await ana.receive()).type != FrameType.PONG:
             heard.append(frame.type)
-        assert heard == [Type.NOTICE]
+        assert heard == [FrameType.NOTICE]
 
     assert len(lines(with_hub(tmp_path, scenario), "refused")) == 5
 
@@ -141,7 +141,7 @@ def test_a_value_of_the_log_is_short(capsys):
 def test_the_others_are_told_why_a_line_was_lost(tmp_path):
     async def scenario(net: Loopback) -> None:
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
-        assert (await bob.receive()).type == Type.WELCOME
+        assert (await bob.receive()).type == FrameType.WELCOME
         bob.writer.write(b"\xff" * 100)
         assert (await notice(ana)).startswith("Party bob was lost: this connection announced a fr")
 
@@ -176,12 +176,12 @@ def test_only_the_handshake_is_looked_at(tmp_path, monkeypatch):
 
     async def scenario(net: Loopback) -> None:
         ana = await joined(net, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         before = len(looks)
         assert before > 0
         for _ in range(10):
-            ana.send(Frame(Type.PING))
-            assert (await ana.receive()).type == Type.PONG
+            ana.send(Frame(FrameType.PING))
+            assert (await ana.receive()).type == FrameType.PONG
         assert len(looks) == before
 
     with_hub(tmp_path, scenario)
@@ -258,9 +258,9 @@ class Script(Link):
 
 def test_a_hub_that_means_harm_can_say_little_and_only_as_the_hub():
     frames = [
-        Frame(Type.CLOSING, body=b"Party bob says that this run has ended for good."),
-        Frame(Type.NOTICE, body=b"\x1b[2JParty bob\nsays: hello"),
-        *[Frame(Type.NOTICE, body=b"x" * 60_000)] * 1000,
+        Frame(FrameType.CLOSING, body=b"Party bob says that this run has ended for good."),
+        Frame(FrameType.NOTICE, body=b"\x1b[2JParty bob\nsays: hello"),
+        *[Frame(FrameType.NOTICE, body=b"x" * 60_000)] * 1000,
     ]
 
     async def scenario() -> list[str]:

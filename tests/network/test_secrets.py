@@ -68,7 +68,7 @@ class InTheClear(tls.Channel):
     def begin(self) -> None:
         self.sent += b"\0"
 
-    def receive(self, data: bytes) -> Iterator[tls.Record]:
+    def receive(self, data: bytes) -> Iterator[tls.RawRecord]:
         self.received += data if self.established else data[1:]
         self.established = True
         while len(self.received) >= HEADER.size:
@@ -78,9 +78,9 @@ class InTheClear(tls.Channel):
                 return
             body = bytes(self.received[HEADER.size : end])
             del self.received[:end]
-            yield tls.Record(kind, body)
+            yield tls.RawRecord(kind, body)
 
-    def send(self, record: tls.Record) -> None:
+    def send(self, record: tls.RawRecord) -> None:
         self.sent += HEADER.pack(record.type, len(record.body)) + record.body
 
     def outgoing(self) -> bytes:

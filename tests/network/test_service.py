@@ -17,10 +17,10 @@ import pytest
 from securefedyj.cli.main import main
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.hub import Hub, service
+from securefedyj.network.hub import HubServer, service
 from securefedyj.network.hub.service import AgreedFiles
 from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
-from securefedyj.network.transport.frames import Frame, Type
+from securefedyj.network.transport.framing import Frame, FrameType
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.network.test_hub import Client, connected, joined, refused
@@ -186,7 +186,7 @@ def with_both(folder: Path, two: list[Consortium], scenario: Any) -> list[str]:
         lines.append(f"{event} {fields}")
 
     async def run() -> None:
-        hub = Hub(two[:1], identity_of(folder), log)
+        hub = HubServer(two[:1], identity_of(folder), log)
         await hub.start(two[0].agreed_hub().host, two[0].agreed_hub().port)
         nets = [Loopback(folder / one.name, one, THREE) for one in two]
         try:
@@ -199,20 +199,20 @@ def with_both(folder: Path, two: list[Consortium], scenario: Any) -> list[str]:
 
 
 async def answers(client: Client) -> None:
-    client.send(Frame(Type.PING))
+    client.send(Frame(FrameType.PING))
     frame = await client.receive()
     assert frame is not None
-    assert frame.type == Type.PONG
+    assert frame.type == FrameType.PONG
 
 
 def test_a_new_consortium_is_served_and_nobody_notices(tmp_path, two):
-    async def scenario(hub: Hub, one: Loopback, other: Loopback) -> None:
+    async def scenario(hub: HubServer, one: Loopback, other: Loopback) -> None:
         ana = await joined(one, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         await refused(await connected(other, other.identity("ana")))  # in no file yet
         await hub.update(two)
         client = await joined(other, "ana")
-        assert (await client.receive()).type == Type.WELCOME
+        assert (await client.receive()).type == FrameType.WELCOME
         await answers(ana)
 
     lines = with_both(tmp_path, two, scenario)
@@ -220,18 +220,18 @@ def test_a_new_consortium_is_served_and_nobody_notices(tmp_path, two):
 
 
 def test_who_has_no_file_any_more_is_told_so_and_the_others_go_on(tmp_path, two):
-    async def scenario(hub: Hub, one: Loopback, other: Loopback) -> None:
+    async def scenario(hub: HubServer, one: Loopback, other: Loopback) -> None:
         await hub.update(two)
         ana, bob = await joined(one, "ana"), await joined(other, "bob")
-        assert (await ana.receive()).type == Type.WELCOME
-        assert (await bob.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
+        assert (await bob.receive()).type == FrameType.WELCOME
         await hub.update(two[:1])
         frame = await bob.receive()
-        assert frame.type == Type.REFUSED
+        assert frame.type == FrameType.REFUSED
         assert b"The hub does not serve 'two' any more" in frame.body
         assert await bob.receive() is None
         again = await (await joined(other, "bob")).receive()
-        assert again.type == Type.REFUSED
+        assert again.type == FrameType.REFUSED
         assert b"does not serve a consortium named 'two'" in again.body
         await answers(ana)
 
@@ -239,26 +239,26 @@ def test_who_has_no_file_any_more_is_told_so_and_the_others_go_on(tmp_path, two)
 
 
 def test_a_file_that_was_agreed_upon_anew_ends_the_old_run(tmp_path, two):
-    async def scenario(hub: Hub, one: Loopback, _: Loopback) -> None:
+    async def scenario(hub: HubServer, one: Loopback, _: Loopback) -> None:
         ana = await joined(one, "ana")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         moved = dataclasses.replace(two[0].agreed_hub(), address="elsewhere.example:1")
         await hub.update([dataclasses.replace(two[0], hub=moved)])  # the digest stays
         await answers(ana)
         anew = dataclasses.replace(two[0], max_steps=9)
         await hub.update([anew])
         frame = await ana.receive()
-        assert frame.type == Type.REFUSED
+        assert frame.type == FrameType.REFUSED
         assert anew.digest()[:16].encode() in frame.body
         one.consortium = anew
         client = await joined(one, "ana")
-        assert (await client.receive()).type == Type.WELCOME
+        assert (await client.receive()).type == FrameType.WELCOME
 
     with_both(tmp_path, two, scenario)
 
 
 def test_who_enters_a_room_that_is_over_is_refused(tmp_path, two):
-    async def scenario(hub: Hub, one: Loopback, _: Loopback) -> None:
+    async def scenario(hub: HubServer, one: Loopback, _: Loopback) -> None:
         room = hub.served.rooms["one"]
         await hub.update([])
         with pytest.raises(Exception, match="does not serve 'one' any more"):

@@ -14,7 +14,7 @@ import pytest
 
 from securefedyj.network.hub import status as status_module
 from securefedyj.network.hub.status import PartyStatus, Status, metrics, page, snapshot
-from securefedyj.network.transport.frames import Frame, Type
+from securefedyj.network.transport.framing import Frame, FrameType
 from tests.network import clock
 from tests.network.harness import Loopback
 from tests.network.test_hub import joined, with_hub
@@ -184,18 +184,18 @@ def test_the_page_follows_who_comes_and_goes(tmp_path):
 
         assert all(party.since is None for party in now().values())
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
-        assert (await ana.receive()).type == Type.WELCOME
+        assert (await ana.receive()).type == FrameType.WELCOME
         present = await ana.receive()
         assert now()["ana"].since is not None
         assert now()["ana"].active is None
-        ana.send(Frame(Type.DATA, "bob", present.connection, b"sealed" * 100))
-        while (frame := await bob.receive()).type != Type.DATA:
+        ana.send(Frame(FrameType.DATA, "bob", present.connection, b"sealed" * 100))
+        while (frame := await bob.receive()).type != FrameType.DATA:
             pass
         assert now()["ana"].received == 600
         assert now()["ana"].active is not None
         assert now()["bob"].sent == 600
         ana.writer.close()
-        while (frame := await bob.receive()).type != Type.LEFT:
+        while (frame := await bob.receive()).type != FrameType.LEFT:
             pass
         assert frame.name == "ana"
         assert now()["ana"].since is None

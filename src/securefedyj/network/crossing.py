@@ -17,10 +17,10 @@ import numpy as np
 from securefedyj.network import local
 from securefedyj.network.carrier import LinkLost
 from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.hub import Hub
+from securefedyj.network.hub import HubServer
 from securefedyj.network.identity import Identity
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import Type
+from securefedyj.network.transport.framing import FrameType
 from securefedyj.network.transport.link import Link, connect
 
 _PATIENCE = 10.0
@@ -44,7 +44,7 @@ def measure() -> Crossing:
 async def _measure(folder: Path) -> Crossing:
     tables = dict.fromkeys(("a", "b", "c"), np.zeros((1, 1)))
     consortium = local.prepare(folder, tables, [Feature("any", 0.0, 1.0)])
-    hub = Hub([consortium], _identity(folder, "hub"), lambda event, **fields: None)
+    hub = HubServer([consortium], _identity(folder, "hub"), lambda event, **fields: None)
     agreed = consortium.agreed_hub()
     await hub.start(agreed.host, agreed.port)
     a, b = _End(folder, consortium, "a", "b"), _End(folder, consortium, "b", "a")
@@ -99,7 +99,7 @@ class _End:
             self._flush()
 
     def say(self, size: int) -> None:
-        self._channel.send(tls.Record(0, bytes(size)))
+        self._channel.send(tls.RawRecord(0, bytes(size)))
         self._flush()
 
     async def hear(self) -> None:
@@ -112,14 +112,14 @@ class _End:
         if self._link is not None and self._connection:
             self._link.send_stream(self._peer, self._connection, self._channel.outgoing())
 
-    async def _receive(self) -> list[tls.Record]:
+    async def _receive(self) -> list[tls.RawRecord]:
         assert self._link is not None
         frame = await self._link.receive(_PATIENCE)
         if frame is None:
             raise LinkLost(
                 "SFY-NET-001", "A hub on this machine did not pass on a message in time."
             )
-        if frame.type == Type.PRESENT and frame.name == self._peer:
+        if frame.type == FrameType.PRESENT and frame.name == self._peer:
             self._connection = frame.connection
             self._channel.begin()
-        return list(self._channel.receive(frame.body)) if frame.type == Type.DATA else []
+        return list(self._channel.receive(frame.body)) if frame.type == FrameType.DATA else []

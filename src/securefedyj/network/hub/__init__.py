@@ -1,5 +1,7 @@
-"""The hub: the only machine with an open port, which relays what the parties encrypt."""
+"""The hub: the only machine with an open port. It relays what the parties encrypt."""
 
-from securefedyj.network.hub.server import Hub
+from securefedyj.network.hub.server import HubServer
 
-__all__ = ["Hub"]
+Hub = HubServer  # its name in version 0.2
+
+__all__ = ["Hub", "HubServer"]

@@ -17,7 +17,7 @@ from securefedyj.errors import CodedError, InputError, code_of
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import Frame, Type
+from securefedyj.network.transport.framing import Frame, FrameType
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import shown
 from securefedyj.strict import check_fields, parse
@@ -68,7 +68,7 @@ class Connection:
         tally = self.room.tallies[self.name]
         self.received.count(frame)
         tally.received.count(frame)
-        if frame.type == Type.DATA:
+        if frame.type == FrameType.DATA:
             tally.active = time.time()
 
     def count_sent(self, frame: Frame) -> None:
@@ -97,24 +97,24 @@ class Room:
         previous = self.present.pop(name, None)
         if previous is not None:
             await _end(previous, f"Another process has joined as {name}; this one must stop.")
-            await self._tell(previous, Type.LEFT)
+            await self._tell(previous, FrameType.LEFT)
         if self._over:
             raise Refused("SFY-HUB-004", self._over)
-        await connection.outbox.put_notice(Frame(Type.WELCOME, name, connection.number))
+        await connection.outbox.put_notice(Frame(FrameType.WELCOME, name, connection.number))
         for other in self.present.values():
-            await connection.outbox.put_notice(Frame(Type.PRESENT, other.name, other.number))
+            await connection.outbox.put_notice(Frame(FrameType.PRESENT, other.name, other.number))
         self._refusals.pop(name, None)
         for refusal in self._refusals.values():
             await connection.outbox.put_notice(_notice(refusal.sentence))
         self.present[name] = connection
-        await self._tell(connection, Type.PRESENT)
+        await self._tell(connection, FrameType.PRESENT)
         return connection
 
     async def leave(self, connection: Connection) -> None:
         await connection.outbox.close()
         if self.present.get(connection.name) is connection:
             del self.present[connection.name]
-            await self._tell(connection, Type.LEFT)
+            await self._tell(connection, FrameType.LEFT)
 
     async def tell_of_refusal(self, name: str, why: str) -> None:
         """Tell those who are there, and those who come, why they may wait for a party in vain.
@@ -143,18 +143,18 @@ class Room:
         for connection in present.values():
             await _end(connection, sentence)
 
-    async def _tell(self, about: Connection, kind: Type) -> None:
+    async def _tell(self, about: Connection, kind: FrameType) -> None:
         for name, other in list(self.present.items()):
             if name != about.name:
                 await other.outbox.put_notice(Frame(kind, about.name, about.number))
 
 
 def _notice(sentence: str) -> Frame:
-    return Frame(Type.NOTICE, body=sentence.encode())
+    return Frame(FrameType.NOTICE, body=sentence.encode())
 
 
 async def _end(connection: Connection, sentence: str) -> None:
-    await connection.outbox.put_notice(Frame(Type.REFUSED, body=sentence.encode()))
+    await connection.outbox.put_notice(Frame(FrameType.REFUSED, body=sentence.encode()))
     await connection.outbox.close()
 
 
@@ -232,7 +232,7 @@ class Served:
                 "SFY-HUB-011", "The first frame does not say which party this is."
             ) from None
         room = self.rooms.get(wanted)
-        if hello.type != Type.HELLO or room is None:
+        if hello.type != FrameType.HELLO or room is None:
             raise Refused(
                 "SFY-HUB-009",
                 f"The hub does not serve a consortium named {shown(wanted)}; ask its operator to "

@@ -27,7 +27,13 @@ from securefedyj.network.identity import Identity, fingerprint_of_der
 from securefedyj.network.log import Log, Throttle, log_line
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.addresses import listeners, plain_address
-from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.transport.framing import (
+    MAX_BODY,
+    Frame,
+    FrameReader,
+    FrameType,
+    FrameWriter,
+)
 
 SILENCE = 20.0  # seconds; a party sends PING more often
 BACKLOG = 512  # connections that the system holds until we look
@@ -41,10 +47,10 @@ class _Introduced(NamedTuple):
     room: Room
     name: str
     frames: AsyncIterator[Frame]
-    numbered: Writer
+    numbered: FrameWriter
 
 
-class Hub:
+class HubServer:
     """Serves several consortia on one port.
 
     Parameters
@@ -105,7 +111,7 @@ class Hub:
             listener.close()
         for room in self.served.rooms.values():
             for connection in list(room.present.values()):
-                await connection.outbox.put_notice(Frame(Type.CLOSING))
+                await connection.outbox.put_notice(Frame(FrameType.CLOSING))
                 await connection.outbox.close()
         if self._tasks:
             _, pending = await asyncio.wait(self._tasks, timeout=1.0)
@@ -182,7 +188,7 @@ class Hub:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, der: bytes
     ) -> _Introduced:
         """Who this is, by its first frame and its certificate."""
-        bounded, numbered = Reader("this connection", HELLO), Writer()
+        bounded, numbered = FrameReader("this connection", HELLO), FrameWriter()
         frames = _incoming(reader, bounded)
         try:
             hello = await anext(frames)
@@ -190,7 +196,7 @@ class Hub:
         except StopAsyncIteration:
             raise Refused("SFY-HUB-001", "it left without a word") from None
         except Refused as error:
-            writer.write(numbered.encode(Frame(Type.REFUSED, body=str(error).encode())))
+            writer.write(numbered.encode(Frame(FrameType.REFUSED, body=str(error).encode())))
             await writer.drain()
             raise
         bounded.most = MAX_BODY
@@ -235,19 +241,19 @@ class Hub:
         """Relay what the party sends; the sender's name is the hub's to write."""
         async for frame in frames:
             connection.count_received(frame)
-            if frame.type == Type.PING:
-                await connection.outbox.put_notice(Frame(Type.PONG))
-            elif frame.type == Type.DATA:
+            if frame.type == FrameType.PING:
+                await connection.outbox.put_notice(Frame(FrameType.PONG))
+            elif frame.type == FrameType.DATA:
                 other = connection.room.present.get(frame.name)
                 if other is not None and other.number == frame.connection:
                     await other.outbox.put(
-                        Frame(Type.DATA, connection.name, connection.number, frame.body)
+                        Frame(FrameType.DATA, connection.name, connection.number, frame.body)
                     )
             else:
                 raise ProtocolError("SFY-HUB-002", f"A party does not send {frame.type.name}.")
 
     async def _send(
-        self, connection: Connection, writer: asyncio.StreamWriter, numbered: Writer
+        self, connection: Connection, writer: asyncio.StreamWriter, numbered: FrameWriter
     ) -> None:
         async for frame in connection.outbox.frames():
             if writer.is_closing():  # nobody reads it any more; the receiver says why
@@ -257,7 +263,7 @@ class Hub:
             await writer.drain()
 
 
-async def _incoming(reader: asyncio.StreamReader, frames: Reader) -> AsyncIterator[Frame]:
+async def _incoming(reader: asyncio.StreamReader, frames: FrameReader) -> AsyncIterator[Frame]:
     """Frames as they come; silence is the end, too."""
     while True:
         async with asyncio.timeout(SILENCE):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub.consortia import check_own
-from securefedyj.network.hub.server import Hub
+from securefedyj.network.hub.server import HubServer
 from securefedyj.network.hub.status import Status
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.network.log import Log, log_line
@@ -28,7 +28,7 @@ async def serve(
     status: tuple[str, int] | None,
 ) -> None:
     """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again."""
-    hub = Hub(consortia, identity, log_line)
+    hub = HubServer(consortia, identity, log_line)
     stopped, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -49,7 +49,7 @@ async def serve(
         await hub.stop()
 
 
-async def watch(files: AgreedFiles, hub: Hub, again: asyncio.Event, log: Log) -> None:
+async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: Log) -> None:
     """Let the hub serve what the files say, when asked to, and when a folder has changed.
 
     A change counts when it has lasted from one look to the next: who copies a file writes half of

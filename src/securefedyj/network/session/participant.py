@@ -41,7 +41,7 @@ from securefedyj.network.session.progress import Meter, Progress, exchanges_done
 from securefedyj.network.session.run import Terms
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.worker import Worker
-from securefedyj.network.transport.link import Dialer
+from securefedyj.network.transport.link import HubDialer
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
@@ -116,7 +116,7 @@ async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
 
 def _dialer(settings: Settings) -> carrier.Dialer:
     """To the hub, through a proxy if there is one."""
-    made = Dialer(
+    made = HubDialer(
         settings.consortium,
         settings.name,
         settings.identity,

@@ -11,9 +11,9 @@
     LEAVE     about to go, for an error or not
     END       the run has ended for good
 
-A record is a type and a body (`tls.Record`). The body is a JSON object with exactly the fields of
-the class below, a message of the protocol (docs/protocol.md, section 3), or empty. What comes when
-is the business of `sessions`.
+A record is a type and a body (`tls.RawRecord`). The body is a JSON object with exactly the fields
+of the class below, a message of the protocol (docs/protocol.md, section 3), or empty. What comes
+when is the business of `sessions`.
 """
 
 from __future__ import annotations
@@ -197,15 +197,15 @@ _KINDS: dict[type[AnyRecord], Kind] = {
 }
 
 
-def write(record: AnyRecord) -> tls.Record:
+def write(record: AnyRecord) -> tls.RawRecord:
     """The record as it travels."""
     if isinstance(record, Delivery):
-        return tls.Record(Kind.MESSAGE, record.message.to_bytes())
+        return tls.RawRecord(Kind.MESSAGE, record.message.to_bytes())
     kind = _KINDS[type(record)]
-    return tls.Record(kind, b"" if kind in _EMPTY else json.dumps(vars(record)).encode())
+    return tls.RawRecord(kind, b"" if kind in _EMPTY else json.dumps(vars(record)).encode())
 
 
-def read(peer: str, record: tls.Record) -> AnyRecord:
+def read(peer: str, record: tls.RawRecord) -> AnyRecord:
     """What a peer says; ProtocolError, in a sentence that names the peer, if it is not a record."""
     if record.type == Kind.MESSAGE:
         return Delivery(_message(peer, record.body))

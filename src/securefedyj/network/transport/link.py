@@ -17,7 +17,13 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frames import MAX_BODY, Frame, Reader, Type, Writer
+from securefedyj.network.transport.framing import (
+    MAX_BODY,
+    Frame,
+    FrameReader,
+    FrameType,
+    FrameWriter,
+)
 from securefedyj.network.transport.proxy import Proxy, on_inspection, proxy_to, through
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable
@@ -54,7 +60,7 @@ class Link:
         self._tasks = [asyncio.create_task(self._receive()), asyncio.create_task(self._send())]
 
     def send(self, frame: Frame) -> None:
-        self._unanswered += frame.type == Type.PING
+        self._unanswered += frame.type == FrameType.PING
         self._outbox.append(frame)
         self._ready.set()
 
@@ -62,7 +68,9 @@ class Link:
         """Send a piece of the stream to a peer, in as many frames as it takes."""
         view = memoryview(data)
         for start in range(0, len(view), MAX_BODY):
-            self.send(Frame(Type.DATA, name, connection, bytes(view[start : start + MAX_BODY])))
+            self.send(
+                Frame(FrameType.DATA, name, connection, bytes(view[start : start + MAX_BODY]))
+            )
 
     async def receive(self, timeout: float) -> Frame | None:
         """Return the next frame, or None if there is none in time."""
@@ -81,7 +89,7 @@ class Link:
         Closing at once would not do: with something to read left over, TCP resets the connection,
         and what the hub has not read by then is lost. It answers a ping after all before it.
         """
-        self.send(Frame(Type.PING))
+        self.send(Frame(FrameType.PING))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while self._unanswered and not (self._tasks[0].done() and self._inbox.empty()):
@@ -115,12 +123,12 @@ class Link:
         return event
 
     async def _receive(self) -> None:
-        frames = Reader("the hub")
+        frames = FrameReader("the hub")
         try:
             while data := await self._reader.read(_READ):
                 self.heard = asyncio.get_running_loop().time()
                 for frame in frames.feed(data):
-                    self._unanswered -= frame.type == Type.PONG
+                    self._unanswered -= frame.type == FrameType.PONG
                     self.on_arrival(frame)
                     await self._keep(frame)
             frames.end()
@@ -141,7 +149,7 @@ class Link:
         )
 
     async def _send(self) -> None:
-        numbered = Writer()
+        numbered = FrameWriter()
         with contextlib.suppress(OSError):  # the receiver finds out, and says so
             while self._outbox or not self._closing:
                 await self._ready.wait()
@@ -208,7 +216,7 @@ async def connect(
     link = Link(reader, writer)
     hello = {"consortium": consortium.name, "party": name, "version": VERSION}
     hello["digest"] = consortium.digest()
-    link.send(Frame(Type.HELLO, body=json.dumps(hello).encode()))
+    link.send(Frame(FrameType.HELLO, body=json.dumps(hello).encode()))
     return link
 
 
@@ -235,24 +243,24 @@ class HubCarrier:
         self._link.send_stream(peer, connection, data)
 
     def sign_of_life(self) -> None:
-        self._link.send(Frame(Type.PING))
+        self._link.send(Frame(FrameType.PING))
 
     async def receive(self, timeout: float) -> Arrival | None:
         frame = await self._link.receive(timeout)
         if frame is None:
             return None
         match frame.type:
-            case Type.REFUSED:
+            case FrameType.REFUSED:
                 raise JoinError("SFY-NET-005", f"The hub refuses us: {sentence(frame.body)}")
-            case Type.CLOSING:
+            case FrameType.CLOSING:
                 return self._word("The hub is about to stop.")
-            case Type.NOTICE:
+            case FrameType.NOTICE:
                 return self._word(f"The hub says: {sentence(frame.body)}")
-            case Type.PRESENT:
+            case FrameType.PRESENT:
                 return Present(frame.name, frame.connection)
-            case Type.LEFT:
+            case FrameType.LEFT:
                 return Left(frame.name, frame.connection)
-            case Type.DATA:
+            case FrameType.DATA:
                 return Data(frame.name, frame.connection, frame.body)
         return None
 
@@ -265,11 +273,11 @@ class HubCarrier:
         return Word(words) if self._words <= MOST_WORDS else None
 
     def _preview(self, frame: Frame) -> None:
-        if frame.type == Type.LEFT:
+        if frame.type == FrameType.LEFT:
             self.on_left(Left(frame.name, frame.connection))
 
 
-class Dialer:
+class HubDialer:
     """Connects to the hub again and again, more slowly each time.
 
     Parameters
@@ -331,7 +339,7 @@ class Dialer:
         if frame is None:
             raise LinkLost("SFY-NET-002", "The hub accepts connections and does not answer.")
         self._unwelcome = 0
-        if frame.type == Type.REFUSED:
+        if frame.type == FrameType.REFUSED:
             raise JoinError("SFY-NET-003", f"The hub refuses us: {sentence(frame.body)}")
 
     def _count_unwelcome(self, error: LinkLost) -> None:

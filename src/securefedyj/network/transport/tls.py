@@ -131,7 +131,7 @@ def check_fingerprint(der: bytes | None, expected: str, who: str) -> None:
         )
 
 
-class Record(NamedTuple):
+class RawRecord(NamedTuple):
     """One unit of what two parties say to each other."""
 
     type: int
@@ -172,7 +172,7 @@ class Channel:
         self._tls = settings.wrap_bio(self._in, self._out, server_side=server_side)
         self._plain = bytearray()
 
-    def receive(self, data: bytes) -> Iterator[Record]:
+    def receive(self, data: bytes) -> Iterator[RawRecord]:
         """Take what came from the peer; yield the records that are complete.
 
         Raises ProtocolError if anybody but the peer could have sent it.
@@ -193,7 +193,7 @@ class Channel:
             ) from None
         yield from self._records()
 
-    def send(self, record: Record) -> None:
+    def send(self, record: RawRecord) -> None:
         """Encrypt one record; `outgoing` has the bytes."""
         self._tls.write(_RECORD.pack(record.type, len(record.body)) + record.body)
 
@@ -216,7 +216,7 @@ class Channel:
             self.established = True
         return True
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[RawRecord]:
         while len(self._plain) >= _RECORD.size:
             kind, length = _RECORD.unpack_from(self._plain)
             if length > min(self.most, MAX_RECORD):
@@ -230,7 +230,7 @@ class Channel:
                 return
             body = bytes(self._plain[_RECORD.size : end])
             del self._plain[:end]
-            yield Record(kind, body)
+            yield RawRecord(kind, body)
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -2,7 +2,7 @@
 
     offset  size  field, unsigned and big-endian
          0     4  length of all that follows
-         4     1  type, see `Type`
+         4     1  type, see `FrameType`
          5     8  sequence number of this direction, from 0
         13     4  connection: to the hub, the recipient's; from the hub, the sender's
         17     1  length of the name
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct("!I")
 _HEADER = struct.Struct("!BQIB")
 
 
-class Type(IntEnum):
+class FrameType(IntEnum):
     """What a frame is about."""
 
     HELLO = 1  # party: which consortium, which party; JSON
@@ -43,15 +43,15 @@ class Type(IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame; the sequence number is the business of `Writer` and `Reader`."""
+    """One frame; the sequence number is the business of `FrameWriter` and `FrameReader`."""
 
-    type: Type
+    type: FrameType
     name: str = ""
     connection: int = 0
     body: bytes = field(default=b"", repr=False)
 
 
-class Writer:
+class FrameWriter:
     """Numbers the frames of one direction."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Writer:
         return b"".join((length, header, name, frame.body))
 
 
-class Reader:
+class FrameReader:
     """Bytes in, frames out; raises ProtocolError where the bytes are not the next frame.
 
     `most` is what the body of a frame may have, in bytes; who has not said yet who it is needs
@@ -120,7 +120,7 @@ class Reader:
         start = _HEADER.size + length
         try:
             name = content[_HEADER.size : start].decode()
-            frame_type = Type(kind)
+            frame_type = FrameType(kind)
         except ValueError:
             raise ProtocolError(
                 "SFY-NET-011",
