@@ -29,7 +29,7 @@ from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import VERSION
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Transcript, to_line
-from securefedyj.report import provenance
+from securefedyj.report.results import Provenance
 from tests.network import odd_party
 from tests.network.clock import run, until
 from tests.network.gate import Gate
@@ -496,7 +496,7 @@ def test_every_party_gets_its_files_and_a_failed_report_loses_none_of_them(tmp_p
     assert f"<td>{cost['rounds']}</td>" in silo
     assert "This page shows your own data." in silo
     assert "Every party knows what is on this page, except the cost and who wrote it." in member
-    known = provenance.read(tmp_path / "eva" / "provenance.json")
+    known = Provenance.read(tmp_path / "eva" / "provenance.json")
     state = json.loads((tmp_path / "eva" / "state.jsonl").read_text().splitlines()[0])
     assert (known.party, known.rows_digest) == ("eva", state["rows"])
     assert known.table in silo

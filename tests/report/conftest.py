@@ -6,7 +6,7 @@ import pytest
 
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import page as report
-from securefedyj.report.cost import Column
+from securefedyj.report.cost import CostColumn
 from tests.report.runs import NAMES, as_engine, data, fit
 
 
@@ -19,7 +19,7 @@ def transcript() -> Transcript:
 @pytest.fixture(scope="module")
 def page(transcript) -> str:
     cost = {
-        "plan": Column(10, {}, 2000, 1.0),
-        "this run": Column(None, {"<i>": 1000}, 1000, None),
+        "plan": CostColumn(10, {}, 2000, 1.0),
+        "this run": CostColumn(None, {"<i>": 1000}, 1000, None),
     }
     return report.render(transcript, data()[:20], cost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefedyj.report.bins import MOST, binned, distinguishable
+from securefedyj.report.charts import MOST_BARS, binned, distinguishable
 
 RNG = np.random.default_rng(0)
 SHAPES = {
@@ -37,7 +37,7 @@ def test_every_value_is_in_one_bar_or_counted_beyond(shape):
     assert np.all(bins.right[:-1] <= bins.left[1:])
     assert bins.share.sum() * len(x) == pytest.approx(len(x) - bins.below - bins.above)
     assert np.all(np.isfinite(bins.density))
-    assert len(bins.left) <= MOST + 1
+    assert len(bins.left) <= MOST_BARS + 1
 
 
 def test_a_long_tail_leaves_the_width_to_the_others():

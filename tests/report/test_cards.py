@@ -20,7 +20,7 @@ def test_many_features_are_drawn_in_part_and_listed_in_full(tmp_path):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     drawn = re.findall(r"<h3><bdi>f(\d+)</bdi>", page)
     assert len(drawn) == report.PLOTS
-    assert "200" in drawn  # at the edge
+    assert "200" in drawn  # the search hit its limit
     skewed = np.argsort(-skew(X, axis=0))[:5]
     assert {str(j) for j in skewed} <= set(drawn)
     assert f"{report.PLOTS} of {p} features are drawn" in page

@@ -14,7 +14,7 @@ def test_every_feature_is_in_the_table_with_its_note(page):
     notes = [re.findall(r'class="flag">(.*?)<', row) for row in rows]
     assert notes == [
         [],
-        ["at the edge", "λ beyond 10"],
+        ["search hit its limit", "λ beyond 10"],
         ["constant", "not certain"],
         ["no values"],
         ["few values"],

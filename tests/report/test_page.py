@@ -7,10 +7,9 @@ import json
 import re
 from html.parser import HTMLParser
 
-import pytest
-
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import page as report
+from tests.refusals import refused
 from tests.report.runs import data
 
 
@@ -90,7 +89,7 @@ def test_page_without_data_holds_nothing_of_the_rows(transcript):
 
 
 def test_run_without_result_has_no_report(transcript):
-    with pytest.raises(ValueError, match="did not come to its end"):
+    with refused("SFY-REP-006"):
         report.render(dataclasses.replace(transcript, result=None))
 
 

@@ -89,8 +89,8 @@ def test_many_rows_are_sampled_and_missing_ones_left_out():
 def test_warning_names_features_and_blames_nobody():
     words = warning([f"f{j}" for j in range(7)])
     assert "lambda of f0, f1, f2, f3, f4 and 2 more is implausible" in words
-    assert "Perhaps they differ much" in words
-    assert "Only you are told this." in words
+    assert "Perhaps" in words
+    assert "Only you see this" in words
 
 
 def test_report_tells_it_on_the_page_with_rows_and_nowhere_else():
@@ -102,8 +102,8 @@ def test_report_tells_it_on_the_page_with_rows_and_nowhere_else():
     odd = dataclasses.replace(transcript, result=transcript.result._replace(lmbda=lmbda))
     assert odd.result is not None
     assert implausible(X, odd.result).tolist() == [False, True]
-    told = "lambda of &lt;odd&gt; is implausible"
-    assert told in page.render(odd, X)
+    warned = "lambda of &lt;odd&gt; is implausible"
+    assert warned in page.render(odd, X)
     assert "is implausible" not in page.render(odd)
     assert "is implausible" not in page.render(transcript, X)
     constant = np.array([True, True])

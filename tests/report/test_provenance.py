@@ -11,8 +11,9 @@ import pytest
 import securefedyj
 from securefedyj import parameters
 from securefedyj.protocol.transcript import Origin, Transcript
-from securefedyj.report import page, provenance
-from securefedyj.report.results import ResultError, write_results
+from securefedyj.report import page
+from securefedyj.report.results import Provenance, ResultError, write_results
+from tests.refusals import refused
 from tests.report.runs import data, fit
 
 ORIGIN = Origin("sepsis <2026>", "ab" * 32)
@@ -60,7 +61,7 @@ def test_own_file_says_who_when_and_which_table(run, tmp_path):
     state = {"state": 2, "file": ORIGIN.digest, "key": "00" * 32, "rows": "cd" * 32}
     (tmp_path / "state.jsonl").write_text(json.dumps(state) + "\n")
     write_results(run, None, "a", tmp_path, Path("data/rows.csv"))
-    known = provenance.read(tmp_path / "provenance.json")
+    known = Provenance.read(tmp_path / "provenance.json")
     assert (known.party, known.table, known.rows_digest) == ("a", "rows.csv", "cd" * 32)
     assert known.release == securefedyj.__version__
     assert known.finished.endswith("+00:00")
@@ -86,27 +87,28 @@ def test_date_is_that_of_the_result_not_of_a_later_look(run, tmp_path):
 def test_what_was_said_of_another_result_is_replaced(run, tmp_path):
     other = fit(data()[:, :2] + 1, ("x", "y"), ("a", "b"))
     write_results(other, None, "a", tmp_path)
-    with pytest.raises(ResultError):
+    with refused("SFY-REP-009", ResultError):
         write_results(run, None, "a", tmp_path)
     for name in ("transcript.jsonl", "parameters.json"):
         (tmp_path / name).unlink()
     write_results(run, None, "a", tmp_path)
-    known = provenance.read(tmp_path / "provenance.json")
+    known = Provenance.read(tmp_path / "provenance.json")
     assert known.transcript_sha256 == parameters.digest_of(run)
-    with pytest.raises(ValueError, match="that of another transcript"):
+    with refused("SFY-REP-007"):
         page.render(other, provenance=known)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "other"}'])
 def test_file_that_is_none_is_named(content, tmp_path):
     (tmp_path / "p.json").write_text(content)
-    with pytest.raises(ValueError, match=r"p\.json: this is not a provenance\.json"):
-        provenance.read(tmp_path / "p.json")
+    with refused("SFY-REP-008") as error:
+        Provenance.read(tmp_path / "p.json")
+    assert "p.json" in str(error.value)
 
 
 def test_page_tells_it_and_what_was_checked(run, tmp_path):
     write_results(run, None, "a", tmp_path, Path("<rows>.csv"))
-    known = provenance.read(tmp_path / "provenance.json")
+    known = Provenance.read(tmp_path / "provenance.json")
     words = " ".join(page.render(run, provenance=known).split())
     for part in ("sepsis &lt;2026&gt;", ORIGIN.digest, "&lt;rows&gt;.csv", known.release):
         assert part in words

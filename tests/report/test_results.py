@@ -13,6 +13,7 @@ from securefedyj import parameters
 from securefedyj.protocol.cost import Cost
 from securefedyj.report import page
 from securefedyj.report.results import ResultError, write_results
+from tests.refusals import refused
 from tests.report.runs import data, fit
 
 COST = Cost.of_all(3, {"a": {"b": 10}, "b": {"a": 10}}, 0.1, 0.2)
@@ -56,7 +57,7 @@ def test_another_result_is_never_replaced(missing, run, other, tmp_path):
     if missing:
         (tmp_path / missing).unlink()
     before = contents(tmp_path)
-    with pytest.raises(ResultError, match="holds another result, which is not replaced"):
+    with refused("SFY-REP-009", ResultError):
         write_results(other, COST, "a", tmp_path)
     assert contents(tmp_path) == before
 
@@ -67,7 +68,7 @@ def test_one_changed_bit_is_another_result(run, tmp_path):
     mean = run.result.mean.copy()
     mean[0] += 2.0**-50
     changed = dataclasses.replace(run, result=run.result._replace(mean=mean))
-    with pytest.raises(ResultError):
+    with refused("SFY-REP-009", ResultError):
         write_results(changed, None, "a", tmp_path)
     assert contents(tmp_path) == before
 

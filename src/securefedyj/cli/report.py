@@ -58,8 +58,9 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from securefedyj.report import page, provenance
+    from securefedyj.report import page
     from securefedyj.report.cost import read_cost, read_plan
+    from securefedyj.report.results import Provenance
     from securefedyj.tables.census import load_or_stream
     from securefedyj.tables.source import as_source
 
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             as_source(options.data, features, missing_values(options), dialect_of(options)), 0
         )
         values, rows = census.sample.values, census.rows
-    known = None if options.provenance is None else provenance.read(options.provenance)
+    known = None if options.provenance is None else Provenance.read(options.provenance)
     page.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
     return OK

@@ -1,23 +1,27 @@
-"""Small charts as SVG text, for pages that must stand alone.
+"""Small charts as SVG text, for pages and pictures that must stand alone.
 
 All have one size, in pixels of the page, so that their text is as large as it says. Colours, and
 so light and dark, come from the style sheet of the page, by the classes used here. The charts hold
 numbers only, and their titles are escaped.
+
+Three things make a histogram with bars of equal width hard to read: a long tail, which squeezes all
+other values into one bar; values that heap on few points, which fall next to the middles of bars;
+and counts or rounded values, where some bars cover one point more than others. `binned` avoids all
+three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, isfinite, log10, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.report.bins import Bins, binned, window
-from securefedyj.report.markup import number, text
 
 WIDTH, HEIGHT = 280, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 14, 36
@@ -29,30 +33,68 @@ _LEAST_WIDTH = 2.0
 _SPARK_BARS, _SPARK_HEIGHT = 20, 14
 _NORMAL = NormalDist()  # that of SciPy takes a second to load
 
+MOST_BARS = 30
+_TAIL = 0.01  # of the values, on either side
+_WORTH_CUTTING = 2.0  # times as wide as what is left
+_MOST_DISTINCT = 4000  # more are no grid that one could see
+_MOST_HEAPS = 24
+_CLOSE, _TIGHT = 1 / 60, 1 / 30  # of the width of the chart
+_WIDEST_BAR = 1 / 14
+_ROUNDING = 1e-9  # of the largest value
+_SMALLEST = 1e-200
+
+
+def printable_text(content: str) -> str:
+    """Text from a file, with a visible mark in place of each control character."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in content)
+
+
+def _escaped(content: str) -> Markup:
+    return escape(printable_text(content))
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for people: few digits, and a typographic minus sign."""
+    return f"{value:.{digits}g}".replace("e+0", "e").replace("e+", "e").replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """A difference for people: with its sign, and two decimals unless it is large."""
+    if not abs(value) < 1000:
+        return number(value, 3)
+    return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")  # never −0.00
+
 
 class Curve(NamedTuple):
-    """A density to be drawn over a histogram, and where most of it lies."""
+    """A density to draw over a histogram, and where most of it lies."""
 
     density: Callable[[Array], Array]
     low: float
     high: float
 
 
-def histogram(values: Array, title: str, label: str, curve: Curve | None) -> str:
-    """How values are distributed, and how they would be if the curve were all there is to say."""
+def normal_density(z: Array) -> Array:
+    """The density of the standard normal distribution."""
+    with np.errstate(over="ignore", under="ignore"):
+        density: Array = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return density
+
+
+def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Markup:
+    """The distribution of values, next to the one that the curve describes."""
     if not isfinite(float(values.max()) - float(values.min())):
         return _blank(title, "beyond what can be drawn")
     bins = binned(values)
     low, high = float(bins.left[0]), float(bins.right[-1])
     grid, heights = np.empty(0), np.empty(0)
     if curve is not None:
-        # As far as the curve goes, but the bars keep a third of the width.
+        # Show the whole curve, but leave the bars a third of the width.
         room = high - low
         low, high = max(min(low, curve.low), low - room), min(max(high, curve.high), high + room)
         grid = np.linspace(low, high, _CURVE_POINTS)
         heights = curve.density(grid)
     top, cut = _top(bins.density, float(heights.max(initial=0.0)))
-    frame = _Frame((low, high), (0.0, top))
+    frame = Frame((low, high), (0.0, top))
     body = _bars(frame, bins)
     if len(grid):
         body += f'<polyline class="curve" points="{frame.points(grid, np.minimum(heights, top))}"/>'
@@ -67,8 +109,8 @@ def histogram(values: Array, title: str, label: str, curve: Curve | None) -> str
     return frame.svg(title, body, label, "density", y_ticks=False)
 
 
-def _bars(frame: _Frame, bins: Bins) -> str:
-    """All bars as one path; one that is not empty can be seen, however low it is."""
+def _bars(frame: Frame, bins: Bins) -> str:
+    """All bars as one path. A bar that is not empty stays visible, however low it is."""
     base, path = frame.y(0), ""
     for left, right, height in zip(bins.left, bins.right, bins.density, strict=True):
         if height > 0:
@@ -79,7 +121,7 @@ def _bars(frame: _Frame, bins: Bins) -> str:
 
 
 def _top(density: Array, curve: float) -> tuple[float, NDArray[np.bool_]]:
-    """How high the chart reaches, and which bars are cut: one or two that dwarf all others."""
+    """The height of the chart, and the bars to cut: one or two that dwarf all others."""
     falling = np.sort(density[density > 0])[::-1]
     cut = np.zeros(len(density), dtype=bool)
     if len(falling) > 5:
@@ -91,8 +133,8 @@ def _top(density: Array, curve: float) -> tuple[float, NDArray[np.bool_]]:
     return 1.05 * min(max(float(falling[0]), curve), 2.5 * float(falling[0])), cut
 
 
-def spark(values: Array, low: float | None = None, high: float | None = None) -> str:
-    """A histogram as small as a word: nothing but bars, in a given range or that of the values."""
+def spark(values: Array, low: float | None = None, high: float | None = None) -> Markup:
+    """A histogram as small as a word: bars only, over a given range or that of the values."""
     if low is None or high is None:
         low, high = window(values)
     place = (np.clip(values, low, high) - low) * (_SPARK_BARS / (high - low))
@@ -104,21 +146,21 @@ def spark(values: Array, low: float | None = None, high: float | None = None) ->
     for height in steps.tolist():
         path += (f"v{at - height}" if height != at else "") + "h3"
         at = height
-    return (
+    return Markup(
         f'<svg class="spark" viewBox="0 0 {3 * _SPARK_BARS} {_SPARK_HEIGHT}" aria-hidden="true">'
         f'<path d="{path}v{at}z"/></svg>'
     )
 
 
-def quantiles(before: Array, after: Array, title: str) -> str:
-    """Quantiles against those of the normal distribution: on the diagonal the two agree."""
+def quantiles(before: Array, after: Array, title: str) -> Markup:
+    """Quantiles against those of the normal distribution: on the diagonal they agree."""
     n = len(after)
     chosen = np.unique(np.linspace(0, n - 1, min(n, _QUANTILES)).round().astype(int))
     normal = np.array([_NORMAL.inv_cdf(share) for share in (chosen + 0.5) / n])
     ours = [np.sort(values)[chosen] for values in (before, after)]
     drawn = np.clip(np.concatenate([normal, *ours]), -_FARTHEST, _FARTHEST)
     low, high = float(drawn.min()) - 0.2, float(drawn.max()) + 0.2
-    frame = _Frame((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
+    frame = Frame((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
     end = (max(frame.x_range[0], low), min(frame.x_range[1], high))
     body = f'<polyline class="target" points="{frame.points(np.array(end), np.array(end))}"/>'
     for kind, values in zip(("before", "after"), ours, strict=True):
@@ -126,12 +168,12 @@ def quantiles(before: Array, after: Array, title: str) -> str:
     return frame.svg(title, body, "normal quantile", "standard deviations")
 
 
-def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> str:
-    """The lambdas that the search visited, and the sign that was opened at each."""
+def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> Markup:
+    """The lambdas that the search visited, and the sign opened at each."""
     steps = np.arange(1, len(lmbda) + 1, dtype=np.float64)
     low, high = (float(f(np.append(lmbda, result))) for f in (np.min, np.max))
     margin = 0.06 * (high - low) or 0.5
-    frame = _Frame((0.0, len(lmbda) + 1.0), (low - margin, high + margin))
+    frame = Frame((0.0, len(lmbda) + 1.0), (low - margin, high + margin))
     ends = np.array(frame.x_range)
     body = (
         f'<polyline class="target" points="{frame.points(ends, np.full(2, result))}"/>'
@@ -139,14 +181,14 @@ def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> 
     )
     for kind, sign, shape in (("up", 1, "l3 5.5h-6z"), ("down", -1, "l-3 -5.5h6z")):
         tips = zip(steps[delta == sign], lmbda[delta == sign], strict=True)
-        # The mark is centred on the point: its tip lies 3 above or below.
+        # Center the mark on the point: its tip lies 3 above or below.
         marks = (f"M{frame.x(s)} {round(frame.y(v) - 3 * sign, 1)}{shape}" for s, v in tips)
         body += f'<path class="{kind}" d="{"".join(marks)}"/>'
     return frame.svg(title, body, "step", "λ")
 
 
-class _Frame:
-    """Turns data into pixels of the chart, and draws the axes around them."""
+class Frame:
+    """Converts data to pixels of the chart, and draws the axes around them."""
 
     def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
         self.x_range, self.y_range = x_range, y_range
@@ -168,7 +210,9 @@ class _Frame:
         """Lines of no length, which round line ends turn into dots."""
         return "".join(f"M{self.x(a)} {self.y(b)}h0" for a, b in zip(x, y, strict=True))
 
-    def svg(self, title: str, body: str, x_label: str, y_label: str, y_ticks: bool = True) -> str:
+    def svg(
+        self, title: str, body: str, x_label: str, y_label: str, y_ticks: bool = True
+    ) -> Markup:
         bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
         axes = f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>'
         for value, label in _labels(_ticks(*self.x_range), right - _LEFT):
@@ -178,9 +222,9 @@ class _Frame:
         for value, label in _labels(_ticks(*self.y_range), WIDTH) if y_ticks else ():
             axes += f'<text class="y" x="{_LEFT - 5}" y="{self.y(value) + 4}">{label}</text>'
         middle = (_LEFT + right) / 2
-        axes += f'<text class="label" x="{middle}" y="{HEIGHT - 5}">{text(x_label)}</text>'
+        axes += f'<text class="label" x="{middle}" y="{HEIGHT - 5}">{_escaped(x_label)}</text>'
         turn = f"translate(10 {(_TOP + bottom) / 2}) rotate(-90)"
-        axes += f'<text class="label" transform="{turn}">{text(y_label)}</text>'
+        axes += f'<text class="label" transform="{turn}">{_escaped(y_label)}</text>'
         return _svg(title, body + axes)
 
 
@@ -196,7 +240,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
-    """The ticks with as many digits as tell them apart, and no more than there is room for."""
+    """The ticks, with enough digits to tell them apart, and no more of them than fit."""
     before_point = len(f"{max(map(abs, ticks), default=0):.0f}")
     least = before_point if 3 < before_point < 6 else 3  # 1000 rather than 1e3
     digits = next(
@@ -207,13 +251,111 @@ def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
     return labels[:: max(1, ceil(len(labels) / room))]
 
 
-def _blank(title: str, words: str) -> str:
-    """A chart that says why nothing is drawn."""
-    return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{text(words)}</text>')
+def _blank(title: str, words: str) -> Markup:
+    """An empty chart with a reason."""
+    return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{_escaped(words)}</text>')
 
 
-def _svg(title: str, body: str) -> str:
-    return (
+def _svg(title: str, body: str) -> Markup:
+    return Markup(
         f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f"<title>{text(title)}</title>{body}</svg>"
+        f"<title>{_escaped(title)}</title>{body}</svg>"
     )
+
+
+_Bars = tuple[Array, Array, Array]
+"""Where each begins and ends, and the width that it represents."""
+
+
+class Bins(NamedTuple):
+    """Bars from left to right, and the numbers of values beyond them."""
+
+    left: Array
+    right: Array
+    share: Array
+    """Of all values, in each bar."""
+    density: Array
+    below: int
+    above: int
+
+
+def binned(values: Array) -> Bins:
+    """The bars of finite values; a single bar if they are equal up to rounding."""
+    if not distinguishable(values):
+        middle = np.array([float(values.mean())])
+        half = np.maximum(0.5, 1e-3 * np.abs(middle))
+        return Bins(middle - half, middle + half, np.ones(1), 1 / (2 * half), 0, 0)
+    low, high = window(values)
+    inside = values[(values >= low) & (values <= high)]
+    left, right, width = _around_heaps(inside) or _even(inside)
+    place = np.searchsorted(left, inside, side="right") - 1
+    share = np.bincount(place, minlength=len(left)) / len(values)
+    below, above = int(np.sum(values < low)), int(np.sum(values > high))
+    return Bins(left, right, share, share / width, below, above)
+
+
+def distinguishable(values: Array) -> bool:
+    """Whether the values differ by more than rounding."""
+    if len(values) == 0:
+        return False
+    return bool(np.ptp(values) > max(_ROUNDING * np.abs(values).max(), _SMALLEST))
+
+
+def window(values: Array) -> tuple[float, float]:
+    """The range of all values, or of nearly all where a tail would take most of the width."""
+    low, high = float(values.min()), float(values.max())
+    first, last = np.quantile(values, (_TAIL, 1 - _TAIL))
+    margin = 0.25 * (last - first)
+    near, far = max(low, first - margin), min(high, last + margin)
+    kept = values[(values >= near) & (values <= far)]
+    if high - low < _WORTH_CUTTING * (far - near) or not distinguishable(kept):
+        return low, high
+    return near, far
+
+
+def _around_heaps(values: Array) -> _Bars | None:
+    """One bar for each heap, or None where values do not heap.
+
+    A heap represents all values up to the middle between it and the next one, so its density can be
+    compared with a curve. Where heaps are few its bar is narrower, or they would look like one.
+    """
+    points = np.unique(values)
+    width = points[-1] - points[0]
+    starts = np.flatnonzero(np.diff(points) > _CLOSE * width) + 1
+    heaps = np.split(points, starts) if 0 < len(starts) < _MOST_HEAPS else []
+    if not heaps or max(heap[-1] - heap[0] for heap in heaps) > _TIGHT * width:
+        return None
+    first = np.array([heap[0] for heap in heaps])
+    last = np.array([heap[-1] for heap in heaps])
+    half = (first[1:] - last[:-1]) / 2
+    # Next to a gap, and at the ends, a heap represents about as much as the others.
+    usual = float(np.median(half))
+    before, after = np.append(usual, half), np.append(half, usual)
+    before, after = (np.minimum(side, 1.5 * usual) for side in (before, after))
+    most = _WIDEST_BAR * width
+    drawn = [np.minimum(side, most / 2) for side in (before, after)]
+    return first - drawn[0], last + drawn[1], last - first + before + after
+
+
+def _even(values: Array) -> _Bars:
+    """Bars of one width. If the values lie on a grid, each covers the same number of its points."""
+    low, high = float(values.min()), float(values.max())
+    bars = min(MOST_BARS, max(8, ceil(sqrt(len(values)))))
+    edges: Array = np.linspace(low, high, bars + 1)
+    if (step := _grid(values)) is not None:
+        points = round((high - low) / step) + 1
+        each = ceil(points / bars)
+        edges = low - step / 2 + step * each * np.arange(ceil(points / each) + 1.0)
+    return edges[:-1], edges[1:], np.diff(edges)
+
+
+def _grid(values: Array) -> float | None:
+    """The step of the grid that the values lie on, such as 1 for counts; None without a grid."""
+    points = np.unique(values)
+    if not 2 < len(points) <= _MOST_DISTINCT:
+        return None
+    step = float(np.diff(points).min())
+    multiples = (points - points[0]) / step
+    if multiples[-1] > 1e6 or np.abs(multiples - np.round(multiples)).max() > 1e-3:
+        return None
+    return step

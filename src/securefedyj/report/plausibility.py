@@ -1,16 +1,16 @@
-"""Whether the common lambda can be true, as far as a silo's own rows tell; for that silo alone.
+"""Whether the common lambda is plausible for a silo's own rows; for that silo alone.
 
-A silo that makes up its sums chooses what each sign of the search answers, and lambda ends where
-the answers lead (docs/security.md). No rule of the protocol prevents it. But a lambda from such
-answers often fits nobody's rows. So each silo compares, at home, the log-likelihood of its own
-rows at the common lambda with that at their own best one.
+A silo that makes up its sums chooses the answer to each sign of the search, and lambda ends where
+the answers lead (docs/security.md). No rule of the protocol prevents it. But such a lambda often
+fits nobody's rows. So each silo compares, at home, the log-likelihood of its own rows at the common
+lambda with the best one for these rows.
 
-The limit, half a nat per value, is from trials. Honest silos of the paper's data sets, three to ten
-of them, that have rows at random, by another column, or sorted by the very feature, lose at most
-0.45. Signs that are tossed like coins lose more in one feature of nine, and so are noticed in
-nearly every table of thirty. What this is not: a lambda that is moved by little stays unnoticed.
-And an honest one may be far off where tails are so heavy that a few values decide (as of Student's
-t with two degrees of freedom), or where one silo has most of the values that are not 0.
+The limit, half a nat per value, comes from trials. Honest silos of the paper's data sets, three to
+ten of them, with rows at random, sorted by another column, or sorted by the very feature, lose at
+most 0.45. Coin tosses instead of signs lose more in one feature of nine, so nearly every table of
+thirty features reveals them. The limits of this check: it misses a lambda that is only a little
+off. And an honest lambda may be far off where tails are so heavy that a few values decide (as of
+Student's t with two degrees of freedom), or where one silo has most of the values that are not 0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from securefedyj.tables.census import Census, SiloTable
 LIMIT = 0.5
 """Nats per value."""
 LEAST_DISTINCT = 20
-"""With fewer distinct values the likelihood says more of how they are rounded than of lambda."""
+"""With fewer distinct values the likelihood depends more on their rounding than on lambda."""
 
 _MOST_ROWS = 10_000  # more would say the same, and take longer
 _MOST_STEPS = 120
@@ -40,7 +40,8 @@ _MOST_NAMES = 5
 
 
 def likelihood_lost(values: Array, lmbda: Array) -> Array:
-    """How much worse, per value, lambda is for these rows than their own; NaN if they are few."""
+    """The log-likelihood per value that lambda loses against the best one for these rows; NaN
+    where a feature has too few distinct values."""
     rows = values[:: max(1, -(-len(values) // _MOST_ROWS))]
     lost = np.full(values.shape[1], np.nan)
     usable = np.flatnonzero([_distinct(column) >= LEAST_DISTINCT for column in rows.T])
@@ -48,7 +49,7 @@ def likelihood_lost(values: Array, lmbda: Array) -> Array:
         return lost
     own = fit_pooled(np.array(rows[:, usable]), "newton", _MOST_STEPS)
     likelihood, every = Likelihood(np.array(rows[:, usable].T, order="C")), np.arange(len(usable))
-    with np.errstate(all="ignore"):  # a lambda from nowhere may be beyond what float64 holds
+    with np.errstate(all="ignore"):  # a made-up lambda may be beyond float64
         best, common = (
             likelihood.evaluate(every, at * likelihood.scale).log_likelihood / likelihood.n
             for at in (own.lmbda, lmbda[usable])
@@ -64,7 +65,7 @@ def implausible(values: Array, result: Result) -> Bools:
 
 
 def implausible_for(own: SiloTable, result: Result) -> Bools:
-    """The same for a silo's table; where its rows are elsewhere, they are looked at there."""
+    """The same for a silo's table; rows that are elsewhere are examined there."""
     if not isinstance(own.source, RemoteSource):
         return implausible(own.census.sample.values, result)
     every, last = range(len(own.source.names)), partial(_of_sample, result=result)
@@ -77,14 +78,14 @@ def _of_sample(census: Census, result: Result) -> Bools:
 
 
 def warning(names: Sequence[str]) -> str:
-    """What to tell the silo about such features."""
+    """The warning for the silo about such features."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     named = ", ".join(map(printable, names[:_MOST_NAMES]))
     return (
         f"For your own rows, lambda of {named}{more} is implausible. "
-        "Perhaps they differ much from those of the other silos, or a few extreme values decide. "
-        "Perhaps a party has computed with something else than its rows. Ask the others before "
-        "you use it. Only you are told this."
+        "Perhaps your rows differ much from those of the other silos, or a few extreme values "
+        "decide. Perhaps a party did not compute with its real rows. Ask the others before you "
+        "use the result. Only you see this warning."
     )
 
 

@@ -1,45 +1,108 @@
 """What a run leaves in a party's folder: parameters, transcript, cost, provenance and report.
 
-Each file appears complete or not at all, and a result that is there is never replaced.
-docs/parameters.md describes them.
+Each file appears complete or not at all, and a run never replaces another result.
+docs/parameters.md describes the files.
+
+All parties know the consortium and the digest of its agreed file: both are in the transcript and in
+parameters.json, which are the same everywhere to the last bit. What only one party knows of its
+result, such as when it was written and from which table, is in provenance.json, for its owner
+alone, and in the report.
 """
 
 from __future__ import annotations
 
+import datetime
+import getpass
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Literal
 
-from securefedyj.errors import InputError
-from securefedyj.files import replacing, write_atomically
+import msgspec
+
+from securefedyj import __version__, strict
+from securefedyj.errors import InputError, code_of
+from securefedyj.files import TooLarge, lines_within, read_within, replacing, write_atomically
 from securefedyj.network.consortium import ENGINE, Consortium
-from securefedyj.network.crossing import Crossing
-from securefedyj.network.forecast import DELAY_MS, MBIT, bytes_per_second, forecast
+from securefedyj.network.forecast import DELAY_MS, MBIT
+from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import Parameters, digest_of
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.report import page, provenance
-from securefedyj.report.cost import Column, of_forecast, read_cost
-from securefedyj.report.provenance import Provenance
+from securefedyj.report import page
+from securefedyj.report.cost import planned, read_cost
 
 PARAMETERS, TRANSCRIPT, COST, PROVENANCE, REPORT = (
     "parameters.json", "transcript.jsonl", "cost.json", "provenance.json", "report.html",
 )  # fmt: skip
+_TLS = "TLS 1.3, with the certificates of the agreed file"
+_MOST_BYTES = 1 << 16
 
 
 class ResultError(InputError):
-    """A result that would take the place of another one."""
+    """A result that would replace another one."""
+
+
+class Provenance(strict.Record, frozen=True):
+    """The content of provenance.json (docs/parameters.md); an empty text means not known."""
+
+    format: Literal["securefedyj provenance 1"]
+    party: str
+    user: str
+    """The account at that party's machine."""
+    finished: str
+    """When the result was written there: date and time, UTC."""
+    release: str
+    """The version of securefedyj there."""
+    connections: str
+    """How the connections to the other parties were protected, as checked in each handshake."""
+    transcript_sha256: str
+    """Identifies the result."""
+    table: str
+    """The name of the file or folder with the silo's rows."""
+    rows_digest: str
+    """Of these rows, under the key in state.jsonl."""
+
+    @classmethod
+    def of_run(
+        cls, transcript: Transcript, party: str, table: Path | None, folder: Path
+    ) -> Provenance:
+        """The provenance of a run that `participate` has just finished in this folder."""
+        return cls(
+            "securefedyj provenance 1",
+            party,
+            _user(),
+            datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            __version__,
+            _TLS,  # there are no other channels (`network/session/channels.py`)
+            digest_of(transcript),
+            "" if table is None else table.resolve().name,
+            _rows_digest(folder / STATE),
+        )
+
+    @classmethod
+    def read(cls, path: Path | str) -> Provenance:
+        """Read a provenance.json."""
+        try:
+            return strict.convert(strict.parse(read_within(path, _MOST_BYTES)), cls, "it")
+        except (strict.Malformed, TooLarge) as error:
+            raise InputError(
+                code_of(error, "SFY-REP-008"), f"{path}: this is not a provenance.json: {error}"
+            ) from None
+
+    def write(self, path: Path) -> None:
+        """Write the file, for its owner alone."""
+        write_atomically(path, _json(msgspec.structs.asdict(self)), private=True)
 
 
 def write_results(
     transcript: Transcript, cost: Cost | None, party: str, folder: Path, table: Path | None = None
 ) -> dict[str, Path]:
-    """Write what everybody may know, and what is the party's own: its cost, if that is known, and
-    provenance.json, with the name of its table.
+    """Write what everybody may know, and the party's own: its cost, if known, and its provenance.
 
-    What all parties have alike has the usual rights of new files, since others here will use it;
-    the party's own files are for their owner alone. Returns the paths by what they hold.
+    Files that all parties have alike get the usual permissions of new files, since other users here
+    will need them; the party's own files are for their owner alone. Returns the paths by content.
 
     Raises
     ------
@@ -47,33 +110,53 @@ def write_results(
         If the folder has another result. It stays as it is, and nothing is written.
     """
     paths = {"parameters": folder / PARAMETERS, "transcript": folder / TRANSCRIPT}
-    # The parameters come last: where they are, the transcript is, too.
+    # The parameters come last: if they exist, the transcript exists, too.
     contents = {
         paths["transcript"]: transcript.to_text().encode(),
         paths["parameters"]: Parameters.of(transcript).to_bytes(),
     }
-    _write_new({path: data for path, data in contents.items() if not _is_there(path, data)})
+    _write_new({path: data for path, data in contents.items() if not _exists(path, data)})
     if cost is not None:
         paths["cost"] = folder / COST
-        content = json.dumps(cost.to_json(party), indent=2) + "\n"
-        write_atomically(paths["cost"], content.encode(), private=True)
+        write_atomically(paths["cost"], _json(cost.to_json(party)), private=True)
     if _provenance(transcript, folder) is None:  # else it has the date when the result was new
-        provenance.of_run(transcript, party, table, folder).write(folder / PROVENANCE)
+        Provenance.of_run(transcript, party, table, folder).write(folder / PROVENANCE)
     paths["provenance"] = folder / PROVENANCE
     return paths
 
 
+def write_report(
+    consortium: Consortium,
+    transcript: Transcript,
+    sample: Array | None,
+    rows: int | None,
+    folder: Path,
+) -> None:
+    """Write report.html with the cost of the run next to the plan, and plots of a silo's own rows.
+
+    From many rows a sample is drawn; `rows` is the number of all rows. Cost and provenance come
+    from the folder, where `write_results` has put them.
+    """
+    cost = {}
+    if consortium.engine == ENGINE:  # no other can be planned
+        cost[f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s"] = planned(consortium, transcript)
+    if (folder / COST).exists():
+        cost["this run"] = read_cost(folder / COST)
+    known = _provenance(transcript, folder)
+    page.write(folder / REPORT, transcript, sample, cost, rows=rows, provenance=known)
+
+
 def _provenance(transcript: Transcript, folder: Path) -> Provenance | None:
-    """What is known of this result there, and not of another that was there before."""
+    """The provenance of this result in the folder; that of an earlier one does not count."""
     try:
-        known = provenance.read(folder / PROVENANCE)
+        known = Provenance.read(folder / PROVENANCE)
     except (FileNotFoundError, ValueError):
         return None
     return known if known.transcript_sha256 == digest_of(transcript) else None
 
 
-def _is_there(path: Path, content: bytes) -> bool:
-    """Whether the file has this content already; with another one it must not be touched."""
+def _exists(path: Path, content: bytes) -> bool:
+    """Whether the file exists with this content; a file with another content must stay."""
     try:
         found = path.read_bytes()
     except FileNotFoundError:
@@ -82,8 +165,8 @@ def _is_there(path: Path, content: bytes) -> bool:
         raise ResultError(
             "SFY-REP-009",
             f"{path} holds another result, which is not replaced, and nothing was written. Compare "
-            "it with the files of the other parties; to get the result of this run, move it away "
-            "and give the same command again.",
+            "it with the files of the other parties. To get the result of this run, move that file "
+            "away and rerun the command.",
         )
     return True
 
@@ -100,40 +183,19 @@ def _write_new(contents: dict[Path, bytes]) -> None:
                 raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
-def write_report(
-    consortium: Consortium,
-    transcript: Transcript,
-    sample: Array | None,
-    rows: int | None,
-    folder: Path,
-) -> None:
-    """Write report.html with the cost of the run beside the plan, and plots of a silo's own rows.
-
-    Of many rows a sample is drawn, and the page says how many there are.
-
-    Cost and provenance are read from the folder, where `write_results` has put them.
-    """
-    cost = {}
-    if consortium.engine == ENGINE:  # no other can be planned
-        cost[f"plan for {DELAY_MS:g} ms, {MBIT:g} Mbit/s"] = _planned(consortium, transcript)
-    if (folder / COST).exists():
-        cost["this run"] = read_cost(folder / COST)
-    where = _provenance(transcript, folder)
-    page.write(folder / REPORT, transcript, sample, cost, rows=rows, provenance=where)
+def _json(content: object) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def _planned(consortium: Consortium, transcript: Transcript) -> Column:
-    """What `plan` would have said, had it known the number of rows; but for the time at the hub.
+def _rows_digest(state: Path) -> str:
+    """The digest of its rows that the party noted when the run began."""
+    with suppress(OSError, ValueError, StopIteration):
+        header = strict.parse(next(lines_within(state, strict.MOST_BYTES, strict.MOST_BYTES)))
+        return str(header.get("rows", "")) if isinstance(header, dict) else ""
+    return ""
 
-    Measuring that takes a hub with keys, which is not for a party to start on the way.
-    """
-    outlook = forecast(
-        consortium,
-        rows=max(1, int(transcript.counts().max()) // len(consortium.silos)),
-        delay=DELAY_MS / 1e3,
-        bytes_per_second=bytes_per_second(MBIT),
-        levels=[consortium.levels_per_exchange],
-        crossing=Crossing(0.0, 0.0),
-    )
-    (plan,) = outlook.forecasts
-    return of_forecast(plan)
+
+def _user() -> str:
+    with suppress(OSError, KeyError, ImportError):  # an account may have no name
+        return getpass.getuser()
+    return ""

@@ -1,4 +1,4 @@
-"""Worth a look: what matters to this silo, and why."""
+"""Notes: what matters to this silo, and why."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from securefedyj.parameters import Parameters
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
 from securefedyj.report import page as report
-from securefedyj.report.findings import FEW_VALUES, findings
-from securefedyj.report.own import OwnRows
+from securefedyj.report.notes import OwnRows, notes_of
 from tests.report.runs import fit
 
 ROWS, OURS = 300, 100
@@ -40,13 +39,13 @@ def transcript():
     return fit(table(), NAMES, ("a", "b", "c"))
 
 
-def told(found) -> dict[str, list[str]]:
-    return {one.flag: [NAMES[j] for j in np.flatnonzero(one.chosen)] for one in found}
+def features_by_flag(found) -> dict[str, list[str]]:
+    return {note.flag: [NAMES[j] for j in np.flatnonzero(note.chosen)] for note in found}
 
 
-def test_silo_is_told_of_its_own_columns(transcript):
+def test_silo_learns_about_its_own_columns(transcript):
     own = OwnRows(table()[:OURS], transcript.result)
-    found = told(findings(transcript, transcript.result, own))
+    found = features_by_flag(notes_of(transcript, transcript.result, own))
     assert found["empty here"] == ["empty"]
     assert found["constant here"] == ["constant"]
     assert found["shifted"] == ["shifted"]
@@ -55,8 +54,8 @@ def test_silo_is_told_of_its_own_columns(transcript):
     assert found["few values"] == ["few"]
 
 
-def test_nobody_else_is_told_of_them(transcript):
-    found = told(findings(transcript, transcript.result, None))
+def test_nobody_else_learns_about_them(transcript):
+    found = features_by_flag(notes_of(transcript, transcript.result, None))
     assert found.keys() & {"empty here", "constant here", "shifted"} == set()
     assert "shifted against" not in report.render(transcript)
 
@@ -81,8 +80,9 @@ def test_few_rows_are_not_called_shifted_by_chance(transcript):
 
 def test_sample_is_called_one(transcript):
     own = OwnRows(table()[:OURS], transcript.result, rows=10**6)
-    empty = next(one for one in findings(transcript, transcript.result, own) if "empty" in one.flag)
-    assert "among the rows that were drawn" in empty.what
+    found = notes_of(transcript, transcript.result, own)
+    (empty,) = [note for note in found if note.flag == "empty here"]
+    assert "sampled" in empty.what
 
 
 def test_nearly_constant_column_does_not_break_the_page(transcript):
@@ -92,7 +92,7 @@ def test_nearly_constant_column_does_not_break_the_page(transcript):
 
 
 def test_few_values_are_those_that_a_consortium_stops_at(transcript):
-    assert FEW_VALUES == MINIMUM_VALUES == 30
+    assert MINIMUM_VALUES == 30
     assert "fewer than 30 values" in report.render(transcript)
 
 
@@ -110,7 +110,7 @@ def test_features_that_scikit_learn_cannot_hold_are_named():
         levels_per_exchange=4,
     )
     transcript, _ = simulate(agreement, [X])
-    with pytest.raises(ValueError, match="far away cannot be handed to scikit-learn"):
+    with pytest.raises(ValueError, match="far away"):
         Parameters.of(transcript).estimator().to_sklearn()
     assert "1 that to_sklearn() cannot carry:</strong> <bdi>far away</bdi>" in report.render(
         transcript
