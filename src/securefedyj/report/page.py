@@ -91,36 +91,33 @@ def render(
     implausible = "" if own is None else _implausible(transcript, own.values)
     facts = facts_of(agreement.engine)
     members = [Markup("<bdi>{}</bdi>").format(printable_text(name)) for name in agreement.committee]
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            version=__version__,
-            agreement=agreement,
-            origin=transcript.origin,
-            digest=digest_of(transcript),
-            provenance=provenance,
-            result=result,
-            own=own,
-            implausible=implausible,
+    template = _environment().get_template("report.html")
+    return template.render(
+        version=__version__,
+        agreement=agreement,
+        origin=transcript.origin,
+        digest=digest_of(transcript),
+        provenance=provenance,
+        result=result,
+        own=own,
+        implausible=implausible,
         facts=facts,
-            collusion=Markup(facts.collusion(members, len(agreement.silos))),
-            audit=audit,
-            most_listed=MOST_LISTED,
-            one_could_cheat=one_could_cheat(agreement),
-            opened=OPENED,
-            signs=transcript.signs_opened(),
-            bits=transcript.bits_opened(),
-            few=int(np.sum((result.n < MINIMUM_VALUES) & (result.n > 0))),
-            minimum=MINIMUM_VALUES,
-            constant=int(np.sum(result.constant & (result.n > 1))),
-            worth_a_look=features.worth_a_look(transcript, notes),
-            rows=features.table(transcript, result, notes, own, drawn),
-            widest=features.WIDEST,
-            cards=features.cards(transcript, result, notes, own, drawn),
-            cost=cost or {},
-            cost_rows=costs.table(cost or {}),
-        )
+        collusion=Markup(facts.collusion(members, len(agreement.silos))),
+        audit=audit,
+        most_listed=MOST_LISTED,
+        one_could_cheat=one_could_cheat(agreement),
+        opened=OPENED,
+        signs=transcript.signs_opened(),
+        bits=transcript.bits_opened(),
+        few=int(np.sum((result.n < MINIMUM_VALUES) & (result.n > 0))),
+        minimum=MINIMUM_VALUES,
+        constant=int(np.sum(result.constant & (result.n > 1))),
+        worth_a_look=features.worth_a_look(transcript, notes),
+        rows=features.table(transcript, result, notes, own, drawn),
+        widest=features.WIDEST,
+        cards=features.cards(transcript, result, notes, own, drawn),
+        cost=cost or {},
+        cost_rows=costs.table(cost or {}),
     )
 
 
