@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from securefedyj.network import local
-from securefedyj.network.consortium import Consortium, Feature, Hub, PartyEntry
+from securefedyj.network.consortium import Consortium, Feature, HubEntry, PartyEntry
 from securefedyj.network.hub.consortia import QUEUE
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.network.transport import tls
@@ -65,9 +65,12 @@ def prepare(folder: Path, consortia: int, parties: int) -> list[Path]:
     committee = tuple(pems)[:3]
     paths = []
     for number in range(consortia):
-        address = Hub(f"127.0.0.1:{port}", hub)
+        address = HubEntry(f"127.0.0.1:{port}", hub)
         features = (Feature("any", 0.0, 1.0),)
-        made = Consortium(f"consortium {number}", address, entries, committee, features)
+        made = Consortium(
+            name=f"consortium {number}", hub=address, parties=entries, committee=committee,
+            features=features,
+        )  # fmt: skip
         # The name under which `Processes` looks for the first one.
         paths.append(folder / ("consortium.toml" if number == 0 else f"consortium-{number}.toml"))
         made.write(paths[-1])

@@ -67,6 +67,9 @@ def agreement(
         engine=engine,
         max_steps=40,
         levels_per_exchange=4,
+        result_bits=44,
+        minimum_values=0,
+        verified=False,
     )
     return replace(agreed, **changes)
 

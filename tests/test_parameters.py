@@ -151,7 +151,7 @@ WRONG = {
     "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks engine"),
     "more in it": (
         lambda d: d["agreement"].update(more=1),
-        "the agreement has unknown fields: 'more'",
+        "the agreement has an unknown field 'more'",
     ),
     "feature lost": (lambda d: d["features"].pop(), "a list of 6 objects"),
     "no width": (lambda d: d["features"][0].pop("width"), "feature 'skewed' lacks width"),

@@ -35,8 +35,8 @@ from benchmarks.fuzz import nasty
 from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
 from securefedyj.errors import ProtocolError
-from securefedyj.network import local, toml
-from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
+from securefedyj.network import local
+from securefedyj.network.consortium import Consortium, ConsortiumError, Feature, toml
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.journal import FORMAT, Journal
@@ -113,13 +113,15 @@ def agreed_file() -> str:
 def transcript(verified: bool = False) -> Transcript:
     rng = np.random.default_rng(3)
     agreement = Agreement(
-        ("income", "change", "fixed"),
-        Domain.from_bounds((-100.0, 100.0), 3),
-        ("north", "south", "cem"),
-        ("north", "south", "cem"),
-        "replicated" if verified else "clear",
-        12,
-        2,
+        features=("income", "change", "fixed"),
+        domain=Domain.from_bounds((-100.0, 100.0), 3),
+        parties=("north", "south", "cem"),
+        committee=("north", "south", "cem"),
+        engine="replicated" if verified else "clear",
+        max_steps=12,
+        levels_per_exchange=2,
+        result_bits=44,
+        minimum_values=0,
         verified=verified,
     )
     tables = [

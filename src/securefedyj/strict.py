@@ -18,6 +18,7 @@ from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
+from securefedyj.errors import CodedError
 from securefedyj.printable import printable, shown
 
 Types: TypeAlias = type | tuple[type, ...]
@@ -105,6 +106,8 @@ def convert(data: Any, kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(data, kind, strict=True)
     except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, CodedError):  # of the class's own checks
+            raise error.__cause__ from None
         raise Malformed(f"{where}{_in_words(str(error), data)}") from None
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from securefedyj.engines.mpyc.engine import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
-from securefedyj.network.consortium import MAX_INTERRUPTIONS, MAX_STEPS
+from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.session.interruptions import Interruptions
 from securefedyj.network.session.memory import Memory
@@ -112,7 +112,7 @@ def can_begin(earlier: int) -> bool:
     """Whether a run can begin after so many over the same columns that did not finish."""
     agreed = agreement(1)
     try:
-        Interruptions(Memory(agreed), MAX_INTERRUPTIONS, earlier)
+        Interruptions(Memory(agreed), Consortium.max_interruptions, earlier)
     except EndOfRun:
         return False
     return True
@@ -122,7 +122,7 @@ def test_how_much_a_cheating_member_learns_before_a_run_ends_unverified():
     """A bit of each step, of the variation, and of the one opening that is made again."""
     searched = [type(reveal) for reveal in small_run().reveals]
     assert (searched.count(Variation), searched.count(Step)) == (1, STEPS)
-    bits = MAX_STEPS + 1 + 1
+    bits = Consortium.max_steps + 1 + 1
     runs = len(list(takewhile(can_begin, count())))
     said = re.search(
         r"max_steps \+ 2\s+bits of its choice about each feature, which is (\d+) bits at the "
@@ -133,7 +133,15 @@ def test_how_much_a_cheating_member_learns_before_a_run_ends_unverified():
         re.DOTALL,
     )
     numbers = list(map(int, said.groups()))
-    assert numbers[:7] == [bits, MAX_STEPS, MAX_INTERRUPTIONS, runs, runs, bits, runs * bits]
+    assert numbers[:7] == [
+        bits,
+        Consortium.max_steps,
+        Consortium.max_interruptions,
+        runs,
+        runs,
+        bits,
+        runs * bits,
+    ]
     about = round(runs * bits, -1)
     assert numbers[7:] == [about, bits, int(bits * log10(2))]
     for_officers = re.search(
@@ -141,7 +149,7 @@ def test_how_much_a_cheating_member_learns_before_a_run_ends_unverified():
         r"\((\d+) times (\d+): (\d+) steps, and two more\)",
         OFFICERS,
     )
-    assert list(map(int, for_officers.groups())) == [runs, about, runs, bits, MAX_STEPS]
+    assert list(map(int, for_officers.groups())) == [runs, about, runs, bits, Consortium.max_steps]
 
 
 def test_all_published_vectors_are_named():

@@ -21,6 +21,7 @@ import pytest
 import securefedyj
 from securefedyj import Cancelled, join, join_async
 from securefedyj.cli.main import main
+from securefedyj.errors import code_of
 from securefedyj.joining import call, run
 from securefedyj.joining.part import Part
 from securefedyj.network.errors import JoinError
@@ -360,7 +361,7 @@ def test_errors_are_the_sentences_of_the_command(stage, name, others, options, m
     if isinstance(error, OSError) and error.filename is not None:
         assert shown == f"securefedyj: {error.filename}: {error.strerror} [SFY-OS-ENOENT]"
     else:
-        assert shown == f"securefedyj: {error} [{error.code}]"
+        assert shown == f"securefedyj: {error} [{code_of(error, '')}]"
 
 
 def test_values_outside_the_bounds_are_found_by_check_if_they_are_in_a_file(stage, tmp_path):

@@ -241,10 +241,8 @@ def test_log_has_no_cells(site, monkeypatch, capsys):
 )
 def test_log_says_of_other_errors_what_kind_they_are(error):
     assert "7.5" not in without_rows(error)
-    assert (
-        without_rows(JoinError("SFY-TEST-001", "Party bob did not come"))
-        == "Party bob did not come"
-    )
+    other = JoinError("SFY-TEST-001", "Party bob did not come")
+    assert without_rows(other) == "Party bob did not come [SFY-TEST-001]"
 
 
 def test_run_goes_on_without_its_log(tmp_path):

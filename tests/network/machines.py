@@ -31,7 +31,18 @@ from securefedyj.protocol.transcript import Transcript
 NAMES = ("ana", "bob", "cem")
 DIGEST = "d" * 64
 PARAMETERS = b"agreed"
-AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 9.0), 1), NAMES, NAMES, "clear", 3, 2)
+AGREEMENT = Agreement(
+    features=("x",),
+    domain=Domain.from_bounds((0.0, 9.0), 1),
+    parties=NAMES,
+    committee=NAMES,
+    engine="clear",
+    max_steps=3,
+    levels_per_exchange=2,
+    result_bits=44,
+    minimum_values=0,
+    verified=False,
+)
 
 T = TypeVar("T")
 

@@ -21,9 +21,17 @@ from securefedyj.protocol.transcript import Transcript, to_line
 
 PARTIES = ("ana", "bob", "cem", "dua")
 AGREEMENT = Agreement(
-    ("x",), Domain.from_bounds((0.0, 9.0), 1), PARTIES, PARTIES[:3], "replicated", 3, 3,
+    features=("x",),
+    domain=Domain.from_bounds((0.0, 9.0), 1),
+    parties=PARTIES,
+    committee=PARTIES[:3],
+    engine="replicated",
+    max_steps=3,
+    levels_per_exchange=3,
+    result_bits=44,
+    minimum_values=0,
     verified=True,
-)  # fmt: skip
+)
 
 
 @functools.lru_cache

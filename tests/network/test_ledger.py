@@ -146,8 +146,9 @@ def test_narrower_and_wider_bounds_can_open_further_digits():
         """lambda, and the places of the last bits of V and S_y, at the same precision."""
         names = ("north", "east", "south")
         agreement = Agreement(
-            ("lactate",), Domain.from_bounds((0.0, upper), 1), names, names, "clear", 30, 4,
-            result_bits=24,
+            features=("lactate",), domain=Domain.from_bounds((0.0, upper), 1), parties=names,
+            committee=names, engine="clear", max_steps=30, levels_per_exchange=4, result_bits=24,
+            minimum_values=0, verified=False,
         )  # fmt: skip
         transcript, _ = simulate(agreement, np.array_split(ROWS[:, :1], 3))
         lmbda = transcript.search_state().value

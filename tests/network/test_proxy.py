@@ -15,7 +15,7 @@ import pytest
 
 from securefedyj.cli.main import main
 from securefedyj.network.carrier import LinkLost, Unwelcome
-from securefedyj.network.entries import Hub
+from securefedyj.network.consortium import HubEntry
 from securefedyj.network.identity import keygen
 from securefedyj.network.transport.framing import Frame, FrameType, FrameWriter
 from securefedyj.network.transport.link import connect
@@ -25,7 +25,7 @@ from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.proxies import TINYPROXY, ConnectProxy, TinyProxy
 from tests.patience import PATIENCE
 
-HUB = Hub("hub.example.org:7443", "")
+HUB = HubEntry("hub.example.org:7443", "")
 SECRET = "s3cret"
 real = pytest.mark.skipif(not TINYPROXY, reason="tinyproxy is not installed")
 
@@ -70,7 +70,7 @@ def test_the_environment_has_the_proxy(monkeypatch, name):
 def test_no_proxy_is_honoured(monkeypatch, no_proxy, address, used):
     monkeypatch.setenv("https_proxy", "proxy.example:3128")
     monkeypatch.setenv("no_proxy", no_proxy)
-    assert (proxy_to(Hub(address, ""), None) is not None) == used
+    assert (proxy_to(HubEntry(address, ""), None) is not None) == used
 
 
 def test_credentials_come_from_the_environment_and_are_never_shown(monkeypatch):

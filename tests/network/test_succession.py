@@ -100,23 +100,26 @@ def test_another_engine_has_another_committee(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "value", "code"),
     [
-        (["--remove", "west"], "'west' is not a party of 'sepsis'; the parties are north, east"),
-        (["--remove", "south"], "there are 2 parties, and three are the least"),
-        (["--add", "east={west}"], "'east' is a party already. If its key was made anew, say"),
-        (["--renew", "west={west}"], "'west' is not a party"),
-        (["--bounds", "sodium:0:9"], "'sepsis' has no feature 'sodium'; --feature adds one."),
-        (["--bounds", "Lactat:0:60"], "has no feature 'Lactat' (perhaps 'lactate'?); --feature"),
-        (["--drop", "sodium"], "'sepsis' has no feature 'sodium'"),
-        (["--feature", "age:0:9"], "age"),
-        (["--levels-per-exchange", "auto", "--rows", "0"], "--rows and --mbit must be positive"),
+        (["--remove", "west"], "'west'", "SFY-CON-021"),
+        (["--remove", "south"], "not 2", "SFY-CON-004"),
+        (["--add", "east={west}"], "--renew east=CERT.pem", "SFY-CON-029"),
+        (["--renew", "west={west}"], "'west'", "SFY-CON-021"),
+        (["--bounds", "sodium:0:9"], "'sodium'", "SFY-CON-030"),
+        (["--bounds", "Lactat:0:60"], "'Lactat' (perhaps 'lactate'?)", "SFY-CON-030"),
+        (["--drop", "sodium"], "'sodium'", "SFY-CON-030"),
+        (["--feature", "age:0:9"], "'age'", "SFY-CON-016"),
+        (["--max-steps", "0"], "max_steps", "SFY-CON-001"),
+        (["--levels-per-exchange", "auto", "--rows", "0"], "--rows", "SFY-CLI-018"),
     ],
 )
-def test_what_cannot_follow_is_refused(folder, tmp_path, capsys, options, sentence):
+def test_what_cannot_follow_is_refused(folder, tmp_path, capsys, options, value, code):
     options = [option.format(west=folder / "west.pem") for option in options]
     assert succeed(folder, tmp_path / "next.toml", *options) == 1
-    assert sentence in one_line(capsys.readouterr().err)
+    said = one_line(capsys.readouterr().err)
+    assert value in said
+    assert f"[{code}]" in said
     assert not (tmp_path / "next.toml").exists()
 
 

@@ -68,6 +68,9 @@ AGREEMENT = Agreement(
     engine="clear",
     max_steps=2,
     levels_per_exchange=1,
+    result_bits=44,
+    minimum_values=0,
+    verified=False,
 )
 ROWS = [np.array([[1.0], [2.0 + k]]) for k in range(3)]
 

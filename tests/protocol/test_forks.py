@@ -17,7 +17,18 @@ from securefedyj.protocol.program import run_party
 from securefedyj.protocol.silos import timed_silo
 
 NAMES = ("ana", "bob", "cem")
-AGREEMENT = Agreement(("x",), Domain.from_bounds((0.0, 9.0), 1), NAMES, NAMES, "replicated", 4, 4)
+AGREEMENT = Agreement(
+    features=("x",),
+    domain=Domain.from_bounds((0.0, 9.0), 1),
+    parties=NAMES,
+    committee=NAMES,
+    engine="replicated",
+    max_steps=4,
+    levels_per_exchange=4,
+    result_bits=44,
+    minimum_values=0,
+    verified=False,
+)
 ROWS = np.arange(1.0, 8.0)[:, None]
 
 

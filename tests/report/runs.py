@@ -34,6 +34,9 @@ def fit(X: np.ndarray, names: tuple[str, ...], parties: tuple[str, ...]) -> Tran
         engine="clear",
         max_steps=12,
         levels_per_exchange=4,
+        result_bits=44,
+        minimum_values=0,
+        verified=False,
     )
     return simulate(agreement, np.array_split(X, len(parties)))[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from securefedyj.network.consortium import MINIMUM_VALUES
+from securefedyj.network.consortium import Consortium
 from securefedyj.numerics.encoding import Domain
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.agreement import Agreement
@@ -92,7 +92,7 @@ def test_nearly_constant_column_does_not_break_the_page(transcript):
 
 
 def test_few_values_are_those_that_a_consortium_stops_at(transcript):
-    assert MINIMUM_VALUES == 30
+    assert Consortium.minimum_values == 30
     assert "fewer than 30 values" in report.render(transcript)
 
 
@@ -108,6 +108,9 @@ def test_features_that_scikit_learn_cannot_hold_are_named():
         engine="clear",
         max_steps=30,
         levels_per_exchange=4,
+        result_bits=44,
+        minimum_values=0,
+        verified=False,
     )
     transcript, _ = simulate(agreement, [X])
     with pytest.raises(ValueError, match="far away"):

@@ -50,6 +50,9 @@ AGREEMENT = Agreement(
     engine="clear",
     max_steps=10,
     levels_per_exchange=2,
+    result_bits=44,
+    minimum_values=0,
+    verified=False,
 )
 
 

@@ -109,6 +109,7 @@ class Setting:
             max_steps=3,
             levels_per_exchange=2,
             result_bits=20,
+            minimum_values=0,
             helpers=tuple(party for party in PARTIES if party not in tables),
             verified=True,
         )

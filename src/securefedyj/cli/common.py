@@ -53,7 +53,7 @@ def complain(sentence: str) -> None:
 
 def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
     """Say what an agreed file has otherwise than the one before it, which is at a path."""
-    from securefedyj.network.succession import differences, note_on_two_results
+    from securefedyj.network.consortium.succession import differences, note_on_two_results
 
     lines = differences(before, after)
     if not lines:

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from securefedyj.errors import InputError
-from securefedyj.network.entries import Feature, PartyEntry
+from securefedyj.network.consortium import Feature, PartyEntry
 from securefedyj.network.identity import fingerprint, read_certificate
 
 

@@ -22,7 +22,7 @@ from securefedyj.cli.common import (
 from securefedyj.cli.overview import short
 from securefedyj.cli.site import add_site_of_table, fill_reading_from_site
 from securefedyj.errors import InputError
-from securefedyj.network.checks import check_text
+from securefedyj.network.consortium.entries import check_text
 from securefedyj.printable import printable
 
 _NOTE = "draft: bounds are powers of ten around the values of one silo"

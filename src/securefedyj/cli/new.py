@@ -13,21 +13,17 @@ from securefedyj.cli.plan import add_line, check_line
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import (
     ENGINE,
-    MAX_INTERRUPTIONS,
-    MAX_STEPS,
-    MINIMUM_VALUES,
-    RESULT_BITS,
     Consortium,
     Feature,
-    Hub,
+    HubEntry,
 )
-from securefedyj.network.identity import read_certificate
-from securefedyj.network.subtraction import note_on_silos
-from securefedyj.network.succession import (
+from securefedyj.network.consortium.succession import (
     Changes,
     default_committee,
     successor,
 )
+from securefedyj.network.identity import read_certificate
+from securefedyj.network.subtraction import note_on_silos
 
 AUTO = "auto"
 _SETTINGS = (
@@ -123,14 +119,14 @@ def add(commands: Commands) -> None:
         type=int,
         metavar="N",
         help="of the search for lambda: each halves how far it may be off, and tells a bit more of "
-        f"the data (default: {MAX_STEPS})",
+        f"the data (default: {Consortium.max_steps})",
     )
     parser.add_argument(
         "--result-bits",
         type=int,
         metavar="N",
         help="to which mean and variance are opened, 8 to 44: more are more exact, and tell more "
-        f"of the data where a feature has few distinct values (default: {RESULT_BITS})",
+        f"of the data where a feature has few distinct values (default: {Consortium.result_bits})",
     )
     parser.add_argument(
         "--levels-per-exchange",
@@ -145,14 +141,14 @@ def add(commands: Commands) -> None:
         type=int,
         metavar="N",
         help="with fewer values of a feature over all silos, a run stops "
-        f"(default: {MINIMUM_VALUES})",
+        f"(default: {Consortium.minimum_values})",
     )
     parser.add_argument(
         "--max-interruptions",
         type=int,
         metavar="N",
         help="after which a run ends: a party that interrupts again and again may be asking for "
-        f"more than the result (default: {MAX_INTERRUPTIONS})",
+        f"more than the result (default: {Consortium.max_interruptions})",
     )
     parser.add_argument(
         "--unverified",
@@ -302,7 +298,7 @@ def _planned(consortium: Consortium, options: argparse.Namespace) -> tuple[int, 
     )
 
 
-def _hub(options: argparse.Namespace, before: Hub | None = None) -> Hub | None:
+def _hub(options: argparse.Namespace, before: HubEntry | None = None) -> HubEntry | None:
     address = None if before is None else before.address
     certificate = None if before is None else before.certificate
     if options.hub is not None:
@@ -313,7 +309,7 @@ def _hub(options: argparse.Namespace, before: Hub | None = None) -> Hub | None:
         raise InputError(
             "SFY-CLI-015", "--hub and --hub-certificate go together; give both or neither."
         )
-    return None if address is None or certificate is None else Hub(address, certificate)
+    return None if address is None or certificate is None else HubEntry(address, certificate)
 
 
 def _note_on_committee(consortium: Consortium) -> str:

@@ -150,6 +150,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
             max_steps=int(self.max_steps),
             levels_per_exchange=int(self.levels_per_exchange),
             result_bits=int(self.result_bits),
+            minimum_values=0,
             helpers=tuple(
                 name for name, table in zip(parties, tables, strict=True) if table is None
             ),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.engines.registry import facts_of
-from securefedyj.network.consortium import ENGINE, Consortium, Feature, Hub, PartyEntry
+from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.files import write_table
@@ -68,7 +68,7 @@ def prepare(
             write_table(folder / f"{party}.csv", [feature.name for feature in features], table)
     consortium = Consortium(
         name=name,
-        hub=Hub(f"{host}:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
+        hub=HubEntry(f"{host}:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
         parties=tuple(parties),
         committee=tuple(committee) or facts_of(engine).committee_of(tuple(tables)),
         engine=engine,

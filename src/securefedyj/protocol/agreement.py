@@ -6,15 +6,18 @@ docs/protocol.md, section 2.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from securefedyj.engines.registry import Facts, facts_of
+from msgspec import Meta
+
+from securefedyj.engines.registry import facts_of
+from securefedyj.errors import InputError
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION
-from securefedyj.printable import shown
-from securefedyj.strict import NUMBER, Malformed, check_fields, check_items
+from securefedyj.printable import printable, shown
+from securefedyj.strict import Finite, Malformed, convert
 
 MOST_LEVELS = 8
 """The most levels per exchange. A level is one step of the search, and each doubles the work of an
@@ -26,34 +29,40 @@ MOST_STEPS = 200
 FEWEST_BITS, MOST_BITS = 8, 44
 """Of mean and variance that may be agreed on (`Agreement.result_bits`)."""
 
-_FIELDS = {
-    "features": list,
-    "lower": list,
-    "upper": list,
-    "parties": list,
-    "committee": list,
-    "engine": str,
-    "max_steps": int,
-    "levels_per_exchange": int,
-    "minimum_values": int,
-    "result_bits": int,
-    "helpers": list,
-    "verified": bool,
-    "version": int,
-}
+ENGINE = "replicated"
+"""The engine unless the agreed file names another."""
+
 READABLE = (3, VERSION)
-"""The versions of the protocol whose transcripts can be audited. Runs are of the last one."""
-_NAMES = ("features", "parties", "committee", "helpers")
-_RANGES = {
-    "max_steps": (1, MOST_STEPS),
-    "levels_per_exchange": (1, MOST_LEVELS),
-    "minimum_values": (0, 2**62),
-    "result_bits": (FEWEST_BITS, MOST_BITS),
-}
+"""The versions of the protocol whose transcripts can be audited. Runs use the last one."""
+
+# In the order of the header of a transcript, whose digest depends on it.
+_KEYS = ("features", "lower", "upper", "parties", "committee", "engine", "max_steps",
+         "levels_per_exchange", "minimum_values", "result_bits", "helpers", "verified",
+         "version")  # fmt: skip
+_LONGEST_LIST = 500  # characters of the names of all parties, in a sentence
 
 
-@dataclass(frozen=True)
-class Agreement:
+@dataclass(frozen=True, kw_only=True)
+class ProtocolParameters:
+    """What both the agreed file and the agreement of a run contain, with its bounds."""
+
+    committee: tuple[str, ...]
+    """The parties that compute."""
+    engine: str = ENGINE
+    max_steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 30
+    """Of the search for lambda."""
+    result_bits: Annotated[int, Meta(ge=FEWEST_BITS, le=MOST_BITS)] = 24
+    """Mean and variance are opened to about 2^-result_bits of the standard deviation."""
+    levels_per_exchange: Annotated[int, Meta(ge=1, le=MOST_LEVELS)] = 4
+    """How many levels, or steps of the search, share an exchange."""
+    minimum_values: Annotated[int, Meta(ge=0, le=2**31)] = 30
+    """The run stops after the counts if a feature has fewer values over all silos."""
+    verified: bool = True
+    """Whether the result is opened in a verified exchange only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(ProtocolParameters):
     """The public parameters of a run. Its digest is compared before any data is touched.
 
     The version of the protocol stands for all its constants: grids, limits, batches.
@@ -62,19 +71,8 @@ class Agreement:
     features: tuple[str, ...]
     domain: Domain
     parties: tuple[str, ...]
-    committee: tuple[str, ...]
-    engine: str
-    max_steps: int
-    levels_per_exchange: int
-    """How many levels, or steps of the search, share an exchange."""
-    minimum_values: int = 0
-    """The run stops after the counts if a feature has fewer values over all silos."""
-    result_bits: int = MOST_BITS
-    """Mean and variance are opened to about 2^-result_bits of the standard deviation."""
     helpers: tuple[str, ...] = ()
     """Parties that compute and have no data."""
-    verified: bool = False
-    """Whether the result is opened in a verified exchange only."""
     version: int = VERSION
     """Of the protocol."""
 
@@ -85,89 +83,94 @@ class Agreement:
 
     def to_json(self) -> dict[str, Any]:
         """A form that JSON holds without loss: Python writes the shortest exact decimals."""
-        return {
-            "features": list(self.features),
-            "lower": self.domain.lower.tolist(),
-            "upper": self.domain.upper.tolist(),
-            "parties": list(self.parties),
-            "committee": list(self.committee),
-            "engine": self.engine,
-            "max_steps": self.max_steps,
-            "levels_per_exchange": self.levels_per_exchange,
-            "minimum_values": self.minimum_values,
-            "result_bits": self.result_bits,
-            "helpers": list(self.helpers),
-            "verified": self.verified,
-            "version": self.version,
-        }
+        bounds = {"lower": self.domain.lower.tolist(), "upper": self.domain.upper.tolist()}
+        values = {key: bounds[key] if key in bounds else getattr(self, key) for key in _KEYS}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_json(cls, data: Any) -> Agreement:
         """Read what `to_json` gives; raises ValueError for anything else."""
-        # Another version may well have other fields: its number says more than their names.
-        if isinstance(data, dict) and data.get("version", VERSION) not in READABLE:
+        data = convert(data, dict[str, Any], "the agreement")
+        # Another version may have other fields: its number says more than their names.
+        if data.get("version", VERSION) not in READABLE:
             raise Malformed(
                 f"this is of protocol version {shown(data['version'])}, and this release reads "
                 f"versions {READABLE[0]} to {READABLE[-1]}"
             )
-        check_fields(data, _FIELDS, "the agreement")
-        features, parties, committee, helpers = (
-            tuple(check_items(data[name], str, name)) for name in _NAMES
-        )
-        lower, upper = (check_items(data[name], NUMBER, name) for name in ("lower", "upper"))
+        if missing := [key for key in _KEYS if key not in data]:
+            raise Malformed(f"the agreement lacks {', '.join(missing)}")
+        if unknown := [key for key in data if key not in _KEYS]:
+            raise Malformed(f"the agreement has an unknown field {shown(unknown[0])}")
+        values = {key: convert(data[key], _TYPES[key], f"the agreement: {key}") for key in _KEYS}
+        features, lower, upper = (values["features"], values.pop("lower"), values.pop("upper"))
         if not len(features) == len(lower) == len(upper):
             raise Malformed(
-                f"{len(features)} features, but {len(lower)} lower and {len(upper)} upper bounds"
+                f"the agreement has {len(features)} features, but {len(lower)} lower and "
+                f"{len(upper)} upper bounds"
             )
-        agreement = cls(
-            features,
-            Domain.from_bounds(list(zip(lower, upper, strict=True)), len(features)),
-            parties,
-            committee,
-            data["engine"],
-            data["max_steps"],
-            data["levels_per_exchange"],
-            data["minimum_values"],
-            data["result_bits"],
-            helpers,
-            data["verified"],
-            data["version"],
-        )
+        domain = Domain.from_bounds(list(zip(lower, upper, strict=True)), len(features))
+        agreement = cls(domain=domain, **values)
         agreement.check()
         return agreement
 
     def check(self) -> None:
-        """Refuse what no run can work with; raises ValueError."""
-        for name, (least, most) in _RANGES.items():
-            if not least <= (value := getattr(self, name)) <= most:
-                raise Malformed(f"{name} must be from {least} to {most}, not {value!r}")
+        """Refuse what no run can work with; raises InputError."""
+        check_values(self, ProtocolParameters)
         self.domain.check_usable(self.features)
+        for what, names in (("party", self.parties), ("helper", self.helpers)):
+            refuse_twice(what, names)
         facts = facts_of(self.engine)
         if self.verified and not facts.verifies:
-            raise Malformed(
-                f"engine {facts.name!r} cannot verify a result: agree on engine 'replicated', or "
-                "on verified = false"
+            raise InputError(
+                "SFY-CON-009",
+                f"engine {facts.name!r} cannot verify a result: agree on verified = false (option "
+                "--unverified), or on engine 'replicated'.",
             )
-        _check_roles(facts, self.parties, self.committee, self.helpers)
+        self._check_committee(len(facts.committee_of(self.parties)))
+        if strangers := set(self.helpers) - set(self.parties):
+            raise InputError("SFY-CON-031", f"the helper {shown(min(strangers))} is not a party.")
+        if not self.silos:
+            raise InputError("SFY-CON-005", 'no party has the role "silo": nobody has data.')
+
+    def _check_committee(self, size: int) -> None:
+        committee = shown(list(self.committee))
+        parties = printable(", ".join(self.parties), _LONGEST_LIST)
+        if facts_of(self.engine).committee_size is None:
+            if self.committee != self.parties:
+                raise InputError(
+                    "SFY-CON-017",
+                    f"the committee is {committee}; with engine {self.engine!r} all parties "
+                    f"compute, in their order: {parties}.",
+                )
+        elif len(self.committee) != size or len(set(self.committee) & set(self.parties)) != size:
+            raise InputError(
+                "SFY-CON-010",
+                f"the committee is {committee}; it must be {size} distinct parties of {parties}.",
+            )
 
     def to_bytes(self) -> bytes:
         return json.dumps(self.to_json(), sort_keys=True).encode()
 
 
-def _check_roles(
-    facts: Facts, parties: Sequence[str], committee: Sequence[str], helpers: Sequence[str]
-) -> None:
-    """Who takes part, who computes and who has no data must fit together."""
-    for what, names in (("parties", parties), ("committee", committee), ("helpers", helpers)):
-        if len(set(names)) < len(names):
-            raise Malformed(f"{what} has a name more than once")
-    for what, names in (("committee", committee), ("helpers", helpers)):
-        if strangers := set(names) - set(parties):
-            raise Malformed(f"{what}: {min(strangers)!r} is not one of the parties")
-    if len(committee) != len(facts.committee_of(parties)):
-        size = len(facts.committee_of(parties))
-        raise Malformed(
-            f"the committee of engine {facts.name!r} has {size} members, not {len(committee)}"
-        )
-    if len(helpers) == len(parties):
-        raise Malformed("all parties are helpers: nobody has data")
+_TYPES = get_type_hints(Agreement, include_extras=True) | dict.fromkeys(
+    ("lower", "upper"), tuple[Finite, ...]
+)
+
+
+def check_values(record: Any, kind: type, where: str = "") -> None:
+    """Refuse values that the annotations of a dataclass do not admit."""
+    for name, annotation in get_type_hints(kind, include_extras=True).items():
+        try:
+            convert(getattr(record, name), annotation, f"{where}{name}")
+        except Malformed as error:
+            raise InputError("SFY-CON-001", f"{error}.") from None
+
+
+def refuse_twice(what: str, names: tuple[str, ...]) -> None:
+    """Refuse names that are not distinct."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise InputError(
+                "SFY-CON-016",
+                f"there is more than one {what} named {shown(name)}; names must be distinct.",
+            )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.network.consortium import MINIMUM_VALUES
+from securefedyj.network.consortium import Consortium
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.protocol.result import Result
@@ -219,8 +219,8 @@ def _of_all(transcript: Transcript, result: Result) -> Iterator[Note]:
     )
     yield Note(
         "few values",
-        f"with fewer than {MINIMUM_VALUES} values",
-        (result.n < MINIMUM_VALUES) & (result.n > 0),
+        f"with fewer than {Consortium.minimum_values} values",
+        (result.n < Consortium.minimum_values) & (result.n > 0),
         "Statistics of this few values nearly reveal the values themselves. Leave such features "
         "out of the next run.",
     )

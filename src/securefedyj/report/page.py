@@ -23,7 +23,7 @@ from securefedyj import __version__
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
-from securefedyj.network.consortium import MINIMUM_VALUES
+from securefedyj.network.consortium import Consortium
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
 from securefedyj.protocol.audit import MOST_LISTED, OPENED, one_could_cheat
@@ -109,8 +109,8 @@ def render(
         opened=OPENED,
         signs=transcript.signs_opened(),
         bits=transcript.bits_opened(),
-        few=int(np.sum((result.n < MINIMUM_VALUES) & (result.n > 0))),
-        minimum=MINIMUM_VALUES,
+        few=int(np.sum((result.n < Consortium.minimum_values) & (result.n > 0))),
+        minimum=Consortium.minimum_values,
         constant=int(np.sum(result.constant & (result.n > 1))),
         worth_a_look=features.worth_a_look(transcript, notes),
         rows=features.table(transcript, result, notes, own, drawn),

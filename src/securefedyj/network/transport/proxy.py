@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from securefedyj.errors import InputError
 from securefedyj.network.carrier import LinkLost, Unwelcome
-from securefedyj.network.entries import Hub
+from securefedyj.network.consortium import HubEntry
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.addresses import written
 from securefedyj.printable import printable
@@ -50,7 +50,7 @@ class Proxy:
         return written(self.host, self.port)
 
 
-def proxy_to(hub: Hub, chosen: str | None) -> Proxy | None:
+def proxy_to(hub: HubEntry, chosen: str | None) -> Proxy | None:
     """The proxy that leads to the hub, if any: the one chosen, or that of the environment.
 
     As everywhere, the environment has it in https_proxy or HTTPS_PROXY, and in no_proxy for whom it
@@ -79,7 +79,7 @@ def proxy_to(hub: Hub, chosen: str | None) -> Proxy | None:
     return Proxy(proxy.host, proxy.port, proxy.secure, own)
 
 
-def _goes_around(hub: Hub) -> bool:
+def _goes_around(hub: HubEntry) -> bool:
     """Whether the environment's proxy is not for the hub; never for one on this very machine."""
     names = [written(hub.host, hub.port)]
     with contextlib.suppress(ValueError):
@@ -112,7 +112,7 @@ def _parsed(url: str, where: str) -> Proxy:
     return Proxy(host, port, parts.scheme == "https", given)
 
 
-def on_inspection(hub: Hub) -> str:
+def on_inspection(hub: HubEntry) -> str:
     """What to do if something on the way may have opened TLS."""
     return (
         f"If a proxy or firewall opens TLS on the way, ask your network team for no TLS inspection "
@@ -120,7 +120,7 @@ def on_inspection(hub: Hub) -> str:
     )
 
 
-async def through(proxy: Proxy, hub: Hub, settings: ssl.SSLContext) -> Streams:
+async def through(proxy: Proxy, hub: HubEntry, settings: ssl.SSLContext) -> Streams:
     """Connect to the hub by TLS on a line that the proxy makes.
 
     Raises LinkLost if the proxy fails this time, Unwelcome if it will go on to do so, and what TLS
@@ -154,7 +154,7 @@ async def through(proxy: Proxy, hub: Hub, settings: ssl.SSLContext) -> Streams:
     return reader, asyncio.StreamWriter(inner, protocol, reader, loop)
 
 
-def _request(proxy: Proxy, hub: Hub) -> bytes:
+def _request(proxy: Proxy, hub: HubEntry) -> bytes:
     host = hub.host if hub.host.isascii() else hub.host.encode("idna").decode()
     target = written(host, hub.port)
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", "User-Agent: securefedyj"]
@@ -165,7 +165,7 @@ def _request(proxy: Proxy, hub: Hub) -> bytes:
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode()
 
 
-def _check(head: bytes, proxy: Proxy, hub: Hub) -> None:
+def _check(head: bytes, proxy: Proxy, hub: HubEntry) -> None:
     """Refuse an answer that is not a line to the hub."""
     status = re.match(rb"HTTP/1\.[01] ([0-9]{3})(?: ([^\r\n]*))?\r?\n", head)
     if status is None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from securefedyj.engines.registry import facts_of
-from securefedyj.network.consortium import ENGINE, Consortium
-from securefedyj.network.entries import ConsortiumError, Feature, PartyEntry
+from securefedyj.network.consortium.entries import ConsortiumError, Feature, PartyEntry
+from securefedyj.network.consortium.file import Consortium
 from securefedyj.printable import in_words, printable, shown
+from securefedyj.protocol.agreement import ENGINE
 from securefedyj.tables.findings import suggestion
 
 

@@ -1,0 +1,35 @@
+"""The agreed file, `consortium.toml`: public, and the same at every party.
+
+format = 1
+name = "sepsis-2026"
+engine = "replicated"              # or "mpyc": all parties compute, without verification
+committee = ["north", "south", "coordinator"]
+max_steps = 30                     # of the search for lambda
+result_bits = 24                   # precision of mean and variance
+levels_per_exchange = 4            # a level is one step of the search
+minimum_values = 30
+max_interruptions = 5              # a run that is interrupted more often ends
+verified = true                    # whatever one member does, no wrong result is accepted
+
+[hub]                              # optional: something else may connect the parties
+address = "hub.example.org:7443"
+certificate = "-----BEGIN CERTIFICATE-----..."
+
+[[party]]
+name = "north"
+role = "silo"                      # or "helper": has no data
+fingerprint = "sha256:..."
+certificate = "-----BEGIN CERTIFICATE-----..."
+
+[[feature]]
+name = "lactate"
+lower = 0.0
+upper = 40.0
+unit = "mmol/L"                    # optional, as is note
+"""
+
+from securefedyj.network.consortium.entries import ConsortiumError, Feature, HubEntry, PartyEntry
+from securefedyj.network.consortium.file import Consortium
+from securefedyj.protocol.agreement import ENGINE
+
+__all__ = ["ENGINE", "Consortium", "ConsortiumError", "Feature", "HubEntry", "PartyEntry"]

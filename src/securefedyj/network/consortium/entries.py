@@ -1,0 +1,151 @@
+"""The sections of the agreed file: the hub, the parties and the features."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from dataclasses import dataclass
+
+from securefedyj.errors import InputError, code_of
+from securefedyj.network.identity import check_name, fingerprint
+from securefedyj.numerics.encoding import LARGEST_BOUND
+from securefedyj.printable import shown
+
+_ROLES = ("silo", "helper")
+_HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[0-9A-Fa-f:.]+")
+_PORT = re.compile("[0-9]{1,5}")
+_LONGEST_NOTE = 2000
+
+
+class ConsortiumError(InputError):
+    """An agreed file that parties cannot use; the sentence says why and what to do."""
+
+
+@dataclass(frozen=True)
+class HubEntry:
+    """Where the hub listens, and its certificate."""
+
+    address: str
+    certificate: str
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def check(self) -> None:
+        host, _, port = self.address.rpartition(":")
+        plain = bool(_HOST.fullmatch(host)) and len(host) <= 255 and _is_possible(host)
+        if not plain or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+            raise ConsortiumError(
+                "SFY-CON-003",
+                f"the hub's address is {shown(self.address)}; it must be HOST:PORT, such as "
+                "hub.example.org:7443 or [2001:db8::1]:7443.",
+            )
+        fingerprint_of(self.certificate, "the hub")
+
+
+@dataclass(frozen=True)
+class PartyEntry:
+    """A party of the consortium, with its certificate.
+
+    Its role is "silo" if it has data, and "helper" if it has none. `Consortium.committee` says
+    whether it is a member of the committee.
+    """
+
+    name: str
+    role: str
+    fingerprint: str
+    certificate: str
+
+    def check(self) -> None:
+        try:
+            check_name(self.name)
+        except ValueError as error:
+            raise ConsortiumError(code_of(error, "SFY-CON-020"), str(error)) from None
+        if self.role == "member":
+            raise ConsortiumError(
+                "SFY-CON-006",
+                f'the role of {self.name!r} is "member", which is now called "helper": a party '
+                "without data. Change the word in the file, and give it to all parties again.",
+            )
+        if self.role not in _ROLES:
+            raise ConsortiumError(
+                "SFY-CON-007",
+                f'the role of {self.name!r} is {shown(self.role)}; it must be "silo" (has data) '
+                'or "helper" (has none).',
+            )
+        actual = fingerprint_of(self.certificate, f"{self.name!r}")
+        if self.fingerprint != actual:
+            raise ConsortiumError(
+                "SFY-CON-014",
+                f"the fingerprint of {self.name!r} does not match its certificate, which has "
+                f"{actual}; ask {self.name!r} by another channel which of the two is right.",
+            )
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column that all silos have, with the bounds of its values."""
+
+    name: str
+    lower: float
+    upper: float
+    unit: str = ""
+    note: str = ""
+
+    def check(self) -> None:
+        check_text("the name of a feature", self.name)
+        if self.unit:
+            check_text(f"the unit of feature {self.name!r}", self.unit)
+        # A note may have several lines; nothing in it may control a terminal.
+        lines = self.note.replace("\t", " ").split("\n")
+        if len(self.note) > _LONGEST_NOTE or not all(line.isprintable() for line in lines):
+            raise ConsortiumError(
+                "SFY-CON-011",
+                f"the note of feature {self.name!r} is {shown(self.note)}; it must have up to "
+                f"{_LONGEST_NOTE} printable characters.",
+            )
+        lower, upper = self.lower, self.upper
+        bounded = math.isfinite(lower) and math.isfinite(upper)
+        if not bounded or not -LARGEST_BOUND <= lower < upper <= LARGEST_BOUND:
+            raise ConsortiumError(
+                "SFY-CON-018",
+                f"the bounds of feature {self.name!r} are {lower!r} and {upper!r}; they must be "
+                "numbers up to 2^100 with lower < upper.",
+            )
+
+
+def check_text(what: str, text: str) -> None:
+    """Refuse a name or unit that is empty, long, or hard to see."""
+    if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
+        raise ConsortiumError(
+            "SFY-CON-002",
+            f"{what} is {shown(text)}; it must have 1 to 200 printable characters and no space at "
+            "either end.",
+        )
+
+
+def fingerprint_of(certificate: str, owner: str) -> str:
+    """The fingerprint of a certificate in PEM form; an error names its owner."""
+    try:
+        return fingerprint(certificate)
+    except ValueError as error:
+        raise ConsortiumError(
+            code_of(error, "SFY-CON-013"), f"the certificate of {owner}: {error}."
+        ) from None
+
+
+def _is_possible(host: str) -> bool:
+    """Whether an IPv6 address is one."""
+    if ":" not in host:
+        return True
+    try:
+        ipaddress.IPv6Address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,273 @@
+"""The agreed file as a whole: read, checked and written."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from msgspec import Meta
+
+from securefedyj.engines.registry import ENGINES
+from securefedyj.errors import InputError, code_of
+from securefedyj.files import TooLarge
+from securefedyj.network.consortium import toml
+from securefedyj.network.consortium.entries import (
+    ConsortiumError,
+    Feature,
+    HubEntry,
+    PartyEntry,
+    check_text,
+    fingerprint_of,
+)
+from securefedyj.network.identity import fingerprint, validity
+from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.resolution import steps_wanted
+from securefedyj.numerics.search import promised
+from securefedyj.printable import printable, shown
+from securefedyj.protocol.agreement import (
+    ENGINE,
+    Agreement,
+    ProtocolParameters,
+    check_values,
+    refuse_twice,
+)
+from securefedyj.strict import Malformed, convert
+
+FORMAT = 1
+_LISTS = ("parties", "party", PartyEntry), ("features", "feature", Feature)
+_PARAMETERS = [field.name for field in fields(ProtocolParameters)]
+_WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
+            "max_interruptions", "verified")  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consortium(ProtocolParameters):
+    """Everything public that the parties have agreed on."""
+
+    name: str
+    hub: HubEntry | None
+    parties: tuple[PartyEntry, ...]
+    features: tuple[Feature, ...]
+    max_interruptions: Annotated[int, Meta(ge=0, le=1000)] = 5
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def read(cls, path: Path | str) -> Consortium:
+        """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
+        try:
+            return _from_toml(toml.read(path))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConsortiumError(
+                code_of(error, "SFY-CON-026"), f"{path} is not a TOML file: {error}."
+            ) from None
+        except (Malformed, InputError, TooLarge) as error:
+            raise ConsortiumError(code_of(error, "SFY-CON-027"), f"{path}: {error}") from None
+
+    def write(self, path: Path | str) -> None:
+        """Write the file; an existing one is not overwritten."""
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(self.to_toml())
+
+    def to_toml(self) -> str:
+        head = {"format": FORMAT, "name": self.name}
+        if self.engine != ENGINE:  # earlier releases know the default, and not the word
+            head["engine"] = self.engine
+        head |= {"committee": list(self.committee)}
+        tables = [("", head | {key: getattr(self, key) for key in _WRITTEN})]
+        if self.hub is not None:
+            tables.append(("[hub]", asdict(self.hub)))
+        tables += [("[[party]]", asdict(party)) for party in self.parties]
+        for feature in self.features:  # an empty unit or note is left out
+            entries = {key: value for key, value in asdict(feature).items() if value != ""}
+            tables.append(("[[feature]]", entries))
+        return "\n".join(toml.write_table(*table) for table in tables)
+
+    @property
+    def silos(self) -> tuple[PartyEntry, ...]:
+        """The parties with data."""
+        return tuple(party for party in self.parties if party.role == "silo")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def party_names(self) -> tuple[str, ...]:
+        return tuple(party.name for party in self.parties)
+
+    def note_on_steps(self) -> str:
+        """A warning that the search may need more steps for some bounds; empty if it does not."""
+        domain = self.agreement().domain
+        too_few = steps_wanted(domain, promised(self.max_steps)) > self.max_steps
+        few = [self.features[j].name for j in np.flatnonzero(too_few)]
+        if not few:
+            return ""
+        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        names = f"{', '.join(map(printable, few[:5]))}{more}"
+        enough = int(steps_wanted(domain).max())
+        return (
+            f"Note: the bounds of {names} are so narrow that {self.max_steps} steps are probably "
+            f"too few. Agree on max_steps = {enough}, or on another unit."
+        )
+
+    def agreed_hub(self) -> HubEntry:
+        """The hub; refused where something else connects the parties."""
+        if self.hub is None:
+            raise ConsortiumError(
+                "SFY-CON-025",
+                f"{self.name!r} has no [hub]: something else connects its parties, such as NVIDIA "
+                "FLARE. To meet at a hub, agree on a file with one (`securefedyj new --hub`).",
+            )
+        return self.hub
+
+    def party(self, name: str) -> PartyEntry:
+        """The party of that name."""
+        for party in self.parties:
+            if party.name == name:
+                return party
+        raise ConsortiumError(
+            "SFY-CON-021",
+            f"{name!r} is not a party of {self.name!r}; the parties are "
+            f"{', '.join(self.party_names)}.",
+        )
+
+    def party_with(self, certificate: str) -> PartyEntry:
+        """The party with a certificate, which is in PEM form."""
+        own = fingerprint(certificate)
+        for party in self.parties:
+            if party.fingerprint == own:
+                return party
+        raise ConsortiumError(
+            "SFY-CON-022",
+            f"No party of {self.name!r} has this certificate ({own}). Use the key that the file "
+            "names, or agree on a file with the new certificate.",
+        )
+
+    def check_clock(self, moment: float) -> None:
+        """Refuse a time, in seconds since 1970, at which TLS would refuse a certificate."""
+        now = datetime.datetime.fromtimestamp(moment, datetime.UTC)
+        owners = {} if self.hub is None else {"the hub": self.hub.certificate}
+        for owner, pem in (
+            owners | {party.name: party.certificate for party in self.parties}
+        ).items():
+            begin, end = validity(pem)
+            if not begin <= now <= end:
+                raise ConsortiumError(
+                    "SFY-CON-028",
+                    f"The clock of this machine says {now:%Y-%m-%d %H:%M} UTC, and the certificate "
+                    f"of {owner} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}. Set "
+                    "the clock; if it is right, agree on a file with a new certificate.",
+                )
+
+    def canonical(self) -> bytes:
+        """All that matters to the result and to its secrecy, in one form.
+
+        Not in it: the hub, which is trusted with nothing and may move, and the notes.
+        """
+        content = {
+            "format": FORMAT,
+            "name": self.name,
+            "agreement": self.agreement().to_json(),
+            "parties": [[p.name, p.role, p.fingerprint] for p in self.parties],
+            "units": [feature.unit for feature in self.features],
+            "max_interruptions": self.max_interruptions,
+        }
+        return json.dumps(content, sort_keys=True).encode()
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical form, in hexadecimal digits."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+    def agreement(self) -> Agreement:
+        """The parameters of the protocol."""
+        bounds = [(feature.lower, feature.upper) for feature in self.features]
+        return Agreement(
+            **{name: getattr(self, name) for name in _PARAMETERS},
+            features=self.feature_names,
+            domain=Domain.from_bounds(bounds, len(bounds)),
+            parties=self.party_names,
+            helpers=tuple(party.name for party in self.parties if party.role == "helper"),
+        )
+
+
+def _from_toml(data: dict[str, Any]) -> Consortium:
+    if "format" not in data:
+        raise ConsortiumError(
+            "SFY-CON-023",
+            "this is not an agreed file, such as `securefedyj new` writes; give that one.",
+        )
+    if (found := data.pop("format")) != FORMAT:
+        raise ConsortiumError(
+            "SFY-CON-024",
+            f"the format is {shown(found)}, and this release reads format {FORMAT}; install the "
+            "release that wrote the file.",
+        )
+    hub = convert(data.pop("hub"), HubEntry, "[hub]") if "hub" in data else None
+    sections: dict[str, Any] = {"hub": hub}
+    for field, key, kind in _LISTS:
+        entries = convert(data.pop(key, []), list[Any], f"[[{key}]]")
+        sections[field] = [
+            convert(entry, kind, f"[[{key}]] number {number}")
+            for number, entry in enumerate(entries, 1)
+        ]
+    known = {field.name for field in fields(Consortium)} - sections.keys()
+    if unknown := sorted(data.keys() - known):
+        known |= {"format", "hub", "party", "feature"}
+        raise Malformed(
+            f"the file has an unknown field {shown(unknown[0])}; it may have "
+            f"{', '.join(sorted(known))}."
+        )
+    return convert(data | sections, Consortium, "the file")
+
+
+def _check(consortium: Consortium) -> None:
+    """Refuse what parties may not agree on."""
+    parties, features = consortium.parties, consortium.features
+    check_values(consortium, Consortium)
+    check_text("the name of the consortium", consortium.name)
+    networked = [name for name, facts in ENGINES.items() if facts.networked]
+    if consortium.engine not in networked:
+        raise ConsortiumError(
+            "SFY-CON-008",
+            f"the engine is {shown(consortium.engine)}; it must be "
+            f"{' or '.join(map(repr, networked))}.",
+        )
+    if len(parties) < 3:
+        raise ConsortiumError(
+            "SFY-CON-004",
+            f"a consortium needs at least 3 parties, not {len(parties)}: if two compute together, "
+            'each of them can undo it. Add a party with the role "helper", such as a coordinator.',
+        )
+    if not features:
+        raise ConsortiumError(
+            "SFY-CON-012", "there is no feature; add a [[feature]] with name, lower and upper."
+        )
+    refuse_twice("party", consortium.party_names)
+    refuse_twice("feature", consortium.feature_names)
+    owners = {}
+    if consortium.hub is not None:
+        consortium.hub.check()
+        owners[fingerprint_of(consortium.hub.certificate, "the hub")] = "the hub"
+    for feature in features:
+        feature.check()
+    for party in parties:
+        party.check()
+        if party.fingerprint in owners:
+            raise ConsortiumError(
+                "SFY-CON-015",
+                f"{party.name!r} and {owners[party.fingerprint]} have the same certificate; each "
+                "needs a key of its own (securefedyj keygen).",
+            )
+        owners[party.fingerprint] = repr(party.name)
+    try:
+        consortium.agreement().check()
+    except ValueError as error:
+        raise ConsortiumError(code_of(error, "SFY-CON-019"), str(error)) from None
