@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: help demo check test test-reduced test-under-load lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
 help:
-	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.png"
+	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.svg"
 	@echo "make check   run the tests that are quick, in about a minute"
 	@echo "make test    run all tests"
 	@echo "make test-reduced  the numerical tests, as on a processor without vector units"

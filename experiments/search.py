@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import skew
 
-from experiments import style
+from experiments import plots, style
 from experiments.datasets import feature
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from experiments.precision import oracle_108
 from securefedyj import ExpYJ
-from securefedyj.demo import plots
 
 TITLE = "The exponential search, step by step"
 SOURCE = "Figure 7; appendix B"

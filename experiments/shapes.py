@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from experiments import style
+from experiments import plots, style
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import ExpYJ
-from securefedyj.demo import plots
 from securefedyj.numerics.yeojohnson import transform
 
 TITLE = "The transformation and what it does to skewed data"

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from securefedyj.demo.plots import BLACK, BLUE, GREEN, GREY, SKY_BLUE, VERMILION
+from experiments.plots import BLACK, BLUE, GREEN, GREY, SKY_BLUE, VERMILION
 
 ORANGE, PINK, YELLOW = "#E69F00", "#CC79A7", "#F0E442"
 CYCLE = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY_BLUE, BLACK)

@@ -5,7 +5,7 @@ Reading a report
 After a run each party has a page about it: ``report.html``, which stands alone and stays in the
 organization, since it shows the party's own rows. Here is how one is made, and what is in it.
 """
-# sphinx_gallery_thumbnail_path = "images/demo.png"
+# sphinx_gallery_thumbnail_path = "images/demo.svg"
 
 # %%
 # A run of three silos, whose transcript and cost we keep, as ``securefedyj join`` does.

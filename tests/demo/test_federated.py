@@ -15,6 +15,7 @@ import pytest
 
 from securefedyj.cli.main import main
 from securefedyj.demo import comparison, federated
+from securefedyj.demo.example import SILOS
 from securefedyj.network import local
 from securefedyj.protocol.transcript import Transcript
 from tests.cli.messages import one_sentence
@@ -25,9 +26,10 @@ pytestmark = pytest.mark.processes
 
 def test_demo_has_the_same_bits_from_processes_as_from_one(shown):
     text = " ".join(shown.text.split())
-    assert "30 of 30 features have the same lambda, mean and variance at all three parties" in text
+    assert "30 of 30 features have the same lambda, mean and variance, bit for bit" in text
+    assert "Verified: yes. Audit: passed." in text
     transcript = Transcript.read(shown.folder / "transcript.jsonl")
-    assert transcript.agreement.parties == federated.SILOS
+    assert transcript.agreement.parties == SILOS[:3]
     assert transcript.audit().passed
 
 
@@ -51,10 +53,10 @@ def test_interrupted_demo_leaves_no_process_and_no_key(tmp_path, number):
         "import subprocess, sys, time\n"
         "from securefedyj.cli.main import main\n"
         "from securefedyj.demo import comparison\n"
-        "from securefedyj.demo import federated, run\n"
+        "from securefedyj.demo import federated\n"
         "def not_yet(*_, **__): time.sleep(0.1); raise subprocess.TimeoutExpired('', 0)\n"
         "federated.Processes.wait = not_yet\n"  # the demo does not end by itself
-        "run.digits_section = lambda digits: ''; run.compare_digits = lambda: None\n"
+        "comparison.compare_digits = comparison.compare_breast_cancer\n"
         "comparison.REPEATS = 1; sys.exit(main(['demo']))"
     )
     environment = dict(os.environ, TMPDIR=str(tmp_path))

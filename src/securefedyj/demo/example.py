@@ -1,7 +1,8 @@
-"""Tables to try a consortium with: the breast-cancer data of scikit-learn, split over silos."""
+"""Tables for a first consortium: the breast-cancer data of scikit-learn, split over silos."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, log2
 from pathlib import Path
 
@@ -10,30 +11,46 @@ from sklearn.datasets import load_breast_cancer
 
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
+from securefedyj.numerics.arrays import Array
 from securefedyj.tables.files import write_table
 
 SILOS = ("north", "east", "south", "west")
 
 
-def write(folder: Path, silos: int) -> list[tuple[Path, int]]:
-    """Write NAME/patients.csv for each silo, and features.csv; return the tables and their rows.
+def breast_cancer() -> tuple[Array, list[str]]:
+    """The table and the names of its columns."""
+    data = load_breast_cancer()
+    return data.data, [str(name) for name in data.feature_names]
 
-    The silos differ, as hospitals do: the first has the patients with the smallest tumours.
+
+def by_silo(X: Array, names: Sequence[str], silos: int) -> dict[str, Array]:
+    """The rows of each silo. Silos differ, as hospitals do: the first has the smallest tumours."""
+    order = np.argsort(X[:, list(names).index("mean radius")], kind="stable")
+    parts = np.array_split(order, silos)
+    return {silo: X[np.sort(rows)] for silo, rows in zip(SILOS, parts, strict=False)}
+
+
+def public_bounds(X: Array) -> list[tuple[float, float]]:
+    """From 0 to a power of two that no value exceeds.
+
+    Real silos agree on bounds before anybody looks at values; powers of two reveal little.
     """
+    return [(0.0, 2.0 ** ceil(log2(highest))) for highest in X.max(axis=0)]
+
+
+def write(folder: Path, silos: int) -> list[tuple[Path, int]]:
+    """Write NAME/patients.csv for each silo, and features.csv; return the tables and their rows."""
     if not 2 <= silos <= len(SILOS):
         raise InputError("SFY-DEMO-001", f"--silos must be 2 to {len(SILOS)}, not {silos}.")
-    data = load_breast_cancer()
-    names = [str(name) for name in data.feature_names]
-    order = np.argsort(data.data[:, names.index("mean radius")], kind="stable")
+    X, names = breast_cancer()
     tables = []
-    for silo, rows in zip(SILOS, np.array_split(order, silos), strict=False):
+    for silo, rows in by_silo(X, names, silos).items():
         path = folder / silo / "patients.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_table(path, names, data.data[np.sort(rows)])
+        write_table(path, names, rows)
         tables.append((path, len(rows)))
     lines = ["name,lower,upper"]
-    for name, highest in zip(names, data.data.max(axis=0), strict=True):
-        # Real silos agree on bounds before anybody looks; powers of two tell little.
-        lines.append(f"{name},0,{2.0 ** ceil(log2(highest)):g}")
+    for name, (lower, upper) in zip(names, public_bounds(X), strict=True):
+        lines.append(f"{name},{lower:g},{upper:g}")
     write_atomically(folder / "features.csv", ("\n".join(lines) + "\n").encode())
     return tables

@@ -65,6 +65,16 @@ def signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")  # never −0.00
 
 
+def skew(x: Array) -> float:
+    """The skewness; distances are scaled so that their powers neither overflow nor vanish."""
+    distance = x - x.mean()
+    largest = np.abs(distance).max()
+    if largest == 0:
+        return 0.0
+    distance /= largest
+    return float(np.mean(distance**3) / np.mean(distance**2) ** 1.5)
+
+
 class Curve(NamedTuple):
     """A density to draw over a histogram, and where most of it lies."""
 

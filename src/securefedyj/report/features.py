@@ -17,8 +17,8 @@ from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Step
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import charts
-from securefedyj.report.charts import Curve, number, signed
-from securefedyj.report.notes import FeatureValues, Note, OwnRows, skew
+from securefedyj.report.charts import Curve, number, signed, skew
+from securefedyj.report.notes import FeatureValues, Note, OwnRows
 
 WIDEST = 3.5
 """Standard deviations of a small picture of transformed values, the same for all features."""

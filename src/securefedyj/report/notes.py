@@ -17,7 +17,7 @@ from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.report.charts import distinguishable
+from securefedyj.report.charts import distinguishable, skew
 
 _LARGEST_DRAWN = 1e100
 _LEAST_SHIFT, _LEAST_ERRORS = 0.5, 4.0
@@ -118,16 +118,6 @@ class OwnRows:
             if len(x) > 2 and 0 < np.ptp(x) < np.inf:
                 skewness[j] = skew(x)
         return skewness
-
-
-def skew(x: Array) -> float:
-    """The skewness; distances are scaled so that their powers neither overflow nor vanish."""
-    distance = x - x.mean()
-    largest = np.abs(distance).max()
-    if largest == 0:
-        return 0.0
-    distance /= largest
-    return float(np.mean(distance**3) / np.mean(distance**2) ** 1.5)
 
 
 class Note(NamedTuple):

@@ -1,7 +1,4 @@
-"""Pictures of a fit. Every function draws data on the Axes it is given, and keeps no state.
-
-Needs matplotlib: the optional extra ``securefedyj[plot]``.
-"""
+"""Pictures of a fit. Every function draws data on the Axes it is given, and keeps no state."""
 
 from __future__ import annotations
 
@@ -37,9 +34,6 @@ class Marker(NamedTuple):
 
 
 EXPONENTIAL_SEARCH = Marker("exponential search", BLUE, "o", 9.5, number_offset=8)
-NEWTON = Marker("Newton", GREEN, "D", 5.5, number_offset=-17)
-OURS = Marker("ExpYJ", BLUE, "o", 11)
-SCIKIT_LEARN = Marker("scikit-learn", VERMILION, "X", 11)
 
 
 def plot_histogram(axes: Axes, values: Array, name: str, title: str) -> None:
@@ -66,30 +60,6 @@ def plot_search(axes: Axes, x: Array, paths: dict[Marker, Array], title: str) ->
     _describe(axes, title, "λ", "negative log-likelihood")
     axes.margins(y=0.15)
     axes.legend(loc="upper center", fontsize=TEXT_SIZE, frameon=False)
-
-
-def plot_comparison(axes: Axes, x: Array, lambdas: dict[Marker, float], title: str) -> None:
-    """The negative log-likelihood of x, and how far above the best fit the others are."""
-    heights = {marker: -log_likelihood(x, lmbda) for marker, lmbda in lambdas.items()}
-    lower, upper, best = min(lambdas.values()), max(lambdas.values()), min(heights.values())
-    distance = max(upper - lower, 1e-3 * (1 + abs(upper)))
-    plot_negative_log_likelihood(axes, x, lower - 0.5 * distance, upper + 0.04 * distance)
-    axes.axhline(best, color=GREY, linewidth=1, linestyle="--", zorder=0)
-    for marker, lmbda in lambdas.items():
-        axes.plot(
-            lmbda,
-            heights[marker],
-            marker.shape,
-            color=marker.color,
-            markersize=marker.size,
-            markeredgecolor="white",
-            label=f"{marker.label}: λ = {_number(lmbda)}",
-        )
-        if heights[marker] > best + 0.1:
-            _mark_gap(axes, lmbda, best, heights[marker], marker.color)
-    _describe(axes, title, "λ", "negative log-likelihood")
-    axes.margins(y=0.12)
-    axes.legend(loc="upper left", fontsize=TEXT_SIZE, frameon=False)
 
 
 def plot_negative_log_likelihood(axes: Axes, x: Array, lower: float, upper: float) -> None:
@@ -127,22 +97,6 @@ def _apart(path: Array) -> Iterator[int]:
     for step, lmbda in enumerate(path):
         if np.all(np.abs(path[:step] - lmbda) > _TOO_CLOSE * np.ptp(path)):
             yield step
-
-
-def _mark_gap(axes: Axes, lmbda: float, best: float, height: float, color: str) -> None:
-    """An arrow from a result down to the optimum that it missed."""
-    arrow = {"arrowstyle": "->", "color": color, "shrinkA": 7, "shrinkB": 0}
-    axes.annotate("", (lmbda, best), xytext=(lmbda, height), arrowprops=arrow)
-    axes.annotate(
-        f"log-likelihood\nlower by {height - best:,.0f}",
-        (lmbda, height),
-        xytext=(-12, 0),
-        textcoords="offset points",
-        ha="right",
-        va="center",
-        fontsize=TEXT_SIZE,
-        color=color,
-    )
 
 
 def _describe(axes: Axes, title: str, x_label: str, y_label: str) -> None:
