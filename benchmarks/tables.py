@@ -64,7 +64,7 @@ def _pandas(folder: Path) -> None:
 
 
 def _join(folder: Path) -> None:
-    from securefedyj.tables.census import load_or_stream
+    from securefedyj.tables.silo_table import load_or_stream
     from securefedyj.tables.source import as_source
 
     _measured(lambda: load_or_stream(as_source(folder / TABLE), 1 << 30))

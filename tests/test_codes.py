@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from securefedyj.errors import InputError
-from securefedyj.tables.bad_cells import BadCellsError
+from securefedyj.tables.cells import BadCellsError
 
 SOURCE = Path(__file__).parents[1] / "src" / "securefedyj"
 CODE = re.compile(r"SFY-[A-Z]{2,6}-\d{3}")

@@ -106,7 +106,7 @@ def test_values_outside_the_agreed_bounds_stop_a_transformation_or_are_counted(
     assert main(arguments) == 1
     error = capsys.readouterr().err
     assert "agreed bounds: 'ldh' (1 above 1024), 'crp' (1 below 0). Correct them" in error
-    assert "give --missing=-999 or the like" in error
+    assert "give --missing=-999" in error
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
     X = np.array([[1, -2], [3000, 4], [np.nan, 5]])
     for outside, values in (("clip", np.clip(X, 0, 1024)), ("keep", X)):
@@ -121,7 +121,7 @@ def test_values_outside_the_agreed_bounds_stop_a_transformation_or_are_counted(
             np.testing.assert_array_equal(got[["ldh", "crp"]], fitted.transform(values))
         assert list(got["id"]) == ["01", "02", "03"]
     assert main([*arguments, "--outside", "keep"]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "SFY-TAB-038" in capsys.readouterr().err
     assert main([*arguments, "--outside", "keep", "--inverse"]) == 1
     assert "--inverse gives these" in capsys.readouterr().err
 

@@ -70,7 +70,7 @@ def test_each_finding_comes_with_its_remedy(tmp_path, capsys):
     assert "separated by semicolons, UTF-8, decimal comma" in shown
     assert "lactate 0 40 -999 20 39.5 0 to 40 outside" in shown
     assert (
-        "lactate: 1 below and 0 above the agreed bounds 0 to 40, first in line 9; the values go "
+        "lactate: 1 below and 0 above the agreed bounds 0 to 40, first in line 9; the values range "
         "from -999 to 39.5" in shown
     )
     assert "x 0 1 1 1 1 0 to 1 constant" in shown
@@ -124,8 +124,8 @@ def test_file_of_names_that_is_none_is_refused(content, reason, tmp_path, capsys
     ("option", "reason"),
     [
         ("--rename=Alter", "'Alter' must be HERE=AGREED"),
-        ("--decimal=;", "the decimal sign is a point or a comma, not ';'."),
-        ("--encoding=windows", "there is no encoding 'windows'"),
+        ("--decimal=;", "SFY-TAB-020"),
+        ("--encoding=windows", "unknown encoding 'windows'"),
     ],
 )
 def test_options_that_cannot_be_are_refused_in_a_sentence(option, reason, tmp_path, capsys):
@@ -180,7 +180,7 @@ def test_features_are_drafted_with_wide_round_bounds(tmp_path, capsys):
     assert "sex: 0 to 10 (here 0 to 1; distinct values: 2)" in shown
     assert "id (no numbers)" in shown
     assert "empty (empty)" in shown
-    assert "x (there twice)" in shown
+    assert "x (appears twice)" in shown
     assert "no (its name)" in shown
     assert "This is a draft, and nothing is agreed on." in shown
     # What the rows hold is shown, and not written: the file is for others.
@@ -228,7 +228,7 @@ def test_draft_says_once_what_to_type_for_several_columns(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("age;crp;lactate\n60;1,5;2,5\n61;2,5;3,5\n")
     assert main(["features", str(tmp_path / "t.csv"), "--output", str(tmp_path / "f.csv")]) == 0
     shown = flat(capsys.readouterr().out)
-    assert "Left out: crp: '1,5' would be 1.5 with --decimal , (so in lactate)." in shown
+    assert "Left out: crp: '1,5' would be 1.5 with --decimal , (also in lactate)." in shown
     assert shown.count("Left out") == 1
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from securefedyj.tables import census
-from securefedyj.tables.census import Census, load_or_stream
-from securefedyj.tables.memory import ArraySource, HeldSource
+from securefedyj.tables import silo_table
+from securefedyj.tables.base import ArraySource, HeldSource
+from securefedyj.tables.silo_table import Census, load_or_stream
 from securefedyj.tables.source import as_array
 
 X = np.random.default_rng(0).normal(size=(100, 2))
@@ -47,8 +47,8 @@ def test_rows_that_turn_out_not_to_fit_are_let_go():
 @given(cuts=st.lists(st.integers(0, 100), max_size=5))
 def test_sample_of_many_rows_is_spread_over_all_of_them(cuts):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(census, "_SAMPLE_ROWS", 20)
-        patch.setattr(census, "_SAMPLE_VALUES", 1)
+        patch.setattr(silo_table, "_SAMPLE_ROWS", 20)
+        patch.setattr(silo_table, "_SAMPLE_VALUES", 1)
         numbered = np.arange(200.0).reshape(100, 2)
         total = Census.of(numbered[:0])
         for part in np.split(numbered, sorted(cuts)):

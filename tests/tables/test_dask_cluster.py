@@ -19,13 +19,13 @@ from securefedyj.numerics.passes import ChangedData
 from securefedyj.numerics.streamed import silo_of
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.tables import dask_cluster
-from securefedyj.tables.bad_cells import BadCellsError
-from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dask_source import DaskSource, kept
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.digest import rows_digest
 from securefedyj.tables.files import check_table, write_table
 from securefedyj.tables.source import as_source
+from tests.refusals import refused
 from tests.tables.test_dask import DOMAIN, KEY, KINDS, NAMES, asked_of, known, parts_of, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
@@ -79,10 +79,10 @@ def test_a_folder_that_workers_read_is_as_if_read_here(reader, tmp_path):
     ]
     assert repr(checked[0]) == repr(checked[1])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(TableError, match="there is no table in this folder"):
+    with refused("SFY-TAB-028"):
         reader.source(tmp_path / "empty", NAMES, MISSING, Dialect())
     (folder / "year=2" / "t.csv").write_text("a,b,c\n1,x,2\n")
-    with pytest.raises(BadCellsError, match=r"t\.csv: column 'b', line 2: 'x' is not"):
+    with refused("SFY-TAB-100", naming=("t.csv", "'b'", "line 2", "'x'")):
         rows_digest(reader.source(folder, NAMES, MISSING, Dialect()), NAMES, KEY)
 
 
@@ -116,14 +116,14 @@ def test_a_file_that_changed_is_not_read_again_for_a_worker_that_died(reader, tm
     assert asked_of(silo, 20) == expected(table(20))
     for process in get_client().run(os.getpid).values():
         os.kill(process, signal.SIGKILL)
-    with pytest.raises(ChangedData, match=r"t\.csv was changed while it was in use"):
+    with refused("SFY-TAB-043", ChangedData, naming="t.csv"):
         asked_of(silo, 20)
 
 
 def test_who_cannot_be_reached_is_named(monkeypatch):
     monkeypatch.setattr(dask_cluster, "_SECONDS", 0.2)
     with (
-        pytest.raises(ValueError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9 .*'local'"),
+        refused("SFY-TAB-010", naming=("tcp://127.0.0.1:9", "'local'")),
         dask_cluster.cluster("tcp://127.0.0.1:9"),
     ):
         pass

@@ -10,14 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from securefedyj.tables.csv_files import described
+from securefedyj.errors import InputError
 from securefedyj.tables.files import (
     Dialect,
     TableError,
     check_table,
     column_names,
+    described,
     read_table,
 )
+from tests.refusals import refused
 
 GERMAN = "Alter;Größe, cm;Laktat\r\n63;170,5;1,2\r\n;1650,25;10,286\r\n"
 VALUES = [[63, 170.5, 1.2], [np.nan, 1650.25, 10.286]]
@@ -29,8 +31,11 @@ def table(folder: Path, content: bytes | str, name: str = "t.csv") -> Path:
     return path
 
 
-def refused(path: Path, dialect: Dialect | None = None, features: list[str] | None = None) -> str:
-    with pytest.raises(TableError) as error:
+def said(
+    code: str, path: Path, dialect: Dialect | None = None, features: list[str] | None = None
+) -> str:
+    """The message of the error with this code."""
+    with refused(code, TableError) as error:
         read_table(path, features, dialect=dialect)
     return str(error.value)
 
@@ -55,17 +60,17 @@ def test_german_excel_is_read_with_a_decimal_comma(encoding, first, told, tmp_pa
 
 
 def test_german_excel_without_options_is_told_what_to_type(tmp_path):
-    said = refused(table(tmp_path, GERMAN))
-    assert "column 'Größe, cm', 2 cells are not finite numbers: '170,5' (line 2), " in said
-    assert "'170,5' would be 170.5 with --decimal , (so in Laktat)." in said
-    assert said.count("--decimal") == 1
+    words = said("SFY-TAB-100", table(tmp_path, GERMAN))
+    assert "column 'Größe, cm', 2 cells are not finite numbers: '170,5' (line 2), " in words
+    assert "'170,5' would be 170.5 with --decimal , (also in Laktat)." in words
+    assert words.count("--decimal") == 1
 
 
 def test_windows_1252_is_a_guess_that_the_error_names(tmp_path):
     path = table(tmp_path, GERMAN.encode("cp1252"))
-    said = refused(path, Dialect(decimal=","))
-    assert "this is not UTF-8. It may be Windows-1252" in said
-    assert "called 'Größe, cm'. If that is right, give --encoding windows-1252" in said
+    words = said("SFY-TAB-014", path, Dialect(decimal=","))
+    assert "'Größe, cm'" in words
+    assert "--encoding windows-1252" in words
     dialect = Dialect(decimal=",", encoding="windows-1252")
     np.testing.assert_array_equal(read_table(path, dialect=dialect), VALUES)
     assert described(path, dialect).startswith("separated by semicolons, Windows-1252")
@@ -76,9 +81,9 @@ def test_bytes_that_are_not_utf_8_matter_in_columns_that_are_read(tmp_path):
     path = table(tmp_path, content.encode("cp1252"))
     assert read_table(path, ["a"])[:, 0].tolist() == [1, 2]
     path = table(tmp_path, "a\n5 µg\n".encode("cp1252"))
-    said = refused(path)
-    assert "'5 µg' is not UTF-8, and shown as Windows-1252" in said
-    assert "give --encoding windows-1252" in said
+    words = said("SFY-TAB-100", path)
+    assert "'5 µg'" in words
+    assert "--encoding windows-1252" in words
 
 
 def test_byte_order_mark_counts_more_than_an_option(tmp_path):
@@ -90,16 +95,16 @@ def test_byte_order_mark_counts_more_than_an_option(tmp_path):
 @pytest.mark.parametrize("order", ["le", "be"])
 def test_utf_16_without_a_mark_is_named(order, tmp_path):
     path = table(tmp_path, GERMAN.encode(f"utf-16-{order}"))
-    assert f"give --encoding utf-16-{order}" in refused(path)
+    assert f"--encoding utf-16-{order}" in said("SFY-TAB-017", path)
     dialect = Dialect(decimal=",", encoding=f"utf-16-{order}")
     np.testing.assert_array_equal(read_table(path, dialect=dialect), VALUES)
 
 
 def test_text_that_breaks_off_is_not_of_its_encoding(tmp_path):
     path = table(tmp_path, GERMAN.encode("utf-16")[:-1])
-    assert "bytes that its encoding does not have" in refused(path, Dialect(decimal=","))
+    assert said("SFY-TAB-003", path, Dialect(decimal=","))
     path = table(tmp_path, b"a,b\n1,\x81\n")
-    assert "bytes that its encoding does not have" in refused(path, Dialect(encoding="cp1252"))
+    assert said("SFY-TAB-003", path, Dialect(encoding="cp1252"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -112,7 +117,7 @@ def test_separators_line_ends_and_trailing_blank_lines_are_told_by_the_file(sign
 
 def test_another_separator_is_given(tmp_path):
     path = table(tmp_path, "x|y\n1|2\n")
-    assert "one column only, or --delimiter must say" in refused(path, features=["x"])
+    assert "--delimiter" in said("SFY-TAB-027", path, features=["x"])
     assert read_table(path, dialect=Dialect(delimiter="|")).tolist() == [[1, 2]]
     path = table(tmp_path, "x¦y\n1¦2\n")
     assert read_table(path, dialect=Dialect(delimiter="¦")).tolist() == [[1, 2]]
@@ -122,7 +127,9 @@ def test_another_separator_is_given(tmp_path):
 
 def test_one_column_with_decimal_commas_is_not_two(tmp_path):
     path = table(tmp_path, "x\n1,5\n2,5\n")
-    assert "line 2 has 2 cells, the header has 1; if the comma is the decimal" in refused(path)
+    words = said("SFY-TAB-007", path)
+    assert "line 2 has 2 cells, the header has 1" in words
+    assert "--decimal ," in words
     assert read_table(path, dialect=Dialect(decimal=","))[:, 0].tolist() == [1.5, 2.5]
 
 
@@ -140,20 +147,20 @@ def test_grouped_digits_are_read_where_that_is_asked_for(thousands, decimal, cel
     dialect = Dialect(thousands=thousands, decimal=decimal)
     assert read_table(path, ["a"], dialect=dialect)[:, 0].tolist() == [1234.5, 10286, -7, -1234567]
     path = table(tmp_path, f"a;b\n12{thousands}34;1\n")
-    assert "is not a finite number" in refused(path, dialect)
+    assert said("SFY-TAB-100", path, dialect)
 
 
 def test_duplicate_headers_matter_where_the_column_is_wanted(tmp_path):
     path = table(tmp_path, "a,b,a\n1,2,3\n")
     assert read_table(path, ["b"]).tolist() == [[2]]
-    assert "'a': 2 columns have this name" in refused(path, features=["a", "b"])
+    assert "'a'" in said("SFY-TAB-027", path, features=["a", "b"])
 
 
 def test_workbooks_are_not_csv(tmp_path):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("x", "y")
-    assert "Excel workbook" in refused(table(tmp_path, packed.getvalue()))
+    assert said("SFY-TAB-016", table(tmp_path, packed.getvalue()))
 
 
 def test_compressed_files_come_in_dialects_too(tmp_path):
@@ -174,8 +181,8 @@ def test_columns_with_other_names_are_found(name, tmp_path):
     checked = check_table(path, ["age", "bmi"], 0, 10, dialect=dialect)
     assert [found.feature for found in checked.findings if found.stops] == ["bmi"]
     assert checked.columns["age"].greatest == 2
-    said = refused(path, Dialect(rename={"Altr": "age"}), ["age"])
-    assert "'Altr': there is no such column (perhaps 'Alter'?)" in said
+    words = said("SFY-TAB-027", path, Dialect(rename={"Altr": "age"}), ["age"])
+    assert "'Altr': there is no such column (perhaps 'Alter'?)" in words
 
 
 def test_bad_cells_of_a_renamed_column_are_told_by_its_agreed_name(tmp_path):
@@ -187,18 +194,18 @@ def test_bad_cells_of_a_renamed_column_are_told_by_its_agreed_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("wrong", "code", "named"),
     [
-        ({"delimiter": "::"}, "cannot separate cells"),
-        ({"delimiter": '"'}, "cannot separate cells"),
-        ({"decimal": ";"}, "is a point or a comma"),
-        ({"thousands": "."}, "cannot group digits"),
-        ({"thousands": "_"}, "cannot group digits"),
-        ({"encoding": "windows"}, "there is no encoding 'windows'"),
-        ({"encoding": "rot13"}, "there is no encoding 'rot13'"),
-        ({"rename": {"a": "c", "b": "c"}}, "two columns cannot both be called 'c'"),
+        ({"delimiter": "::"}, "SFY-TAB-019", "'::'"),
+        ({"delimiter": '"'}, "SFY-TAB-019", "'\"'"),
+        ({"decimal": ";"}, "SFY-TAB-020", "';'"),
+        ({"thousands": "."}, "SFY-TAB-021", "'.'"),
+        ({"thousands": "_"}, "SFY-TAB-021", "'_'"),
+        ({"encoding": "windows"}, "SFY-TAB-023", "'windows'"),
+        ({"encoding": "rot13"}, "SFY-TAB-023", "'rot13'"),
+        ({"rename": {"a": "c", "b": "c"}}, "SFY-TAB-022", "'c'"),
     ],
 )
-def test_dialects_that_cannot_be_are_refused(wrong, reason):
-    with pytest.raises(ValueError, match=reason):
+def test_dialects_that_cannot_be_are_refused(wrong, code, named):
+    with refused(code, InputError, naming=named):
         Dialect(**wrong)

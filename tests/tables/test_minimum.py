@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefedyj.tables.census import load_or_stream
-from securefedyj.tables.memory import ArraySource
-from securefedyj.tables.minimum import few_values, missing_everywhere, without
+from securefedyj.tables.base import ArraySource
+from securefedyj.tables.silo_table import few_values, load_or_stream, missing_everywhere, without
 from securefedyj.tables.source import as_array
 
 nan = np.nan

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from pyarrow import parquet
+from pyarrow import dataset, parquet
 
 from securefedyj.numerics import passes
 from securefedyj.numerics.passes import ChangedData
-from securefedyj.tables.cells import TableError
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import write_table
 from securefedyj.tables.source import as_array, as_source, is_table
+from tests.refusals import refused
 
 NAMES = ["a", "b.c", "d"]
 NAN = np.nan
@@ -29,7 +29,22 @@ NAN = np.nan
 values = st.one_of(
     st.just(NAN), st.floats(-1e6, 1e6), st.sampled_from([0.0, -0.0, 5e-324, 0.1, 1 / 3])
 )
+
 tables = arrays(np.float64, st.tuples(st.integers(1, 12), st.just(3)), elements=values)
+
+
+class Stream:
+    """A table of any library that offers Arrow's C stream, such as a relation of DuckDB."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    @property
+    def columns(self) -> list[str]:
+        return self._table.column_names
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def folder_of(folder: Path, X: np.ndarray, cuts: list[int], ending: str) -> Path:
@@ -73,6 +88,8 @@ def test_all_kinds_have_the_same_rows(X, cuts, size, tmp_path_factory):
             pl.from_pandas(frame).lazy(),
             pa.Table.from_pandas(frame),
             pa.Table.from_pandas(frame).to_batches()[0],
+            dataset.dataset(tmp_path / "one.parquet"),
+            Stream(pa.Table.from_pandas(frame)),
             tmp_path / "one.parquet",
             str(tmp_path / "one.csv"),
             folder_of(tmp_path / "csv", X, cuts, ".csv"),
@@ -91,7 +108,7 @@ def test_arrays_are_sources_of_numbered_columns():
     assert list(source.names) == ["0", "1"]
     assert as_array(source).dtype == np.float64
     np.testing.assert_array_equal(as_array(as_source(X, ["1"], missing=["3"])), [[1], [NAN], [5]])
-    with pytest.raises(ValueError, match="two dimensions, got 1"):
+    with refused("SFY-TAB-035", naming="1"):
         as_source([1.0, 2.0])
 
 
@@ -122,10 +139,10 @@ def test_columns_of_parquet_become_the_numbers_that_a_person_reads(kind, tmp_pat
     ("column", "held"),
     [
         (pa.array(["1", "2"]), "string"),
-        (pa.array(["1", "2"]).dictionary_encode(), "dictionary<.*string.*>"),
-        (pa.array([[1.0], [2.0]]), "list<.*>"),
-        (pa.array([{"y": 1.0}, {"y": 2.0}]), "struct<.*>"),
-        (pa.array([0, 1], pa.timestamp("s")), r"timestamp\[m?s\]"),
+        (pa.array(["1", "2"]).dictionary_encode(), "dictionary<"),
+        (pa.array([[1.0], [2.0]]), "list<"),
+        (pa.array([{"y": 1.0}, {"y": 2.0}]), "struct<"),
+        (pa.array([0, 1], pa.timestamp("s")), "timestamp["),
     ],
 )
 def test_columns_without_numbers_are_refused_by_name_before_anything_is_read(
@@ -134,17 +151,17 @@ def test_columns_without_numbers_are_refused_by_name_before_anything_is_read(
     table = pa.table({"x": column, "y": [1, 2]})
     parquet.write_table(table, tmp_path / "t.parquet")
     for data in (table, tmp_path / "t.parquet"):
-        with pytest.raises(TableError, match=f"column 'x' holds {held}, not numbers"):
+        with refused("SFY-TAB-100", naming=("'x'", held)):
             as_source(data)
         assert as_array(as_source(data, ["y"])).tolist() == [[1], [2]]
 
 
 def test_text_in_a_frame_is_refused():
-    with pytest.raises(TableError, match=r"column 'x' holds .*string, not numbers"):
+    with refused("SFY-TAB-100", naming=("'x'", "string")):
         as_array(as_source(pd.DataFrame({"x": ["a"]})))
-    with pytest.raises(TableError, match="column 'x' holds other things than numbers"):
+    with refused("SFY-TAB-033", naming="'x'"):
         as_array(as_source(pd.DataFrame({"x": ["a", 1]})))
-    with pytest.raises(TableError, match="column 'x' holds large_string, not numbers"):
+    with refused("SFY-TAB-100", naming=("'x'", "string")):
         as_source(pl.DataFrame({"x": ["a"]}).lazy())
 
 
@@ -152,15 +169,15 @@ def test_numbers_that_stand_for_missing_values_and_infinite_ones(tmp_path):
     table = pa.table({"x": [1.0, -999.0, 2.0], "y": [1.0, 2.0, -np.inf]})
     source = as_source(table, ["x"], missing=["-999"])
     np.testing.assert_array_equal(as_array(source)[:, 0], [1, NAN, 2])
-    with pytest.raises(TableError, match="column 'y', row 3: -inf is not a finite number"):
+    with refused("SFY-TAB-100", naming=("'y'", "row 3", "-inf")):
         as_array(as_source(table, ["x", "y"]))
 
 
 def test_missing_and_doubled_columns_are_named():
     frame = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "b", "b"])
-    with pytest.raises(TableError, match=r"'A': there is no such column \(perhaps 'a'\?\)"):
+    with refused("SFY-TAB-027", naming=("'A'", "perhaps 'a'?")):
         as_source(frame, ["A"])
-    with pytest.raises(TableError, match="2 columns have this name"):
+    with refused("SFY-TAB-027", naming="'b'"):
         as_source(frame, ["b"])
     assert as_array(as_source(frame, ["a"])).tolist() == [[1]]
 
@@ -177,7 +194,7 @@ def test_folders_named_after_values_are_columns(tmp_path):
     np.testing.assert_array_equal(
         np.concatenate(list(source.blocks([0]))), np.array(expected)[:, :1]
     )
-    with pytest.raises(TableError, match="the folder site=north names no number"):
+    with refused("SFY-TAB-030", naming="site=north"):
         as_source(tmp_path)
 
 
@@ -187,24 +204,24 @@ def test_files_of_a_folder_may_keep_numbers_differently_but_must_have_them(tmp_p
     np.testing.assert_array_equal(as_array(as_source(tmp_path)), [[1, 0], [NAN, 0], [0.5, 1]])
     parquet.write_table(pa.table({"x": [1]}), tmp_path / "3.parquet")
     assert as_source(tmp_path, ["x"]).rows == 4
-    with pytest.raises(TableError, match=r"3.parquet: 'y': there is no such .*All tables of a fol"):
+    with refused("SFY-TAB-027", naming=("3.parquet", "'y'", "All tables of a folder")):
         as_source(tmp_path)
     parquet.write_table(pa.table({"x": ["a"]}), tmp_path / "3.parquet")
-    with pytest.raises(TableError, match=r"3\.parquet: column 'x' holds string, not numbers"):
+    with refused("SFY-TAB-100", naming=("3.parquet", "'x'", "string")):
         as_source(tmp_path, ["x"])
     write_table(tmp_path / "4.csv", ["x"], [[1.0]])
-    with pytest.raises(TableError, match="both CSV and Parquet"):
+    with refused("SFY-TAB-029"):
         as_source(tmp_path, ["x"])
 
 
 def test_folder_without_tables_and_file_of_another_kind_are_refused(tmp_path):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(TableError, match=r"no table in this folder \(\.csv, .*\)"):
+    with refused("SFY-TAB-028", naming=".csv, "):
         as_source(tmp_path)
-    with pytest.raises(TableError, match=r"name must end in \.csv, .* folder of such"):
+    with refused("SFY-TAB-034", naming=".csv, "):
         as_source(tmp_path / "notes.txt")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
-    with pytest.raises(TableError, match="this is not a Parquet file"):
+    with refused("SFY-TAB-036"):
         as_source(tmp_path / "broken.parquet")
 
 
@@ -213,7 +230,7 @@ def test_file_that_is_changed_between_passes_is_an_error(tmp_path):
     source = as_source(tmp_path)
     as_array(source)
     write_table(tmp_path / "t.parquet", NAMES, np.ones((6, 3)))
-    with pytest.raises(ChangedData, match=r"t\.parquet was changed while it was in use"):
+    with refused("SFY-TAB-043", ChangedData, naming="t.parquet"):
         as_array(source)
 
 
@@ -221,9 +238,27 @@ def test_what_is_read_in_passes():
     frame = pl.DataFrame({"blocks": [1.0], "names": [2.0]})
     assert is_table(frame.lazy())
     assert is_table("t.csv")
+    assert is_table(Stream(frame.to_arrow()))
+    assert is_table(dataset.dataset(frame.to_arrow()))
+    assert is_table(frame.to_arrow().to_reader())
     assert is_table(as_source(frame))
     for data in (frame, frame.to_pandas(), np.zeros((2, 2)), [[1.0]]):
         assert not is_table(data)
+
+
+def test_a_reader_of_batches_is_held_because_it_reads_only_once():
+    table = pa.table({"a": [1.0, 2.0, None], "text": list("xyz")})
+    source = as_source(table.to_reader(max_chunksize=2), ["a"])
+    for _ in range(2):
+        np.testing.assert_array_equal(as_array(source), [[1.0], [2.0], [NAN]])
+
+
+def test_single_columns_are_not_tables():
+    column = pd.Series([1.0, 2.0])
+    for data in (column, pl.from_pandas(column), pa.array(column), pa.chunked_array([column])):
+        assert not is_table(data)
+        with refused("SFY-TAB-035"):
+            as_source(data)
 
 
 def test_a_renamed_source_is_one_itself(tmp_path):
@@ -249,13 +284,13 @@ def test_a_renamed_source_is_one_itself(tmp_path):
 )
 def test_a_column_of_pandas_that_cannot_be_read_is_named(values):
     frame = pd.DataFrame({"age": pd.Series(values, dtype=object)})
-    with pytest.raises(TableError, match=r"column 'age' holds .*make it a column of float64"):
+    with refused("SFY-TAB-033", naming="'age'"):
         as_array(as_source(frame))
 
 
 def test_so_is_a_sparse_one():
     sparse = pd.Series(pd.arrays.SparseArray([0.0, 1.5]))
-    with pytest.raises(TableError, match=r"column 'age' holds .*make it a column of float64"):
+    with refused("SFY-TAB-033", naming="'age'"):
         as_array(as_source(pd.DataFrame({"age": sparse})))
     dense = pd.DataFrame({"age": sparse.astype(float)})
     np.testing.assert_array_equal(as_array(as_source(dense)), [[0.0], [1.5]])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefedyj.tables import summary
-from securefedyj.tables.draft import round_bounds
-from securefedyj.tables.memory import HeldSource
+from securefedyj.tables import silo_table
+from securefedyj.tables.base import HeldSource
+from securefedyj.tables.files import round_bounds
 from securefedyj.tables.summary import MOST_DISTINCT, summarize
 
 
@@ -42,8 +42,8 @@ def test_what_columns_hold_does_not_depend_on_blocks(pieces):
 
 
 def test_median_of_many_rows_is_that_of_a_sample(monkeypatch):
-    monkeypatch.setattr(summary, "_SAMPLE_ROWS", 500)
-    monkeypatch.setattr(summary, "_SAMPLE_VALUES", 1)
+    monkeypatch.setattr(silo_table, "_SAMPLE_ROWS", 500)
+    monkeypatch.setattr(silo_table, "_SAMPLE_VALUES", 1)
     values = columns(20_000)
     source = HeldSource(np.array_split(values, 9), ["a", "b", "c", "d"])
     _, found = summarize(source, np.zeros(4), np.ones(4))

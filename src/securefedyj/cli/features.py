@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from securefedyj.files import write_atomically
-    from securefedyj.tables.draft import draft
+    from securefedyj.tables.files import draft
     from securefedyj.tables.findings import FEW_DISTINCT
 
     if options.output.exists():

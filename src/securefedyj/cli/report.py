@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     from securefedyj.report import page
     from securefedyj.report.cost import read_cost, read_plan
     from securefedyj.report.results import Provenance
-    from securefedyj.tables.census import load_or_stream
+    from securefedyj.tables.silo_table import load_or_stream
     from securefedyj.tables.source import as_source
 
     transcript = read_transcript(options.transcript)

@@ -14,8 +14,7 @@ from sklearn.utils.validation import validate_data
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.bad_cells import BadCellsError
-from securefedyj.tables.cells import TableError
+from securefedyj.tables.cells import BadCellsError, TableError
 from securefedyj.tables.source import as_array, as_source, is_table
 
 KEPT_TYPES = (np.float64, np.float32)

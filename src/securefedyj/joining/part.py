@@ -20,17 +20,16 @@ from securefedyj.network.session.progress import Progress
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.budget import default_cache_bytes
-from securefedyj.numerics.passes import Source, is_source
+from securefedyj.numerics.passes import Source
 from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.printable import printable
 from securefedyj.protocol.silos import timed_silo
-from securefedyj.tables.census import SiloTable, load_or_stream
+from securefedyj.tables.base import HeldSource
 from securefedyj.tables.digest import rows_digest
 from securefedyj.tables.files import HERE, MISSING, Dialect, TableError, TableReader
-from securefedyj.tables.memory import HeldSource
-from securefedyj.tables.minimum import few_values, without
-from securefedyj.tables.source import as_source
+from securefedyj.tables.silo_table import SiloTable, few_values, load_or_stream, without
+from securefedyj.tables.source import as_source, has_column_names
 
 Say = Callable[[str], None]
 Rows = Callable[[str, int, int | None], None]
@@ -130,7 +129,7 @@ class Part:
         names, missing = self.features, (*MISSING, *self.missing)
         if isinstance(self.data, str | Path):
             return self.reader.source(Path(self.data), names, missing, self.dialect or Dialect())
-        if is_source(self.data) or hasattr(type(self.data), "columns"):  # frames, tables
+        if has_column_names(self.data):
             return as_source(self.data, names, missing, self.dialect)
         data = self.data if hasattr(self.data, "shape") else np.asarray(unmasked(self.data))
         if len(data.shape) == 2 and data.shape[1] != len(names):

@@ -17,8 +17,7 @@ from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.plausibility import implausible_for, warning
 from securefedyj.report.results import PARAMETERS, REPORT, write_report, write_results
-from securefedyj.tables.census import SiloTable
-from securefedyj.tables.minimum import missing_everywhere
+from securefedyj.tables.silo_table import SiloTable, missing_everywhere
 
 
 class Cancelled(Exception):

@@ -27,7 +27,7 @@ from securefedyj.numerics.passes import RemoteSource, over_blocks
 from securefedyj.numerics.pooled import fit_pooled
 from securefedyj.printable import printable
 from securefedyj.protocol.result import Result
-from securefedyj.tables.census import Census, SiloTable
+from securefedyj.tables.silo_table import Census, SiloTable
 
 LIMIT = 0.5
 """Nats per value."""

@@ -1,62 +1,191 @@
-"""Columns of Arrow as numbers; tables of Arrow as sources."""
+"""Tables of Arrow, frames, and Parquet files."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import dataset, parquet
 
+from securefedyj.errors import code_of
+from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import rows_at_once
-from securefedyj.tables.bad_cells import BadCellsError
-from securefedyj.tables.pieces import Pieces
+from securefedyj.tables.base import TableSource
+from securefedyj.tables.cells import BadCellsError, TableError
+from securefedyj.tables.paths import Unchanged
+
+_WHERE = "the table"
 
 
-class ArrowSource(Pieces):
-    """A `pyarrow.Table` or `RecordBatch`."""
+class ArrowSource(TableSource):
+    """Whatever gives a stream of Arrow record batches: see `gives_arrow`.
+
+    A `RecordBatchReader` gives them only once, so its batches are held in memory. The query of a
+    lazy frame, and of a relation of DuckDB, runs again in each pass.
+    """
+
+    def __init__(self, data: Any, features: Sequence[str] | None, missing: Collection[str]) -> None:
+        self._data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        schema = _schema_of(self._data)
+        super().__init__(_WHERE, schema.names, features, missing)
+        check_types(_WHERE, schema, self._position)
+        self._header = list(schema.names)
+
+    @property
+    def rows(self) -> int | None:
+        if isinstance(self._data, pa.Table | pa.RecordBatch):
+            return int(self._data.num_rows)
+        return getattr(self._data, "height", None)  # of a frame of polars
+
+    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
+        size = rows_at_once(len(positions))
+        for batch in self._batches(positions, size):
+            for first in range(0, batch.num_rows, size):
+                part = batch.slice(first, size)
+                yield side_by_side([floats(column) for column in part.columns], part.num_rows)
+
+    def _batches(self, positions: Sequence[int], size: int) -> Iterator[Any]:
+        names = [self._header[j] for j in positions]
+        if isinstance(self._data, dataset.Dataset):
+            # By expressions: in a plain name, a point would lead into a nested column.
+            chosen = {str(k): dataset.field(name) for k, name in enumerate(names)}
+            scanner = self._data.scanner(
+                columns=chosen, batch_size=size, batch_readahead=1, fragment_readahead=1
+            )
+            yield from scanner.to_batches()
+        elif is_lazy(self._data):
+            query = self._data.select(names)
+            if hasattr(query, "collect_batches"):
+                frames = query.collect_batches(chunk_size=size, maintain_order=True)
+            else:  # before polars 1.34
+                frames = [query.collect()]
+            for frame in frames:
+                yield from _stream(frame)
+        else:
+            for batch in _stream(self._data):
+                yield batch.select(list(positions))
+
+
+class PandasSource(TableSource):
+    """A `pandas.DataFrame`, taken column by column: others may not have a form in Arrow."""
 
     def __init__(
-        self, table: Any, features: Sequence[str] | None, missing: Collection[str]
+        self, frame: Any, features: Sequence[str] | None, missing: Collection[str]
     ) -> None:
-        super().__init__("the table", table.schema.names, features, missing)
-        check_types(self.where, table.schema, self._position)
-        self._table = table
+        super().__init__(_WHERE, list(map(str, frame.columns)), features, missing)
+        self._frame = frame
 
     @property
     def rows(self) -> int:
-        return int(self._table.num_rows)
+        return len(self._frame)
 
     def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
         size = rows_at_once(len(positions))
         for first in range(0, self.rows, size):
-            part = self._table.slice(first, size)
-            yield side_by_side([floats(part.column(j)) for j in positions], part.num_rows)
+            part = self._frame.iloc[first : first + size]
+            yield side_by_side([self._numbers(part.iloc[:, j], j) for j in positions], len(part))
+
+    def _numbers(self, column: Any, position: int) -> Array:
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
+            return np.asarray(column, dtype=np.float64)
+        name = str(self._frame.columns[position])
+        try:
+            converted = pa.array(column, from_pandas=True)
+        except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
+            raise TableError(
+                "SFY-TAB-033",
+                f"{_WHERE}: column {name!r} contains values that are not numbers, or numbers of an "
+                "unsupported type; convert it to float64",
+            ) from None
+        check_types(_WHERE, pa.schema([(name, converted.type)]), [0])
+        return floats(converted)
+
+
+class ParquetSource(TableSource):
+    """A Parquet file; a pass reads the columns that it needs, batch by batch."""
+
+    def __init__(
+        self, path: Path | str, features: Sequence[str] | None, missing: Collection[str]
+    ) -> None:
+        self._path, self._unchanged = path, Unchanged(path)
+        with reading(path) as file:
+            schema, self._rows = file.schema_arrow, int(file.metadata.num_rows)
+        super().__init__(str(path), schema.names, features, missing)
+        check_types(self.where, schema, self._position)
+        self._header = list(schema.names)
+
+    @property
+    def rows(self) -> int:
+        return self._rows
+
+    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
+        names = [self._header[j] for j in positions]
+        self._unchanged.check()
+        with reading(self._path) as file:
+            for batch in file.iter_batches(batch_size=rows_at_once(len(names)), columns=names):
+                # Asking for the column `a` also brings a column that is called `a.b`.
+                columns = [floats(batch.column(batch.schema.names.index(name))) for name in names]
+                yield side_by_side(columns, batch.num_rows)
+        self._unchanged.check()
+
+
+def gives_arrow(data: Any) -> bool:
+    """Whether data is a table that Arrow can read in batches.
+
+    That is what has `__arrow_c_stream__` and named columns, such as frames of polars, tables and
+    record batches of Arrow, and relations of DuckDB; also datasets of Arrow and lazy frames.
+    """
+    kind = type(data)
+    named = hasattr(kind, "schema") or hasattr(kind, "columns")  # a single column has neither
+    return (
+        (named and hasattr(kind, "__arrow_c_stream__"))
+        or isinstance(data, dataset.Dataset)
+        or is_lazy(data)
+    )
+
+
+def is_lazy(data: Any) -> bool:
+    """Whether data is a `polars.LazyFrame`; polars need not be installed."""
+    return (type(data).__module__.partition(".")[0], type(data).__name__) == ("polars", "LazyFrame")
+
+
+def _schema_of(data: Any) -> Any:
+    if isinstance(data, dataset.Dataset):
+        return data.schema
+    empty = data.collect_schema().to_frame() if is_lazy(data) else data
+    with pa.RecordBatchReader.from_stream(empty) as reader:
+        return reader.schema
+
+
+def _stream(data: Any) -> Iterator[Any]:
+    with pa.RecordBatchReader.from_stream(data) as reader:
+        yield from reader
 
 
 def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
-    """Refuse columns that do not hold numbers, all of them in one sentence."""
+    """Refuse columns that do not hold numbers, all of them in one message."""
     fields = [schema.field(j) for j in positions]
     wrong = {
-        one.name: f"holds {one.type}, not numbers." for one in fields if not holds_numbers(one.type)
+        one.name: f"holds {one.type}, not numbers."
+        for one in fields
+        if not _holds_numbers(one.type)
     }
     if wrong:
         raise BadCellsError(where, wrong, joint=" ")
 
 
-def holds_numbers(kind: Any) -> bool:
-    """Whether columns of this type can be used; nulls alone can, as missing values."""
+def _holds_numbers(kind: Any) -> bool:
+    """Whether columns of this type can be used; one of nulls can, as missing values."""
     if pa.types.is_dictionary(kind):
-        return holds_numbers(kind.value_type)
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    )
+        return _holds_numbers(kind.value_type)
+    known = ("integer", "floating", "boolean", "decimal", "null")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in known)
 
 
 def floats(column: Any) -> Array:
@@ -79,3 +208,28 @@ def side_by_side(columns: Sequence[Array], rows: int) -> Array:
     for j, column in enumerate(columns):
         block[:, j] = column
     return block
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[Any]:
+    """An open Parquet file; errors name it."""
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except pa.ArrowInvalid as error:
+        raise TableError(
+            code_of(error, "SFY-TAB-036"), f"{path}: this is not a Parquet file: {error}"
+        ) from None
+
+
+def parquet_header(path: Path | str) -> list[str]:
+    """The names of the columns."""
+    with reading(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def write_parquet(path: Path | str, names: Sequence[str], values: Array) -> None:
+    """Write columns of numbers, with null for NaN; the file is written whole or not at all."""
+    columns = [pa.array(column, from_pandas=True) for column in values.T]
+    with replacing(path) as temporary:
+        parquet.write_table(pa.table(columns, names=list(names)), temporary)

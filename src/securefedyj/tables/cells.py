@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite, nan
+from typing import NamedTuple
 
 import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
+from securefedyj.printable import in_words
 
-# Cells that stand for a missing value, whatever their case and the spaces around them.
+# Cells that mean a missing value, in upper or lower case, with or without spaces around them.
 MISSING = ("", "NA", "N/A", "NaN", "null")
 
-BLOCK_ROWS = 1 << 14
-"""Rows that are held in memory at a time while a table is transformed."""
-
 SPACES = " \u00a0\u202f"
-"""Who groups digits by spaces often means one that does not break a line."""
+"""Digits grouped by spaces often have one that does not break a line."""
+
+_MOST_TEXTS = 1000
+_LONGEST_KEPT = 200  # characters
+_MOST_QUOTED = 6
+_MOST_OPTIONS = 3
+_LONGEST_QUOTE = 40  # characters
+_COLUMNS_NAMED = 5
+
+Notation = tuple[str, str]
+"""A decimal sign, and a sign that groups digits or nothing."""
+# Those that do not group digits come first.
+_NOTATIONS: tuple[Notation, ...] = (
+    (",", ""), (".", ""), (".", ","), (",", "."),
+    (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "’"), (",", "’"),
+)  # fmt: skip
 
 
 class TableError(InputError):
     """A table that cannot be used as it is; the message says where and what to do."""
+
+
+class BadCellsError(TableError):
+    """Columns with cells that cannot be used; the message quotes the first few columns."""
+
+    def __init__(self, where: str, columns: Mapping[str, str], joint: str = ", ") -> None:
+        self.where, self.columns = where, dict(columns)
+        named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
+        more = len(named) - _COLUMNS_NAMED
+        rest = f" And {more} more columns." if more > 0 else ""
+        super().__init__("SFY-TAB-100", f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
 
 
 class Cells:
@@ -32,22 +59,18 @@ class Cells:
     Parameters
     ----------
     missing : collection of str
-        Cells that stand for a missing value; numbers among them, such as "-999", by their value.
+        Cells that mean a missing value; numbers among them, such as "-999", by their value.
     decimal, thousands : str
-        The signs in numbers; no sign groups digits by default.
+        The signs in numbers; digits are not grouped by default.
     """
 
     def __init__(self, missing: Collection[str], decimal: str = ".", thousands: str = "") -> None:
         self.decimal, self.thousands = decimal, thousands
         self._texts = {text.strip().casefold() for text in missing}
         ways = (str.strip, str.lower, str.upper, str.capitalize)
-        self.spellings = {
-            way(text.strip())
-            for text in missing
-            for way in ways
-            if way(text.strip()).casefold() in self._texts
-        }
-        """Of texts that stand for a missing value, those that are most often met."""
+        spellings = {way(text.strip()) for text in missing for way in ways}
+        self.spellings = {text for text in spellings if text.casefold() in self._texts}
+        """The usual spellings of texts that mean a missing value."""
         numbers = (self._number(text) for text in missing)
         self._numbers = [number for number in numbers if number is not None]
 
@@ -58,7 +81,7 @@ class Cells:
         return nan if value in self._numbers else value
 
     def mask(self, values: Array) -> Array:
-        """The values, with NaN for those that stand for a missing one."""
+        """The values, with NaN for numbers that mean a missing value."""
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
 
     def _number(self, text: str) -> float | None:
@@ -92,6 +115,146 @@ def grouped(decimal: str, thousands: str) -> tuple[str, str]:
     return signs, f"[+-]?[0-9]{{1,3}}(?:{signs}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?"
 
 
-def format_number(value: float) -> str:
-    """The shortest text that reads back as the same number; nothing for NaN."""
-    return "" if value != value else repr(value)
+class Place(NamedTuple):
+    """How often a text occurs, and the line of its first occurrence."""
+
+    times: int
+    line: int
+
+
+@dataclass
+class BadCells:
+    """The cells of a column that cannot be used: their number, and a bounded number of texts."""
+
+    count: int = 0
+    texts: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, text: str, line: int) -> None:
+        self.count += 1
+        text = text[:_LONGEST_KEPT]
+        if text in self.texts:
+            self.texts[text] = Place(self.texts[text].times + 1, self.texts[text].line)
+        elif len(self.texts) < _MOST_TEXTS:
+            self.texts[text] = Place(1, line)
+
+    def sentence(self, most: int = _MOST_QUOTED) -> str:
+        """The texts, up to `most` of them, and their lines."""
+        if self.count == 1:
+            ((text, place),) = self.texts.items()
+            return f"line {place.line}: {_quoted(text)} is not a finite number."
+        named = [_counted(text, place) for text, place in self.texts.items()]
+        these = ", ".join([*named[:most], *["others"] * (len(named) > most)])
+        return f"{self.count} cells are not finite numbers: {these}."
+
+
+def sentences(
+    columns: Mapping[str, BadCells], decimal: str = ".", thousands: str = ""
+) -> dict[str, str]:
+    """For each column its bad cells, their lines and what to do; the same advice only once."""
+    advised = {name: advice(cells.texts, decimal, thousands) for name, cells in columns.items()}
+    found = {}
+    for name, words in each_once(advised).items():
+        known = not words and len(columns[name].texts) > _MOST_QUOTED
+        found[name] = f"{columns[name].sentence(1 if known else _MOST_QUOTED)} {words}".rstrip()
+    return found
+
+
+class Advice(NamedTuple):
+    """What bad cells may mean."""
+
+    words: str
+    """Without a full stop."""
+    options: tuple[str, ...]
+    """Options of the command line; one of them is meant."""
+
+
+def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:
+    """Advice for columns; if several have the same, the first one's names the others."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, one in advised.items():
+        alike.setdefault(one.options, []).append(name)
+    words = dict.fromkeys(advised, "")
+    for first, *others in alike.values():
+        more = len(others) - _COLUMNS_NAMED
+        named = others if more <= 0 else [*others[:_COLUMNS_NAMED], f"{more} more"]
+        also = f" (also in {in_words(named)})" if others else ""
+        words[first] = f"{advised[first].words}{also}."
+    return words
+
+
+def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Advice:
+    """What the bad texts of a column may mean, and which option to give then.
+
+    If the texts do not decide, all meanings are named: wrong advice is worse than none.
+    """
+    texts = list(texts)
+    if foreign := [text for text in texts if not _is_unicode(text)]:
+        return Advice(
+            f"{_quoted(foreign[0])} is not UTF-8; it is shown as Windows-1252. If it looks right, "
+            "give --encoding windows-1252",
+            ("--encoding",),
+        )
+    if meant := other_reading(texts, decimal, thousands):
+        return meant
+    options = tuple(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
+    more = " and so on" * (len(texts) > _MOST_OPTIONS)
+    them, they = ("it", "it means") if len(texts) == 1 else ("them", "they mean")
+    return Advice(
+        f"Correct {them}; or, if {they} a missing value, give {' '.join(options)}{more}", options
+    )
+
+
+def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> Advice | None:
+    """What texts that are numbers in other notations mean there; None if there are none."""
+    meant = {  # the numbers of the texts in each notation, those with our decimal sign last
+        notation: {text: parse_number(text, *notation) for text in texts}
+        for notation in sorted(_NOTATIONS, key=lambda notation: notation[0] != decimal)
+        if notation != (decimal, thousands)
+    }
+    explained = [text for text in texts if any(one[text] is not None for one in meant.values())]
+    distinct: dict[tuple[float | None, ...], Notation] = {}
+    for notation, numbers in meant.items():
+        values = tuple(numbers[text] for text in explained)
+        if explained and None not in values:
+            distinct.setdefault(values, notation)
+    if not distinct:
+        return None
+    options = tuple(_typed(*one) for one in distinct.values())
+    ways = [f"{values[0]:.15g} with {one}" for values, one in zip(distinct, options, strict=True)]
+    choose = "; choose the right one" if len(ways) > 1 else ""
+    return Advice(f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}", options)
+
+
+def _typed(decimal: str, thousands: str) -> str:
+    wanted = f"--decimal {decimal}"
+    if thousands:
+        sign = f'"{thousands}"' if thousands in " '’" else thousands
+        wanted = f"--thousands {sign}" if decimal == "." else f"{wanted} --thousands {sign}"
+    return wanted
+
+
+def _counted(text: str, place: Place) -> str:
+    times = f"{place.times} times, first in " * (place.times > 1)
+    return f"{_quoted(text)} ({times}line {place.line})"
+
+
+def _quoted(text: str) -> str:
+    text = as_read(text)
+    return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
+
+
+def _shell(text: str) -> str:
+    """A cell as an argument for a shell: it must not become a command."""
+    plain = as_read(text).strip()
+    return shlex.quote(plain) if plain.isprintable() and len(plain) <= _LONGEST_QUOTE else "TEXT"
+
+
+def as_read(text: str) -> str:
+    """The text, read as Windows-1252 if its bytes are not UTF-8."""
+    if _is_unicode(text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

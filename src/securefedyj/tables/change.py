@@ -1,4 +1,4 @@
-"""What becomes of the values of a table: a function of them, and a word on those out of bounds."""
+"""A function of the values of a table, and the values outside the agreed bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS_NAMED = 5
 
 
 class Outside(NamedTuple):
-    """How many values of a column lie outside its bounds, and which these are."""
+    """The numbers of values of a column below and above its bounds."""
 
     below: int
     above: int
@@ -31,19 +31,18 @@ class Outside(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What became of a block of values."""
+    """A block of values after the change."""
 
     values: Array | None
-    """None if they are not needed, because there will be no new table."""
+    """None if they are not needed, because no new table will be written."""
     outside: Integers | None
-    """How many values of each feature were below and above its bounds."""
+    """The numbers of values of each feature below and above its bounds."""
 
 
 class Change:
     """A function of the values of all features.
 
-    A block may be changed in any thread, and more than once; what was made of it counts when it is
-    given to `count`.
+    A block may be changed in any thread, and more than once; it counts once it is given to `count`.
 
     Parameters
     ----------
@@ -52,8 +51,8 @@ class Change:
     bounds : (lower, upper), optional
         Of each feature; none by default.
     outside : {"error", "clip", "keep"}
-        What becomes of values outside: with "error" nothing is made any more of values once there
-        were some, with "clip" the bound takes their place.
+        What happens to values outside: "error" stops changing values after the first of them,
+        "clip" puts the bound in their place, "keep" changes them like all others.
     """
 
     def __init__(
@@ -75,8 +74,8 @@ class Change:
         counts = None
         if self._bounds is not None:
             lower, upper = self._bounds
-            counts = np.array([np.count_nonzero(values < lower, axis=0),
-                               np.count_nonzero(values > upper, axis=0)])  # fmt: skip
+            sides = values < lower, values > upper
+            counts = np.array([np.count_nonzero(side, axis=0) for side in sides])
             if self._outside == "error" and (counts.any() or self._counts.any()):
                 return Changed(None, counts)
             if self._outside == "clip":
@@ -84,7 +83,7 @@ class Change:
         return Changed(self._function(values) if len(values) else values, counts)
 
     def count(self, changed: Changed) -> None:
-        """Note how many values of a block were outside."""
+        """Count the values of a block that were outside."""
         if changed.outside is not None:
             self._counts = self._counts + changed.outside
 
@@ -99,20 +98,20 @@ class Change:
         }
 
     def check(self, where: object, features: Sequence[str]) -> None:
-        """Refuse values outside the bounds, if there may be none."""
+        """Refuse values outside the bounds if they are an error."""
         found = self.found(features)
         if not found or self._outside != "error":
             return
         raise TableError(
             "SFY-TAB-001",
             f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; or, if "
-            "they stand for missing values, give --missing=-999 or the like; or give --outside "
-            "clip to put the bound in their place, or --outside keep to transform them as they are",
+            "they mean missing values, give --missing=-999 or similar; or give --outside clip to "
+            "replace them by the bound, or --outside keep to transform them unchanged",
         )
 
 
 def listed(found: dict[str, Outside]) -> str:
-    """The features with values outside, for a person; the first few by name."""
+    """The features with values outside, for a message; the first few by name."""
     named = [f"{name!r} ({one})" for name, one in found.items()]
     more = len(named) - _COLUMNS_NAMED
     return ", ".join(named[:_COLUMNS_NAMED]) + (f" and {more} more columns" if more > 0 else "")

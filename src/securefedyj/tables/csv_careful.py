@@ -1,4 +1,4 @@
-"""CSV read cell by cell: slower, and it knows the line of each cell that cannot be used."""
+"""CSV read cell by cell: slower, but it knows the line of each cell that cannot be used."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ import numpy as np
 
 from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.bad_cells import BadCells, BadCellsError, sentences
-from securefedyj.tables.cells import BLOCK_ROWS, Cells, TableError
+from securefedyj.tables.cells import BadCells, BadCellsError, Cells, TableError, sentences
 from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
+from securefedyj.tables.paths import compressed
+
+_BLOCK_ROWS = 1 << 14
 
 
 @contextmanager
 def opened(path: Path | str) -> Iterator[Any]:
-    """The bytes of a CSV, unpacked; what is wrong with them is said in one sentence."""
+    """The bytes of a CSV file, decompressed; errors name the file."""
     opener: Any = gzip.open if compressed(path) else open
     try:
         with opener(path, "rb") as file:
@@ -32,8 +34,8 @@ def opened(path: Path | str) -> Iterator[Any]:
     except UnicodeError:
         raise TableError(
             "SFY-TAB-003",
-            f"{path}: there are bytes that its encoding does not have; give another --encoding, or "
-            "save the table as UTF-8",
+            f"{path}: some bytes do not fit the encoding; give another --encoding, or save the "
+            "table as UTF-8",
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TableError(
@@ -52,7 +54,7 @@ def read_layout(path: Path | str, dialect: Dialect) -> CsvLayout:
 
 
 class CsvRows:
-    """The rows of a CSV file, each checked to be as long as the header."""
+    """The rows of a CSV file; each must be as long as the header."""
 
     def __init__(self, path: Path | str, file: IO[bytes], layout: CsvLayout) -> None:
         self._path, self._layout = path, layout
@@ -78,20 +80,16 @@ class CsvRows:
             if len(row) == width:
                 yield row
             elif row:  # an empty line is not a row
+                commas = self._layout.delimiter == "," and len(row) == 2 * width
                 raise TableError(
                     "SFY-TAB-007",
                     f"{self._path}: line {last} has {len(row)} cells, the header has {width}"
-                    f"{self._advice(row)}",
+                    + "; if the comma is the decimal sign, give --decimal ," * commas,
                 )
 
     def _lines(self) -> Iterator[str]:
         yield from self._text
-        self._ended = True  # and a row that comes after this was asked for is not whole
-
-    def _advice(self, row: list[str]) -> str:
-        if self._layout.delimiter == "," and len(row) == 2 * len(self._layout.header):
-            return "; if the comma is the decimal sign, give --decimal ,"
-        return ""
+        self._ended = True  # a row that ends only now has an open quote
 
 
 def careful_blocks(
@@ -101,36 +99,22 @@ def careful_blocks(
     cells: Cells,
     done: int = 0,
 ) -> Iterator[Array]:
-    """Columns of a CSV file in blocks, from a row on; bad cells are all known when it fails."""
+    """Columns of a CSV file in blocks, after `done` rows; bad cells are all reported at the end."""
     bad = [BadCells() for _ in columns]
+
+    def numbers(row: list[str], line: int) -> Iterator[float]:
+        for j, column in zip(columns, bad, strict=True):
+            value = cells.read(row[j])
+            if value is None:
+                column.add(row[j], line)
+            yield nan if value is None else value
+
     with opened(path) as file:
         rows = CsvRows(path, file, layout)
         rest = islice(rows, done, None)
-        while part := list(islice(_numbers(rows, rest, columns, cells, bad), BLOCK_ROWS)):
+        while part := [list(numbers(row, rows.line)) for row in islice(rest, _BLOCK_ROWS)]:
             if not any(column.count for column in bad):
                 yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
     if any(column.count for column in bad):
         found = {layout.header[j]: one for j, one in zip(columns, bad, strict=True) if one.count}
         raise BadCellsError(str(path), sentences(found, layout.decimal, layout.thousands))
-
-
-def _numbers(
-    rows: CsvRows,
-    rest: Iterator[list[str]],
-    columns: Sequence[int],
-    cells: Cells,
-    bad: list[BadCells],
-) -> Iterator[list[float]]:
-    for row in rest:
-        numbers = []
-        for k, j in enumerate(columns):
-            value = cells.read(row[j])
-            if value is None:
-                bad[k].add(row[j], rows.line)
-            numbers.append(nan if value is None else value)
-        yield numbers
-
-
-def compressed(path: Path | str) -> bool:
-    """Whether a file is packed by gzip, by its name."""
-    return Path(path).name.lower().endswith(".gz")

@@ -1,7 +1,7 @@
 """CSV read by Arrow, in pieces on all cores.
 
-It takes what the careful reader would take, and the same numbers from it; where that is not
-certain it stumbles, and the careful reader goes on from there.
+It accepts what the careful reader would accept, and reads the same numbers; where that is not
+certain it raises `FastPathFailed`, and the careful reader continues from there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class FastPathFailed(Exception):
-    """Something here is not what Arrow and the careful reader take alike."""
+    """Arrow may read this piece otherwise than the careful reader."""
 
 
 def fast_blocks(
@@ -45,13 +45,13 @@ def fast_blocks(
 def over_pieces(
     path: Path | str, layout: CsvLayout, work: Callable[[bytes, int], T]
 ) -> Generator[T, None, None]:
-    """What `work` makes of each piece and the number of lines in it before the first row."""
+    """The results of `work`, which gets each piece and the number of lines before its first row."""
     workers = os.cpu_count() or 1
     waiting: deque[Future[T]] = deque()
     with opened(path) as file, ThreadPoolExecutor(workers) as pool:
         for number, piece in enumerate(_pieces(_utf8(file, layout), _size(layout))):
             waiting.append(pool.submit(work, piece, 0 if number else layout.lines))
-            if len(waiting) > 2 * workers:  # none is idle while a piece is used
+            if len(waiting) > 2 * workers:  # no worker waits while a result is used
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -85,7 +85,7 @@ def _pieces(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
         if len(rest) > _LARGEST_PIECE:
             raise FastPathFailed
     if _quotes(rest) % 2:
-        raise FastPathFailed  # a quote is open, and Arrow would not say so
+        raise FastPathFailed  # a quote is open, and Arrow does not report it
     if rest:
         yield rest
 
@@ -103,11 +103,11 @@ def _end_of_rows(before: bytes, part: bytes) -> int:
 
 
 def _quotes(data: bytes) -> int:
-    return data.count(b'"') if b'"' in data else 0  # to look for one is far quicker
+    return data.count(b'"') if b'"' in data else 0  # looking for one is much faster
 
 
 class Converter:
-    """Makes numbers of a piece of CSV."""
+    """Reads the numbers in a piece of CSV."""
 
     def __init__(self, layout: CsvLayout, columns: Sequence[int], cells: Cells) -> None:
         if not layout.delimiter.isascii():
@@ -117,7 +117,7 @@ class Converter:
         self._decimal, self._thousands = layout.decimal, layout.thousands
         self._parse = csv.ParseOptions(delimiter=layout.delimiter)
         kind = pa.string() if layout.thousands else pa.float64()
-        # Without columns Arrow would read all of them; one that is not converted has the rows.
+        # Without columns Arrow would read all of them; one unconverted column tells the rows.
         types = dict.fromkeys(self._columns, kind) or {"0": pa.binary()}
         self._convert = csv.ConvertOptions(
             include_columns=list(types),
@@ -128,7 +128,7 @@ class Converter:
         )
 
     def __call__(self, piece: bytes, lines: int) -> Array:
-        """The numbers in a piece, after some lines."""
+        """The numbers in a piece, after some lines to skip."""
         if not lines and piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = csv.ReadOptions(
@@ -148,7 +148,7 @@ class Converter:
             block[:, k] = column.to_numpy()
         missing = sum(column.null_count for column in columns)
         if np.count_nonzero(np.isfinite(block)) + missing != block.size:
-            raise FastPathFailed  # such as by "inf", or "nan" where that does not stand for missing
+            raise FastPathFailed  # by "inf", or by "nan" if that does not mean missing
         return self._cells.mask(block)
 
     def _ungrouped(self, column: Any) -> Any:

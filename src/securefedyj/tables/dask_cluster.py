@@ -19,10 +19,9 @@ from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.dask_source import DaskSource, kept, result, task
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import TableReader, column_names, written
-from securefedyj.tables.folders import FolderSource
-from securefedyj.tables.source import as_array, as_source, files_in, of_file
-from securefedyj.tables.unchanged import Unchanged
+from securefedyj.tables.files import TableReader, column_names, described
+from securefedyj.tables.paths import Unchanged, tables_in
+from securefedyj.tables.source import FolderSource, as_array, as_source
 
 LOCAL = "local"
 """Stands for worker processes on this machine, which end with their user."""
@@ -98,7 +97,7 @@ class _Reading:
 
     def files(self) -> list[Unchanged]:
         """The files of the table as they are now."""
-        files = files_in(self._path, self._dialect)[0] if self._path.is_dir() else [self._path]
+        files = tables_in(self._path) if self._path.is_dir() else [self._path]
         return [Unchanged(file) for file in files]
 
     def rows(self, file: Unchanged) -> Array:
@@ -106,9 +105,7 @@ class _Reading:
         file.check()
         given = self._features, self._missing
         if self._path.is_dir():
-            _, header = files_in(self._path, self._dialect)
-            open_file = partial(of_file, dialect=self._dialect)
-            rows = as_array(FolderSource(self._path, [file.path], header, open_file, *given))
+            rows = as_array(FolderSource(self._path, [file.path], *given, self._dialect))
         else:
             rows = as_array(as_source(self._path, *given, self._dialect))
         file.check()
@@ -121,7 +118,7 @@ def _column_names(path: Path, dialect: Dialect) -> list[str]:
 
 
 def _written(path: Path, dialect: Dialect) -> str:
-    words: str = result(task(partial(written, path, dialect)))
+    words: str = result(task(partial(described, path, dialect)))
     return words
 
 

@@ -20,8 +20,7 @@ from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.streamed import PHI_LIMBS, added
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.wide import Limbs
-from securefedyj.tables.memory import ArraySource, HeldSource
-from securefedyj.tables.pieces import Pieces
+from securefedyj.tables.base import ArraySource, HeldSource, TableSource
 from securefedyj.tables.source import as_array, as_source
 
 
@@ -65,7 +64,7 @@ def rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pie
         else np.concatenate([*map(unmasked, pieces)], axis=1)
     )
     source = as_source(rows, *request)
-    if isinstance(source, Pieces):
+    if isinstance(source, TableSource):
         source.where = f"partition {partition} of the table"
     return as_array(source)
 

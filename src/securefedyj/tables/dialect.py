@@ -1,8 +1,8 @@
-"""How a CSV file is written: what its reader says, and what the file itself tells.
+"""How a CSV file is written: what the user says, and what the file itself shows.
 
-A file tells what is certain: a byte order mark its encoding, a first line ``sep=;`` its separator.
-The separator is otherwise the one that splits header and first rows alike. A guess at an encoding
-is no more than a guess; it is named in the error, and the reader decides.
+A byte order mark shows the encoding, a first line ``sep=;`` the separator. Otherwise the separator
+is the one that splits the header and the first rows into the same number of cells. An encoding is
+never guessed: an error names the likely one, and the user decides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from securefedyj.errors import InputError
-from securefedyj.tables.bad_cells import as_read
-from securefedyj.tables.cells import SPACES, TableError
+from securefedyj.tables.cells import SPACES, TableError, as_read
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
-_MARKS = {
+MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -41,22 +40,22 @@ _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table is written, where that is not told by the file.
+    """How a table is written, as far as the file itself does not show it.
 
     Parameters
     ----------
     delimiter : str, optional
-        What separates the cells; told by the file by default.
+        The sign between cells; by default the one that the file shows.
     decimal : str
         The sign before the decimals, a point or a comma.
     thousands : str
         The sign that groups digits by threes, such as "," in 10,286; none by default. A space
-        stands for those that do not break a line as well.
+        includes those that do not break a line.
     encoding : str, optional
-        UTF-8 by default; a byte order mark in the file counts more.
+        UTF-8 by default; a byte order mark in the file takes precedence.
     rename : mapping of str
-        Names of columns in the table, and what they are called instead. This counts for all kinds
-        of tables, the rest for CSV.
+        Names of columns in the table, and their agreed names. This applies to all kinds of tables,
+        the rest to CSV.
     """
 
     delimiter: str | None = None
@@ -72,19 +71,20 @@ class Dialect:
             len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum()
         ):
             raise InputError(
-                "SFY-TAB-019", f'{self.delimiter!r} cannot separate cells; give one sign, or "tab".'
+                "SFY-TAB-019",
+                f'{self.delimiter!r} cannot separate cells; give one character, or "tab".',
             )
         if self.decimal not in (".", ","):
             raise InputError(
-                "SFY-TAB-020", f"the decimal sign is a point or a comma, not {self.decimal!r}."
+                "SFY-TAB-020", f"the decimal sign must be a point or a comma, not {self.decimal!r}."
             )
         if self.thousands and (
             self.thousands not in (".", ",", "'", "’", *SPACES) or self.thousands == self.decimal
         ):
             raise InputError(
                 "SFY-TAB-021",
-                f"{self.thousands!r} cannot group digits where {self.decimal!r} is the decimal "
-                "sign; give a point, a comma, an apostrophe or a space.",
+                f"{self.thousands!r} cannot group digits if {self.decimal!r} is the decimal sign; "
+                "give a point, a comma, an apostrophe or a space.",
             )
         if self.encoding is not None:
             try:
@@ -92,32 +92,32 @@ class Dialect:
             except LookupError:
                 raise InputError(
                     "SFY-TAB-023",
-                    f"there is no encoding {self.encoding!r}; give utf-8, windows-1252, utf-16, or "
-                    "another one that Python knows.",
+                    f"unknown encoding {self.encoding!r}; give utf-8, windows-1252, utf-16, or "
+                    "another encoding that Python supports.",
                 ) from None
         agreed = Counter(self.rename.values())
         if twice := [name for name, columns in agreed.items() if columns > 1]:
-            raise InputError("SFY-TAB-022", f"two columns cannot both be called {twice[0]!r}.")
+            raise InputError("SFY-TAB-022", f"two columns cannot have the same name {twice[0]!r}.")
 
     def names(self, header: Sequence[str]) -> list[str]:
-        """What the columns of a table are called."""
+        """The agreed names of the columns of a table."""
         return [self.rename.get(name, name) for name in header]
 
     def own_names(self, names: Sequence[str]) -> list[str]:
-        """What columns are called in the table."""
+        """The names in the table of columns with these agreed names."""
         own = {agreed: name for name, agreed in self.rename.items()}
         return [own.get(name, name) for name in names]
 
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """How a CSV file is written, all told."""
+    """How a CSV file is written, completely."""
 
     header: list[str]
     lines: int
-    """Before the first row."""
+    """Lines before the first row."""
     longest: int
-    """Bytes of the longest line among the first ones."""
+    """The number of bytes of the longest of the first lines."""
     delimiter: str
     encoding: str
     decimal: str
@@ -125,19 +125,19 @@ class CsvLayout:
 
     @property
     def errors(self) -> str:
-        """In UTF-8, what is no text matters in the columns that are read, and only there."""
+        """Bytes that are not UTF-8 matter only in the columns that are read."""
         return "surrogateescape" if self.encoding.startswith("utf-8") else "strict"
 
     def described(self) -> str:
         """For a person."""
         separated = SEPARATORS.get(self.delimiter, repr(self.delimiter))
-        told = f"separated by {separated}, {_NAMES.get(self.encoding, self.encoding)}"
-        told += ", decimal comma" * (self.decimal == ",")
-        return told + f", digits grouped by {self.thousands!r}" * (self.thousands != "")
+        words = f"separated by {separated}, {_NAMES.get(self.encoding, self.encoding)}"
+        words += ", decimal comma" * (self.decimal == ",")
+        return words + f", digits grouped by {self.thousands!r}" * (self.thousands != "")
 
 
 def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
-    """How a CSV file is written; `file` gives its bytes from the beginning."""
+    """How a CSV file is written; `file` is open at its beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
     with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
         return _layout(path, text, encoding, dialect)
@@ -152,7 +152,7 @@ def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> 
     header = next(records, [])
     if not header:
         raise TableError(
-            "SFY-TAB-015", f"{path}: the first line must name the columns, and it is empty"
+            "SFY-TAB-015", f"{path}: the first line is empty; it must name the columns"
         )
     _check_header(path, header, encoding)
     return CsvLayout(
@@ -169,9 +169,9 @@ def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> 
 def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
     if head.startswith(_WORKBOOKS):
         raise TableError(
-            "SFY-TAB-016", f"{path}: this is an Excel workbook or an archive; save the table as CSV"
+            "SFY-TAB-016", f"{path}: this is an Excel workbook or an archive; save it as CSV"
         )
-    for mark, name in _MARKS.items():
+    for mark, name in MARKS.items():
         if head.startswith(mark):
             return name
     encoding = codecs.lookup(dialect.encoding or "utf-8").name
@@ -182,7 +182,7 @@ def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
         raise TableError(
             "SFY-TAB-017",
             f"{path}: this is not {_NAMES.get(encoding, encoding)}. It may be UTF-16 without a "
-            f"byte order mark: then give --encoding utf-16-{order}; or save the table as UTF-8",
+            f"byte order mark; if so, give --encoding utf-16-{order}, or save the table as UTF-8",
         )
     return encoding
 
@@ -198,16 +198,16 @@ def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
     named = ", ".join(repr(as_read(name)) for name in wrong[:3])
     raise TableError(
         "SFY-TAB-014",
-        f"{path}: this is not UTF-8. It may be Windows-1252, as Excel writes it; columns are then "
-        f"called {named}. If that is right, give --encoding windows-1252; or save the table as "
+        f"{path}: this is not UTF-8. It may be Windows-1252, as Excel writes it, with columns "
+        f"named {named}. If that is right, give --encoding windows-1252, or save the table as "
         "UTF-8",
     )
 
 
 def _delimiter(lines: list[str], dialect: Dialect) -> str:
-    """The sign that splits all lines alike; else the one that the header has most of."""
+    """The sign that splits all lines into as many cells; else the most frequent in the header."""
     signs = [sign for sign in SEPARATORS if sign != dialect.decimal]
-    whole = lines[:-1] if len(lines) > 2 else lines  # a quoted cell may go on after the last
+    whole = lines[:-1] if len(lines) > 2 else lines  # a quoted cell may continue after the last
     for sign in reversed(signs):  # a comma is the most likely one to be within a cell
         widths = {len(row) for row in csv.reader(whole, delimiter=sign) if row}
         if len(widths) == 1 and widths != {1}:

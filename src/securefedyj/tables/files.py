@@ -1,12 +1,12 @@
-"""A silo's table: CSV, compressed CSV or Parquet, told by the ending of the file's name.
+"""A silo's table in a file or a folder: read, written, checked, and drafted features from.
 
-All that is shown here, values included, is shown to the owner of the table; nothing in this room is
-ever sent.
+What this shows, values included, is shown to the owner of the table alone; nothing is ever sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import ceil, inf, log10
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,13 +16,20 @@ from numpy.typing import ArrayLike
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
-from securefedyj.tables import csv_files, parquet
-from securefedyj.tables.bad_cells import BadCellsError
-from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.arrow import write_parquet
+from securefedyj.tables.cells import (
+    MISSING,
+    Advice,
+    BadCellsError,
+    TableError,
+    each_once,
+    other_reading,
+)
+from securefedyj.tables.csv_careful import read_layout
+from securefedyj.tables.csv_files import lines_of, text_columns, write_csv
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.findings import TableFinding, column_findings, value_findings
-from securefedyj.tables.folders import tables_in
-from securefedyj.tables.kinds import is_csv
+from securefedyj.tables.paths import is_csv, tables_in
 from securefedyj.tables.source import as_array, as_source, header_of
 from securefedyj.tables.summary import Summary, summarize
 
@@ -38,29 +45,18 @@ __all__ = [
     "write_table",
 ]
 
-
 _MOST_CELLS_AGAIN = 5_000_000
-"""Which are read again to tell the line of a row: cell by cell, in about a second."""
+"""Cells to read again, one by one, to find the line of a row: about a second."""
+_FARTHEST = 2.0**100
+"""The greatest distance of a bound from 0."""
 
 
 class TableReader(NamedTuple):
-    """Who reads a table: this process, or a cluster."""
+    """How a table is read: by this process, or by a cluster."""
 
     column_names: Callable[[Path, Dialect], list[str]]
     source: Callable[[Path, Sequence[str], Collection[str], Dialect], Source]
     written: Callable[[Path, Dialect], str]
-
-
-class Checked(NamedTuple):
-    """A silo's table beside what was agreed on."""
-
-    rows: int
-    written: str
-    """How the table is written, for a person."""
-    columns: dict[str, Summary]
-    """What the columns hold that could be read."""
-    findings: list[TableFinding]
-    """What a silo should know before a run; what would stop the run comes first."""
 
 
 def read_table(
@@ -69,50 +65,45 @@ def read_table(
     missing: Collection[str] = MISSING,
     dialect: Dialect | None = None,
 ) -> Array:
-    """Read the features of a table, in the order asked for; all columns by default.
-
-    Parameters
-    ----------
-    path : path-like
-        A .csv, .csv.gz or .parquet file, or a folder of such files.
-    features : sequence of str, optional
-        Names of columns.
-    missing : collection of str
-        Cells that stand for a missing value; numbers among them, such as "-999", count in Parquet
-        files as well.
-    dialect : Dialect, optional
-        How CSV files are written, where they do not tell, and which columns have other names.
-
-    Returns
-    -------
-    values : array of shape (n_rows, n_features)
-        NaN is missing. `column_names` has the names where none were given.
-
-    Raises
-    ------
-    TableError
-        If a column is missing or there twice, or if a cell is not a number.
-    """
+    """Read the features of a table into an array; the parameters are those of `as_source`."""
     return as_array(as_source(path, features, missing, dialect))
 
 
 def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     """The header of a table."""
     dialect = dialect or Dialect()
-    if Path(path).is_dir():
-        return dialect.names(header_of(Path(path), dialect))
-    header = csv_files.header(path, dialect) if is_csv(path) else parquet.header(path)
-    return dialect.names(header)
+    return dialect.names(header_of(Path(path), dialect))
+
+
+def described(path: Path | str, dialect: Dialect | None = None) -> str:
+    """How a table is written, for a person; for a folder, its first table."""
+    first = tables_in(Path(path))[0] if Path(path).is_dir() else path
+    return read_layout(first, dialect or Dialect()).described() if is_csv(first) else "Parquet"
+
+
+HERE = TableReader(column_names, as_source, described)
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
-    """Write columns of numbers so that they read back exactly; the file is whole or not there."""
-    write, data = (csv_files if is_csv(path) else parquet).write, np.asarray(values, np.float64)
+    """Write columns of numbers that read back exactly; the file is written whole or not at all."""
+    data = np.asarray(values, np.float64)
     if data.ndim != 2 or data.shape[1] != len(names):
         raise InputError(
             "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
         )
-    write(path, names, data)
+    (write_csv if is_csv(path) else write_parquet)(path, names, data)
+
+
+class Checked(NamedTuple):
+    """A silo's table, compared with the agreed features."""
+
+    rows: int
+    written: str
+    """How the table is written, for a person."""
+    columns: dict[str, Summary]
+    """What the readable columns contain."""
+    findings: list[TableFinding]
+    """What a silo should know before a run; first what would stop it."""
 
 
 def check_table(
@@ -134,7 +125,7 @@ def check_table(
         for name, (low, high) in zip(features, bounds.tolist(), strict=True)
         if header.count(name) == 1
     }
-    rows, columns, bad = summaries(path, wanted, missing, dialect, reader)
+    rows, columns, bad = _summaries(path, wanted, missing, dialect, reader)
     found += [TableFinding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(TableFinding("no rows", None, "the table has no rows", stops=False))
@@ -147,9 +138,9 @@ def check_table(
 
 
 def _lines_outside(
-    path: Path | str, columns: Mapping[str, Summary], dialect: Dialect, most: int
+    path: Path, columns: Mapping[str, Summary], dialect: Dialect, most: int
 ) -> dict[str, int]:
-    """In which line of a CSV file the first value outside is, if it is in one of so many rows."""
+    """The line of the first value outside in a CSV file, if it is in one of the first rows."""
     rows = {
         name: column.first_outside
         for name, column in columns.items()
@@ -157,25 +148,24 @@ def _lines_outside(
     }
     if not rows or not is_csv(path):
         return {}
-    lines = csv_files.lines_of(path, set(rows.values()), dialect)
+    lines = lines_of(path, set(rows.values()), dialect)
     return {name: lines[row] for name, row in rows.items()}
 
 
-def summaries(
-    path: Path | str,
+def _summaries(
+    path: Path,
     wanted: Mapping[str, tuple[float, float]],
-    missing: Collection[str] = MISSING,
-    dialect: Dialect | None = None,
-    reader: TableReader | None = None,
+    missing: Collection[str],
+    dialect: Dialect,
+    reader: TableReader,
 ) -> tuple[int, dict[str, Summary], dict[str, str]]:
-    """The rows of a table, what columns hold beside their bounds, and which hold no numbers."""
-    dialect, reader, bad = dialect or Dialect(), reader or HERE, dict[str, str]()
+    """The number of rows, the columns compared with their bounds, and those without numbers."""
+    bad = dict[str, str]()
     while True:
         usable = [name for name in wanted if name not in bad]
         bounds = np.array([wanted[name] for name in usable]).reshape(-1, 2)
         try:
-            source = reader.source(Path(path), usable, missing, dialect)
-            rows, columns = summarize(source, *bounds.T)
+            rows, columns = summarize(reader.source(path, usable, missing, dialect), *bounds.T)
         except BadCellsError as error:
             names = dialect.names(list(error.columns))
             of_file = "" if error.where == str(path) else f"{error.where}, "  # within a folder
@@ -185,10 +175,62 @@ def summaries(
             return rows, dict(zip(usable, columns, strict=True)), bad
 
 
-def written(path: Path | str, dialect: Dialect | None = None) -> str:
-    """How a table is written, for a person; of a folder, its first table."""
-    first = tables_in(Path(path))[0] if Path(path).is_dir() else path
-    return csv_files.described(first, dialect or Dialect()) if is_csv(first) else "Parquet"
+class Drafted(NamedTuple):
+    """A column, possible bounds of it, and what it contains here."""
+
+    name: str
+    lower: float
+    upper: float
+    here: Summary
 
 
-HERE = TableReader(column_names, as_source, written)
+class Draft(NamedTuple):
+    """The columns of a table that could be features, and why others could not."""
+
+    rows: int
+    features: list[Drafted]
+    left_out: dict[str, str]
+    unread: dict[str, str]
+    """Columns of numbers with cells that are none, and what to do; nothing if another column says
+    it for both."""
+
+
+def draft(
+    path: Path | str, missing: Collection[str] = MISSING, dialect: Dialect | None = None
+) -> Draft:
+    """All numeric columns of a table, with wide bounds."""
+    path, dialect = Path(path), dialect or Dialect()
+    header = column_names(path, dialect)
+    readable = dict[str, Advice]()
+    left_out = {name: "appears twice" for name in header if header.count(name) > 1}
+    if is_csv(path):  # the first rows save reading texts cell by cell
+        texts = text_columns(path, missing, dialect)
+        for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
+            if other := other_reading(cells, dialect.decimal, dialect.thousands):
+                readable[name] = other
+            else:
+                left_out[name] = "no numbers"
+    candidates = [name for name in header if name not in left_out and name not in readable]
+    everywhere = dict.fromkeys(candidates, (-inf, inf))
+    rows, columns, bad = _summaries(path, everywhere, missing, dialect, HERE)
+    features = []
+    for name, here in columns.items():
+        lower, upper = round_bounds(here.least, here.greatest) if here.present else (0.0, 0.0)
+        if not here.present:
+            left_out[name] = "empty"
+        elif max(-lower, upper) > _FARTHEST:
+            left_out[name] = "values too large"
+        else:
+            features.append(Drafted(name, lower, upper, here))
+    return Draft(rows, features, left_out, each_once(readable) | bad)
+
+
+def round_bounds(least: float, greatest: float) -> tuple[float, float]:
+    """Powers of ten at least twice as far from 0 as the values; 0 if all have the same sign."""
+    lower = -_outward(-least) if least < 0 else 0.0
+    upper = _outward(greatest) if greatest > 0 else 0.0
+    return (lower, upper) if lower < upper else (0.0, 1.0)
+
+
+def _outward(value: float) -> float:
+    return float(f"1e{ceil(log10(value) + log10(2) - 1e-9)}")

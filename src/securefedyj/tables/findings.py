@@ -6,38 +6,40 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from securefedyj.tables.cells import TableError
-from securefedyj.tables.summary import Summary
+
+if TYPE_CHECKING:
+    from securefedyj.tables.summary import Summary
 
 FEW_DISTINCT = 20
-"""With fewer distinct values, exact results over few rows can tell how often each occurs."""
+"""With fewer distinct values, exact results over few rows can show how often each occurs."""
 
 _COLUMNS_NAMED = 5
 _OTHERS_NAMED = 12
 
 REMEDIES = {
-    "missing column": "Add it; it may be empty, if this silo does not have the values. If it has "
+    "missing column": "Add it; it may be empty if this silo does not have the values. If it has "
     'another name here, give --rename "name in the table=agreed name".',
-    "duplicate column": "Remove all but one, or give the others another name.",
+    "duplicate column": "Remove all but one, or rename the others.",
     "no number": "",
-    "out of bounds": "Often the unit is another one, or -999 stands for missing values (then give "
+    "out of bounds": "Often the unit differs, or -999 means a missing value (then give "
     "--missing=-999). If the values are right, agree on wider bounds with all silos: "
     "securefedyj new NEXT.toml --from FILE --bounds NAME:LOWER:UPPER.",
-    "no rows": "That is allowed: this silo then has no values of any feature.",
-    "few distinct values": "From an exact mean and variance one can then compute how many patients "
-    "of all silos have each value. Leave the column out, agree on fewer result_bits, or on more "
-    "silos.",
+    "no rows": "This is allowed: this silo has no values of any feature.",
+    "few distinct values": "An exact mean and variance can then reveal how many patients of all "
+    "silos have each value. Leave the column out, agree on fewer result_bits, or on more silos.",
     "constant": "",
-    "all missing": "That is allowed.",
+    "all missing": "This is allowed.",
     "missing values": "",
 }
-"""What can be found, and what to do about it; the sentence about cells has its own advice."""
+"""The kinds of findings, and what to do about each; bad cells come with their own advice."""
 
 
 @dataclass(frozen=True)
 class TableFinding:
-    """Something about a silo's own table. It is for the silo's eyes only: it may quote values."""
+    """A fact about a silo's own table, for the silo alone: it may quote values."""
 
     kind: str
     """One of `REMEDIES`."""
@@ -54,7 +56,7 @@ class TableFinding:
 
 
 def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[TableFinding]:
-    """Columns that are missing or there more than once."""
+    """Columns that are missing or appear more than once."""
     others = [repr(name) for name in dict.fromkeys(header) if name not in features]
     for name in dict.fromkeys(features):
         if name not in header:
@@ -62,9 +64,9 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
             if others and "perhaps" not in text:
                 more = f" and {len(others) - _OTHERS_NAMED} more" * (len(others) > _OTHERS_NAMED)
                 text += f"; not agreed on, but here: {', '.join(others[:_OTHERS_NAMED])}{more}"
-                others = []  # once is enough
+                others = []  # listed only once
             if len(header) == 1:
-                text += "; the table has one column only, or --delimiter must say what separates"
+                text += "; the table has only one column: does it need --delimiter?"
             yield TableFinding("missing column", name, text, stops=True)
         elif (times := header.count(name)) > 1:
             text = f"{times} columns have this name"
@@ -76,13 +78,13 @@ def value_findings(
 ) -> Iterator[TableFinding]:
     """What is wrong or remarkable about the values of a column.
 
-    `line` is that of the first value outside the bounds, where the table has lines.
+    `line` is that of the first value outside the bounds, if the table has lines.
     """
     if outside := found.below + found.above:
         first = f"row {found.first_outside}" if line is None else f"line {line}"
         text = (
             f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
-            f"{upper:g}, first in {first}; the values go from {found.least:g} to "
+            f"{upper:g}, first in {first}; the values range from {found.least:g} to "
             f"{found.greatest:g}"
         )
         yield TableFinding("out of bounds", name, text, True, outside, outside / found.rows)
@@ -102,12 +104,12 @@ def value_findings(
 
 
 def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:
-    """Refuse columns that cannot be used, and say what is wrong with all of them at once."""
+    """Refuse columns that cannot be used, all of them in one message."""
     if len(set(names)) < len(names):
         twice = [repr(name) for name in dict.fromkeys(names) if list(names).count(name) > 1]
         raise TableError(
             "SFY-TAB-026",
-            f"{path}: column {', '.join(twice)} appears or is asked for more than once",
+            f"{path}: column {', '.join(twice)} is chosen more than once",
         )
     wrong = [f"{f.feature!r}: {f.text}" for f in column_findings(names, header)]
     if wrong:
@@ -116,7 +118,7 @@ def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str])
 
 
 def suggestion(name: str, header: Sequence[str]) -> str:
-    """Similar names for a sentence, even where only case and spaces differ."""
+    """Similar names, for a message; case and spaces may differ."""
     plain = {column.strip().casefold(): column for column in header}
     close = get_close_matches(name.strip().casefold(), plain, n=3)
     return f" (perhaps {' or '.join(repr(plain[c]) for c in close)}?)" if close else ""

@@ -1,32 +1,30 @@
-"""What the columns of a table hold, in one pass and a bounded amount of memory."""
+"""What the columns of a table contain, in one pass and a bounded amount of memory."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from functools import partial
-from math import inf, nan
+from math import nan
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.numerics.passes import Source, over_blocks
+from securefedyj.tables.silo_table import Census
 
 MOST_DISTINCT = 1000
-"""Distinct values are counted up to here."""
-_SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 20, 1 << 12
-"""The median is that of a sample with at most so many values, or rows where columns are many."""
+"""Distinct values are counted up to this number."""
 
 
 @dataclass
 class Summary:
-    """What a column holds; NaN where there are no values."""
+    """What a column contains; NaN if it has no values."""
 
     rows: int = 0
     missing: int = 0
     distinct: int = 0
-    """At most MOST_DISTINCT, which then means that many or more."""
+    """At most MOST_DISTINCT, which means that many or more."""
     least: float = nan
     median: float = nan
     greatest: float = nan
@@ -36,137 +34,94 @@ class Summary:
     first_outside: int | None = None
     """The number of the first row with such a value, from 1."""
     exact: bool = True
-    """Whether the median is of all values, or of a sample."""
+    """Whether the median is that of all values, or of a sample."""
 
     @property
     def present(self) -> int:
         return self.rows - self.missing
 
     def to_json(self) -> dict[str, int | float | bool | None]:
-        """With None for what is not there: JSON has no NaN."""
+        """With None instead of NaN, which JSON does not have."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
 def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
-    """The rows of a source, and what its columns hold, beside bounds of each."""
+    """The number of rows of a source, and its columns compared with the bounds of each."""
     seen = partial(_Seen.of, lower=lower, upper=upper)
     found = over_blocks(source, range(len(lower)), seen, operator.add, _Seen.summaries)
-    return seen(np.empty((0, len(lower)))).summaries() if found is None else found
+    result: tuple[int, list[Summary]] = found or seen(np.empty((0, len(lower)))).summaries()
+    return result
 
 
 @dataclass
 class _Seen:
-    """What was seen of some rows."""
+    """What the columns of some rows contain; arrays have one entry per column."""
 
-    rows: int
-    columns: list[_Column]
-    sample: _Sample
+    census: Census
+    least: Array
+    greatest: Array
+    below: Integers
+    above: Integers
+    first: Integers
+    """The first row with a value outside, from 1; 0 if there is none."""
+    distinct: list[set[float]]
 
     @classmethod
     def of(cls, block: Array, lower: Array, upper: Array) -> _Seen:
-        columns = [_Column(low, high) for low, high in zip(lower, upper, strict=True)]
-        for column, values in zip(columns, block.T, strict=True):
-            column.add(values)
-        return cls(len(block), columns, _Sample(1, [block.copy()]).thinned())
+        least = np.fmin.reduce(block, axis=0, initial=nan)
+        greatest = np.fmax.reduce(block, axis=0, initial=nan)
+        below, above, first = np.zeros((3, len(lower)), dtype=np.int64)
+        for j in np.flatnonzero((least < lower) | (greatest > upper)):
+            small, large = block[:, j] < lower[j], block[:, j] > upper[j]
+            below[j], above[j] = np.count_nonzero(small), np.count_nonzero(large)
+            first[j] = np.argmax(small | large) + 1
+        distinct = [_distinct(column) for column in block.T]
+        return cls(Census.of(block), least, greatest, below, above, first, distinct)
 
     def __add__(self, other: _Seen) -> _Seen:
-        columns = [one + more for one, more in zip(self.columns, other.columns, strict=True)]
-        return _Seen(self.rows + other.rows, columns, self.sample + other.sample)
+        later = np.where(other.first > 0, self.census.rows + other.first, 0)
+        return _Seen(
+            self.census + other.census,
+            np.fmin(self.least, other.least),
+            np.fmax(self.greatest, other.greatest),
+            self.below + other.below,
+            self.above + other.above,
+            np.where(self.first > 0, self.first, later),
+            [
+                one if len(one) >= MOST_DISTINCT else one | more
+                for one, more in zip(self.distinct, other.distinct, strict=True)
+            ],
+        )
 
     def summaries(self) -> tuple[int, list[Summary]]:
-        rows = self.rows
+        rows, sample = self.census.rows, self.census.sample
+        medians = [_median(column) for column in sample.values.T]
         return rows, [
             Summary(
                 rows=rows,
-                missing=column.missing,
-                distinct=min(len(column.distinct), MOST_DISTINCT),
-                least=column.least if rows > column.missing else nan,
+                missing=rows - int(self.census.count[j]),
+                distinct=min(len(self.distinct[j]), MOST_DISTINCT),
+                least=float(self.least[j]),
                 median=median,
-                greatest=column.greatest if rows > column.missing else nan,
-                below=column.below,
-                above=column.above,
-                first_outside=column.first_outside,
-                exact=self.sample.stride == 1,
+                greatest=float(self.greatest[j]),
+                below=int(self.below[j]),
+                above=int(self.above[j]),
+                first_outside=int(self.first[j]) or None,
+                exact=sample.stride == 1,
             )
-            for column, median in zip(self.columns, self.sample.medians(), strict=True)
+            for j, median in enumerate(medians)
         ]
 
 
-@dataclass
-class _Column:
-    lower: float
-    upper: float
-    rows: int = 0
-    missing: int = 0
-    least: float = inf
-    greatest: float = -inf
-    below: int = 0
-    above: int = 0
-    first_outside: int | None = None
-    distinct: set[float] = field(default_factory=set)
-
-    def add(self, block: Array) -> None:
-        missing, values, before = np.isnan(block), block, self.rows
-        self.rows += len(block)
-        if missing.any():
-            self.missing += int(np.count_nonzero(missing))
-            values = values[~missing]
-        if not len(values):
-            return
-        least, greatest = float(values.min()), float(values.max())
-        self.least, self.greatest = min(self.least, least), max(self.greatest, greatest)
-        if least < self.lower:
-            self.below += int(np.count_nonzero(values < self.lower))
-        if greatest > self.upper:
-            self.above += int(np.count_nonzero(values > self.upper))
-        if self.first_outside is None and (least < self.lower or greatest > self.upper):
-            outside = (block < self.lower) | (block > self.upper)
-            self.first_outside = before + int(np.argmax(outside)) + 1
-        # Most columns have many distinct values, and a few rows show that.
-        for first in range(0, len(values), MOST_DISTINCT):
-            if len(self.distinct) >= MOST_DISTINCT:
-                return
-            self.distinct.update(values[first : first + MOST_DISTINCT].tolist())
-
-    def __add__(self, other: _Column) -> _Column:
-        known, first = len(self.distinct) >= MOST_DISTINCT, self.first_outside
-        if first is None and other.first_outside is not None:
-            first = self.rows + other.first_outside
-        return replace(
-            self,
-            rows=self.rows + other.rows,
-            first_outside=first,
-            missing=self.missing + other.missing,
-            least=min(self.least, other.least),
-            greatest=max(self.greatest, other.greatest),
-            below=self.below + other.below,
-            above=self.above + other.above,
-            distinct=self.distinct if known else self.distinct | other.distinct,
-        )
-
-
-@dataclass
-class _Sample:
-    """Every so many-th row of each block; all rows of a table that has few."""
-
-    stride: int
-    parts: list[Array]
-
-    def __add__(self, other: _Sample) -> _Sample:
-        stride = max(self.stride, other.stride)
-        parts = [part[:: stride // one.stride] for one in (self, other) for part in one.parts]
-        return _Sample(stride, parts).thinned()
-
-    def thinned(self) -> _Sample:
-        """With few enough rows."""
-        stride, parts = self.stride, self.parts
-        most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(parts[0].shape[1], 1))
-        while sum(map(len, parts)) > most:
-            stride, parts = 2 * stride, [part[::2].copy() for part in parts]
-        return _Sample(stride, parts)
-
-    def medians(self) -> Iterator[float]:
-        return map(_median, np.concatenate(self.parts).T)
+def _distinct(column: Array) -> set[float]:
+    found: set[float] = set()
+    # Most columns have many distinct values, and a few rows show that.
+    for first in range(0, len(column), MOST_DISTINCT):
+        part = column[first : first + MOST_DISTINCT]
+        found.update(part[~np.isnan(part)].tolist())
+        if len(found) >= MOST_DISTINCT:
+            break
+    return found
 
 
 def _median(column: Array) -> float:
