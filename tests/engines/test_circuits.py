@@ -119,6 +119,30 @@ def test_which_powers_are_reached(limbs):
     assert product.rounds == 3 + (len(powers) - 1).bit_length()
 
 
+@pytest.mark.parametrize("limbs", [1, 2])
+@pytest.mark.parametrize("spread", [0, 3, 30])
+def test_what_is_below_its_bound_is_told_in_two_gates_per_position(limbs, spread):
+    """At the edges above all; `spread` is by how much the lengths of bounds differ."""
+    w = 64 * limbs
+    bounds = [1 << 17, 3 << 15, *((4 + secrets.randbelow(4)) << 20 for _ in range(SIZE - 2))]
+    bounds = [bound << secrets.randbelow(spread + 1) for bound in bounds]
+    low = min((bound & -bound).bit_length() for bound in bounds) - 1
+    places = max(bound.bit_length() for bound in bounds) - low
+    for change in (lambda b: b - 1, lambda b: b, lambda b: b + 1, lambda b: 0, lambda b: -1,
+                   lambda b: -b, lambda b: -b - 1, lambda b: secrets.randbelow(2 * b),
+                   lambda b: -secrets.randbelow(2 * b), lambda b: b + (1 << w - 2)):  # fmt: skip
+        values = [change(bound) for bound in bounds]
+        planes = plain(bit_planes(wide.from_ints(values, limbs)))
+        unsigned, signed = (
+            done(circuits.below(own, bounds, product := Counter()))
+            for own in (planes, circuits.folded(planes))
+        )
+        for bits, least in ((unsigned, [0] * SIZE), (signed, [-b for b in bounds])):
+            holds = [lo <= v < b for lo, v, b in zip(least, values, bounds, strict=True)]
+            assert bits_of(bits).all(axis=0).tolist() == holds
+        assert (product.gates, product.rounds) == (2 * (places - 1), (places - 1).bit_length())
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 100])
 def test_the_conjunction_of_all(size):
     def vector(bits):

@@ -53,10 +53,15 @@ def exchange(x, y, consortium, claims=True):
         )
         positive = [abs(v) >> 1 for v in x]
         measured = (a * 0) + wide.from_ints(positive, LIMBS)
-        signs, bits, (below, _) = await in_lockstep(
+        signs, bits, of_measured = await in_lockstep(
             context.negative(concatenate([a, product])),
             context.bits(product),
-            context.measure(concatenate([measured, a]), SIZE, STEP, MOST),
+            context.bits(measured),
+        )
+        below, *_ = await in_lockstep(
+            context.below_powers(of_measured, STEP, MOST),
+            context.claim_below(of_measured, [v + 1 for v in positive]),
+            context.claim_below(bits, bounds_of(products(x, y)), signed=True),
         )
         context.claim(signs[:SIZE], np.array([v < 0 for v in x], dtype=np.uint8))
         await context.claim_zero(product - wide.from_ints(products(x, y), LIMBS))
@@ -77,6 +82,11 @@ def exchange(x, y, consortium, claims=True):
 
 def products(x, y):
     return [wrapped(a * b, LIMBS) for a, b in zip(x, y, strict=True)]
+
+
+def bounds_of(signed):
+    """The least bounds within which these are: -bound <= v < bound."""
+    return [v + 1 if v >= 0 else -v for v in signed]
 
 
 def expected(x, y, claims=True):

@@ -79,7 +79,7 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
         y = await context.share(own, size=SIZE, limbs=LIMBS)
         product = await context.sum_of_products([(x, y), (y, x)])
         signs = await context.negative(product)
-        below, _ = await context.measure(x, SIZE, 8, 4)
+        below = await context.below_powers(await context.bits(x), 8, 4)
         context.claim(signs, np.zeros(SIZE, dtype=np.uint8))
         await context.claim_zero(x)
         verdict = await context.verdict()

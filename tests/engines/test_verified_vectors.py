@@ -115,8 +115,11 @@ def test_rounds_and_bytes_are_those_of_section_9_1(limbs):
     assert negative[1] == 4 * w - 9
     rounds, size = numbers("rounds of bits")[place], numbers("B(l)")[place]
     assert taken(exchange.bits(two, limbs)) == (rounds, size)
-    rounds += numbers("rounds of measure besides")[place]
-    assert taken(exchange.measure(two, limbs, 1)) == (rounds, size + numbers("E(l)")[place])
+    rounds = numbers("rounds of below_powers")[place]
+    assert taken(exchange.powers([[0, 0, 0]] * w, 1, 1)) == (rounds, numbers("E(l)")[place])
+    bounds = 2 * w // (place + 3)
+    below = exchange.claim_below([[0, 0, 0]] * w, [(1 << bounds) - 1], False)
+    assert taken(below) == ((bounds - 1).bit_length(), 2 * (bounds - 1))
     assert taken(exchange.claim_zero(one, limbs)) == (2 + (w - 1).bit_length(), 3 * w - 4)
 
 

@@ -259,6 +259,11 @@ class Exchange:
         s, m = yield from self.carry_save(x, limbs)
         g = yield from self.layer([(s[j], m[j]) for j in range(1, w - 1)], count)
         p = [added(s[j], m[j]) for j in range(1, w - 1)]
+        carry = yield from self.carry_out(g, p, count)
+        return added(s[w - 1], m[w - 1], carry)
+
+    def carry_out(self, g, p, count):
+        """Out of the highest of some places."""
         while len(g) > 1:
             pairs = range(0, len(g) - 1, 2)
             products = yield from self.layer(
@@ -267,7 +272,7 @@ class Exchange:
             top = len(g) // 2 * 2
             g = [added(g[k + 1], products[k // 2]) for k in pairs] + g[top:]
             p = products[len(pairs) :] + p[top:]
-        return added(s[w - 1], m[w - 1], g[0])
+        return g[0]
 
     def bits(self, x, limbs):
         count, w = len(x[0]), 64 * limbs
@@ -298,11 +303,9 @@ class Exchange:
         products = yield from self.layer(pairs, count)
         return [added(x, y, z) for (x, y), z in zip(pairs, products, strict=True)]
 
-    def measure(self, x, limbs, steps):
-        """The bits of [V, S_y], and `below`."""
-        bits = yield from self.bits(x, limbs)
-        count = len(x[0]) // 2
-        flags = [picked(plane, range(count)) for plane in bits[8:]]
+    def powers(self, planes, count, steps):
+        """`below`, by the planes of V."""
+        flags = planes[8:]
         for _ in range(3):
             flags = yield from self.either(list(zip(flags[::2], flags[1::2], strict=True)), count)
         S, half = len(flags), 1
@@ -313,13 +316,30 @@ class Exchange:
             for p, product in zip(chosen, products, strict=True):
                 flags[p] = product
             half *= 2
-        return bits, [opposite(plane, count) for plane in flags[:steps]]
+        return [opposite(plane, count) for plane in flags[:steps]]
 
     def claim(self, planes, values):
         """That each plane has these bits."""
         for plane, bits in zip(planes, values, strict=True):
             public = sum(int(not bit) << v for v, bit in enumerate(bits))
             self.claims += [(added(plane, [public, 0, 0]), v) for v in range(len(bits))]
+
+    def claim_below(self, planes, bounds, signed):
+        """Of values given by all their planes, each with its own bound."""
+        count = len(bounds)
+        if signed:
+            planes = [added(plane, planes[-1]) for plane in planes]
+        low = min((bound & -bound).bit_length() - 1 for bound in bounds)
+        high = max(bound.bit_length() for bound in bounds)
+        g, p = [], []
+        for j in range(low, high):
+            public = sum((bound >> j & 1) << v for v, bound in enumerate(bounds))
+            unequal = added(planes[j], [public, 0, 0])
+            g.append([part & public for part in unequal])
+            p.append(opposite(unequal, count))
+        less = yield from self.carry_out(g, p, count)
+        claimed = [*(opposite(plane, count) for plane in planes[high:]), less]
+        self.claims += [(plane, v) for plane in claimed for v in range(count)]
 
     def claim_zero(self, x, limbs):
         count, w = len(x[0]), 64 * limbs
@@ -335,8 +355,9 @@ class Exchange:
         self.claims += [(e[0], v) for v in range(count)]
 
     def settle(self):
-        count = len(self.claims)
-        plane = joined(self.claims)
+        claims, self.claims = self.claims, []
+        count = len(claims)
+        plane = joined(claims)
         while count > 1:
             half = count // 2
             left, right = (picked(plane, range(k * half, (k + 1) * half)) for k in range(2))
@@ -345,7 +366,7 @@ class Exchange:
             if last:
                 plane = joined([(plane, v) for v in range(half)] + last)
             count = half + len(last)
-        self.claims = [(plane, 0)]
+        self.claims.append((plane, 0))
 
     def conjunction(self, left, right):
         """Of two vectors, given as (plane, place) pairs, as a plane."""
@@ -710,8 +731,9 @@ class Opening:
             *([exchange.share(self.score_terms(ends), self.score_limbs(ends))] if ends else []),
         )
         (bits, below), _ = yield from in_lockstep(
-            self.measured(last, at_end), self.claims(last, at_end, counts, others, at_zero, ends)
+            self.judged(last, at_end), self.claims(counts, others, at_zero, ends)
         )
+        yield from exchange.settle()
         (verdict,) = exchange.claims
         below = [(plane, v) for plane in below for v in range(q)]
         chosen = yield from exchange.conjunction(below, [verdict] * len(below))
@@ -768,17 +790,20 @@ class Opening:
         square = yield from self.exchange.multiply([(y, y)], limbs)
         return minus(yy, square), y
 
-    def measured(self, shared, points):
-        limbs = self.limbs(points)
+    def judged(self, shared, points):
+        """All bits of [V, S_y], and `below`; that both are in range is claimed."""
+        limbs, q = self.limbs(points), len(points)
         V, y = yield from self.variance(shared, limbs)
         both = [a + b for a, b in zip(V, y, strict=True)]
-        return (yield from self.exchange.measure(both, limbs, self.steps))
+        bits = yield from self.exchange.bits(both, limbs)
+        V, y = ([picked(plane, range(k, k + q)) for plane in bits] for k in (0, q))
+        below, _ = yield from in_lockstep(
+            self.exchange.powers(V, q, self.steps), self.claim_range(V, y, points)
+        )
+        return bits, below
 
-    def claims(self, last, at_end, counts, others, at_zero, ends):
-        branches = [
-            self.claim_range(last, at_end),
-            self.exchange.claim_zero(less(counts, self.n), 1),
-        ]
+    def claims(self, counts, others, at_zero, ends):
+        branches = [self.exchange.claim_zero(less(counts, self.n), 1)]
         if at_zero:
             branches.append(self.claim_variation(others[0], at_zero))
         if ends:
@@ -786,23 +811,18 @@ class Opening:
         yield from in_lockstep(*branches)
         yield from self.exchange.settle()
 
-    def claim_range(self, shared, points):
-        limbs, encodings = self.limbs(points), [self.encodings[point] for point in points]
-        V, y = yield from self.variance(shared, limbs)
+    def claim_range(self, V, y, points):
+        encodings = [self.encodings[point] for point in points]
         most_V = [1 << encoding["v_bits"] for encoding in encodings]
         most_y = [
             self.n[j] << encoding["y_bits"]
             for (j, _), encoding in zip(points, encodings, strict=True)
         ]
-        four = (
-            V,
-            opposite_of(less(V, most_V)),
-            less(y, [-most for most in most_y]),
-            opposite_of(less(y, most_y)),
+        yield from in_lockstep(
+            self.exchange.claim_below(V, most_V, False),
+            self.exchange.claim_below(y, most_y, True),
         )
-        room = [[v for part in parts for v in part] for parts in zip(*four, strict=True)]
-        plane = yield from self.exchange.negative(room, limbs)
-        self.exchange.claim([plane], [[0] * len(room[0])])
+        yield from self.exchange.settle()
 
     def claim_variation(self, shared, points):
         limbs = self.limbs(points)

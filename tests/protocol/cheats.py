@@ -199,7 +199,7 @@ def false_verdict(cheater: str) -> Outcome:
             last = Nth(0, (claims.shape[0] - 1).bit_length() - 1)
 
             async def conjunction(x: Any, y: Any) -> Any:
-                if last():
+                if not changed and last():  # the claim about the sign is settled first
                     changed.append(None)
                     shift_next(context._role, lambda shape: np.uint8(1))
                 return await context._conjunction(x, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from inspect import iscoroutinefunction
 
 import numpy as np
 import pytest
@@ -79,15 +80,15 @@ def with_moments(truth, cheater, feature, V, S_y):
 BEYOND = {
     "V below 0": lambda truth, j: (-1, truth.S_y[j]),
     "V far below 0": lambda truth, j: (-(1 << truth.v_bits[j]), truth.S_y[j]),
-    "V above its bound": lambda truth, j: ((1 << truth.v_bits[j]) + 1, truth.S_y[j]),
-    "S_y above": lambda truth, j: (truth.V[j], (truth.n[j] << truth.y_bits[j]) + 1),
+    "V above its bound": lambda truth, j: (1 << truth.v_bits[j], truth.S_y[j]),
+    "S_y above": lambda truth, j: (truth.V[j], truth.n[j] << truth.y_bits[j]),
     "S_y below": lambda truth, j: (truth.V[j], -(truth.n[j] << truth.y_bits[j]) - 1),
 }
 WITHIN = {
     "as it is": lambda truth, j: (truth.V[j], truth.S_y[j]),
     "V of 0": lambda truth, j: (0, truth.S_y[j]),
     "a large V": lambda truth, j: ((1 << truth.v_bits[j]) - 1, truth.S_y[j]),
-    "S_y at its highest": lambda truth, j: (truth.V[j], truth.n[j] << truth.y_bits[j]),
+    "S_y at its highest": lambda truth, j: (truth.V[j], (truth.n[j] << truth.y_bits[j]) - 1),
     "S_y at its lowest": lambda truth, j: (truth.V[j], -(truth.n[j] << truth.y_bits[j])),
 }
 
@@ -125,7 +126,7 @@ def test_moments_that_rows_can_have_are_opened(truth, how):
 def test_without_the_claim_they_would_be_opened(truth, how, monkeypatch):
     """Some bits of V or S_y at least, whatever comes of the run then."""
     seen = opened_vectors(monkeypatch)
-    monkeypatch.setattr(Claims, "_within", nothing_claimed)
+    monkeypatch.setattr(Claims, "within", nothing_claimed)
     with_moments(truth, "ana", 0, *BEYOND[how](truth, 0))
     assert seen
     assert all(vector[0] == 1 and vector[1:].any() for vector in seen)
@@ -197,8 +198,8 @@ def test_one_claim_alone_refutes_what_was_made_up(claim, made_up, monkeypatch):
 
 
 def test_these_are_all_claims():
-    made = {name for name in vars(Claims) if name.startswith("_") and "__" not in name}
-    assert made - {"_within"} == NEEDED.keys()
+    made = {name for name, one in vars(Claims).items() if iscoroutinefunction(one)}
+    assert made - {"make", "within"} == NEEDED.keys()
 
 
 # --- What is opened ------------------------------------------------------------------------------

@@ -249,6 +249,19 @@ class Verifying(Engine):
         """Claim that all values are 0."""
 
     @abstractmethod
+    async def claim_below(
+        self, bits: SharedBits, bounds: Sequence[int], *, signed: bool = False
+    ) -> None:
+        """Claim 0 <= value < bound for all values; if signed, -bound <= value < bound.
+
+        ``bits`` are all bits of the values, as `bits` gives them; each value has its own bound.
+        """
+
+    @abstractmethod
+    async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
+        """Compare values that are not negative, given by all their bits, as `measure` does."""
+
+    @abstractmethod
     async def settle(self) -> None:
         """Make one claim of all so far."""
 

@@ -3,7 +3,7 @@
 The search is not verified step by step: its result can be checked by itself. Of a batch,
 
 - n of each feature is the sum of all counts;
-- V and S_y at lambda* are such as rows within the bounds can have;
+- V and S_y at lambda* are such as rows within the bounds can have (`within`);
 - V at lambda = 0 is positive for the features that were found to vary, and not for the others;
 - the score is not negative at the last point from where the search went up, and negative at the
   last one from where it went down. The likelihood is concave: its maximum lies between them.
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.engines import Shared, concatenate
+from securefedyj.engines import Shared, SharedBits
 from securefedyj.engines.interface import Verifying
 from securefedyj.numerics import wide
 from securefedyj.party.rounds import in_lockstep
@@ -29,8 +29,8 @@ from securefedyj.protocol.batch import Batch, Group, Input, moment_groups, score
 class Claims:
     """The claims of a batch, to be made in one verified exchange."""
 
-    def __init__(self, batch: Batch, engine: Verifying, final: Sequence[Group]) -> None:
-        self._batch, self._engine, self._final = batch, engine, final
+    def __init__(self, batch: Batch, engine: Verifying) -> None:
+        self._batch, self._engine = batch, engine
         course, features = batch.run.course, batch.features
         several = np.flatnonzero(batch.n > 1)
         self._varies = course.varies[features]
@@ -47,8 +47,8 @@ class Claims:
 
     @property
     def groups(self) -> list[Group]:
-        """Whose sums are wanted: moments at lambda* and at 0, and scores at both ends."""
-        return [*self._final, *self._variation, *self._scores]
+        """Whose sums are wanted: moments at lambda = 0, and scores at both ends."""
+        return [*self._variation, *self._scores]
 
     def counts(self) -> Input:
         """How many values this silo has; the input that comes after the moments at lambda*."""
@@ -57,10 +57,9 @@ class Claims:
         return own, len(features), 1
 
     async def make(self, shared: Sequence[Shared]) -> None:
-        """Make one claim of all, by the inputs of all parties."""
+        """Make one claim of all but `within`, by the inputs of all parties."""
         sums = iter(shared)
         branches: list[Coroutine[Any, Any, None]] = [
-            *(self._within(group, next(sums)) for group in self._final),
             self._counted(next(sums)),
             *(self._varied(group, next(sums)) for group in self._variation),
             *(self._bracketed(group, next(sums)) for group in self._scores),
@@ -68,19 +67,20 @@ class Claims:
         await in_lockstep(*branches)
         await self._engine.settle()
 
-    async def _within(self, group: Group, sums: Shared) -> None:
-        """0 <= V <= 2^v_bits and |S_y| <= n 2^y_bits.
+    async def within(self, group: Group, bits: SharedBits) -> None:
+        """0 <= V < 2^v_bits and -n 2^y_bits <= S_y < n 2^y_bits, by all bits of V, then of S_y.
 
         A silo that makes V negative would have S_y opened to its last bit.
         """
-        V, S_y = await self._batch.moments(self._engine, sums)
-        encoding, n = group.encoding, self._batch.n[group.chosen].tolist()
+        q, encoding, n = len(group.chosen), group.encoding, self._batch.n[group.chosen].tolist()
         y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits).tolist()
-        most_V = wide.from_ints([1 << bits for bits in encoding.v_bits.tolist()], V.limbs)
-        most_y = wide.from_ints([k << bits for k, bits in zip(n, y_bits, strict=True)], V.limbs)
-        room = concatenate([V, -V + most_V, S_y + most_y, -S_y + most_y])
-        signs = await self._engine.negative(room)
-        self._engine.claim(signs, np.zeros(room.size, dtype=np.uint8))
+        most_V = [1 << width for width in encoding.v_bits.tolist()]
+        most_y = [count << width for count, width in zip(n, y_bits, strict=True)]
+        await in_lockstep(
+            self._engine.claim_below(bits[:, :q], most_V),
+            self._engine.claim_below(bits[:, q:], most_y, signed=True),
+        )
+        await self._engine.settle()
 
     async def _counted(self, counts: Shared) -> None:
         await self._engine.claim_zero(counts - wide.from_digits(self._batch.n[None], 62, 1))

@@ -69,14 +69,15 @@ async def _open_at_once(batch: Batch, groups: Sequence[Group]) -> None:
 
 async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> SharedBits:
     """Share inputs, make all claims, and compute what is opened: one vector of bits."""
-    claims = Claims(batch, engine, groups)
-    inputs = batch.inputs(claims.groups)
+    claims = Claims(batch, engine)
+    inputs = batch.inputs([*groups, *claims.groups])
     inputs.insert(len(groups), claims.counts())
     shared = await batch.run.share(engine, inputs)
     branches: list[Coroutine[Any, Any, Any]] = [
-        _measured(batch, engine, group, sums) for group, sums in zip(groups, shared, strict=False)
+        _judged(batch, engine, claims, group, sums)
+        for group, sums in zip(groups, shared, strict=False)
     ]
-    *parts, _ = await in_lockstep(*branches, claims.make(shared))
+    *parts, _ = await in_lockstep(*branches, claims.make(shared[len(groups) :]))
     verdict = await engine.verdict()
     bits_of_result = batch.run.agreement.result_bits
     admitted = await in_lockstep(
@@ -91,6 +92,19 @@ async def _measured(
     """V compared with the steps of its magnitude; all bits of V and S_y."""
     V, S_y = await batch.moments(engine, sums)
     return await engine.measure(concatenate([V, S_y]), V.size, MAGNITUDE_STEP, _steps(group))
+
+
+async def _judged(
+    batch: Batch, engine: Verifying, claims: Claims, group: Group, sums: Shared
+) -> tuple[SharedBits, SharedBits]:
+    """V compared with the steps of its magnitude; all bits of V and S_y, claimed to be in range."""
+    V, S_y = await batch.moments(engine, sums)
+    bits = await engine.bits(concatenate([V, S_y]))
+    below, _ = await in_lockstep(
+        engine.below_powers(bits[:, : V.size], MAGNITUDE_STEP, _steps(group)),
+        claims.within(group, bits),
+    )
+    return below, bits
 
 
 async def _admitted(

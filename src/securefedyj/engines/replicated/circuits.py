@@ -8,6 +8,8 @@ conjunction goes through the `Product` that is passed in, which may keep a recor
 Bits come as planes, the lowest position first.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,15 +60,22 @@ async def top_bit(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     upper = bits.planes(slice(1, None))
     propagate, low = upper ^ carries, slice(0, carries.shape[0] - 1)
     generate = await product(upper.planes(low), carries.planes(low))
-    held, size = bits.held, bits.shape[-1]
+    carry = await _carry_out(generate, propagate.planes(low), product)
+    return AdditiveBits(propagate.components[:, -1] ^ carry, bits.held, size=bits.shape[-1])
+
+
+async def _carry_out(
+    generate: AdditiveBits, propagate: AdditiveBits, product: Product
+) -> PackedBits:
+    """The components of the carry out of the highest position."""
+    held, size = generate.held, generate.shape[-1]
 
     async def plane_product(x: PackedBits, y: PackedBits) -> PackedBits:
         shared = [AdditiveBits(part, held, size=size) for part in np.broadcast_arrays(x, y)]
         return (await product(*shared)).components
 
-    both = np.stack([generate.components, propagate.planes(low).components], axis=1)
-    carry = await compare.carry_out(both, plane_product)
-    return AdditiveBits(propagate.components[:, -1] ^ carry, held, size=size)
+    both = np.stack([generate.components, propagate.components], axis=1)
+    return await compare.carry_out(both, plane_product)
 
 
 async def all_bits(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
@@ -116,6 +125,33 @@ async def reached(planes: AdditiveBits, step: int, product: Product) -> Additive
         )
         half *= 2
     return some
+
+
+def folded(planes: AdditiveBits) -> AdditiveBits:
+    """x where an integer x is not negative, and -x - 1 where it is. Its highest bit is 0."""
+    return AdditiveBits(
+        planes.components ^ planes.components[:, -1:], planes.held, size=planes.shape[-1]
+    )
+
+
+async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -> AdditiveBits:
+    """Planes that are all 1 where unsigned integers are below their positive, public bounds.
+
+    From the top, the first position at which an integer and its bound differ decides: "below" is
+    generated where the bound has the 1, and passed on where they are equal. Positions that no bound
+    reaches must be 0, and those below the last 1 of all bounds do not matter. About two gates for
+    each position between.
+    """
+    low = min((bound & -bound).bit_length() for bound in bounds) - 1
+    high = max(bound.bit_length() for bound in bounds)
+    public = np.array(
+        [[bound >> j & 1 for bound in bounds] for j in range(low, high)], dtype=np.uint8
+    )
+    unequal = plus_public(planes.planes(slice(low, high)), public)
+    generate = AdditiveBits(unequal.components & pack(public), planes.held, size=len(bounds))
+    decided = await _carry_out(generate, inverted(unequal), product)
+    less = AdditiveBits(decided[:, None], planes.held, size=len(bounds))
+    return stack([inverted(planes.planes(slice(high, None))), less])
 
 
 async def all_of(bits: AdditiveBits, product: Product) -> AdditiveBits:

@@ -205,9 +205,9 @@ class Verified(Verifying):
     """One party's end of a verified exchange. Made by `Replicated.verified`.
 
     Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
-    `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `measure` 3 +
-    ceil(log2(w / step)) more at most, `claim_zero` 2 + ceil(log2(w)), `check` 5, `open` and
-    `open_bits` 1; `conjunction` 1; `verdict` ceil(log2(claims)).
+    `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `below_powers` at
+    most 3 + ceil(log2(w / 8)), `claim_below` at most ceil(log2(w)), `claim_zero` 2 + ceil(log2(w)),
+    `check` 5, `open` and `open_bits` 1, `conjunction` 1, `verdict` ceil(log2(claims)).
     """
 
     def __init__(self, role: Role, masks: Masks, peers: Sequence[str]) -> None:
@@ -244,13 +244,10 @@ class Verified(Verifying):
         """Share all bits of the two's complement values."""
         return await circuits.all_bits(self._summands(a), self._conjunction)
 
-    async def measure(
-        self, a: Shared, count: int, step: int, most: int
-    ) -> tuple[SharedBits, SharedBits]:
-        """By all bits, and which of these are at a power or above."""
-        bits = additive_bits(await self.bits(a))
-        reached = await circuits.reached(bits[:, :count], step, self._conjunction)
-        return circuits.inverted(reached.planes(slice(0, most))), bits
+    async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
+        """Compare by the bits that are at a power or above."""
+        reached = await circuits.reached(additive_bits(bits), step, self._conjunction)
+        return circuits.inverted(reached.planes(slice(0, most)))
 
     def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
         """Claim that the bits have these values."""
@@ -261,6 +258,16 @@ class Verified(Verifying):
         """Claim that all values are 0."""
         zero = await circuits.is_zero(self._summands(a), self._conjunction)
         self._claims.append(circuits.joined([zero]))
+
+    async def claim_below(
+        self, bits: SharedBits, bounds: Sequence[int], *, signed: bool = False
+    ) -> None:
+        """Claim that values are within public bounds."""
+        planes = additive_bits(bits)
+        if signed:  # -bound <= x < bound if and only if x, or -x - 1 if x < 0, is below the bound
+            planes = circuits.folded(planes)
+        below = await circuits.below(planes, bounds, self._conjunction)
+        self._claims.append(circuits.joined([below]))
 
     async def settle(self) -> None:
         """Make one claim of all so far: that they all hold."""
