@@ -97,7 +97,7 @@ def test_claims_of_many_features_take_rounds_of_their_own(consortium, monkeypatc
     monkeypatch.setattr(module, "_PAIRS", 48)
     (part,) = forecast(many, **NETWORK, levels=[2]).forecasts
     few = forecast(replace(many, features=many.features[:16]), **NETWORK, levels=[2]).forecasts[0]
-    assert part.rounds == whole.rounds == few.rounds + 2
+    assert part.rounds == whole.rounds == few.rounds + 6
 
 
 def test_what_verification_costs_is_told_for_the_recommended_levels(consortium):

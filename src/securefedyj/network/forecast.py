@@ -42,8 +42,6 @@ _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
 _MEASURED = 1 << 15  # values whose sums are timed
-_CLAIMS = 8  # of a feature, in a verified exchange: n, 4 bounds, its variation, both ends
-_AFTER_CLAIMS = 2 + 5 + 1  # rounds of a verified exchange: what is admitted, check, opening
 _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
 
@@ -163,9 +161,9 @@ class _DryRun(NamedTuple):
     widths: set[int]
     start: int
     """Rounds before the first batch."""
-    spare: int | None
-    """How many rounds the claims of a batch could have taken on the way to their conjunction,
-    without making the verified exchange longer; None in a run that is not verified."""
+    features: int
+    claimed: int
+    """Bits of the claims of all features; 0 in a run that is not verified."""
 
     def plus(self, fewer: _DryRun, times: float, batches: Sequence[int]) -> _DryRun:
         """With the difference to a run with fewer features added so many times, in batches."""
@@ -184,9 +182,9 @@ class _DryRun(NamedTuple):
     def _rounds(self, features: int) -> int:
         """Of a batch. The conjunction of its claims takes more of them for more features."""
         of_batch = self.rounds - self.start
-        if self.spare is None:
+        if not self.claimed:
             return of_batch
-        return of_batch + max(0, _log2(_CLAIMS * features) - self.spare)
+        return of_batch + _log2(self.claimed * features // self.features) - _log2(self.claimed)
 
 
 def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
@@ -219,34 +217,22 @@ def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
         seconds,
         {64 * limbs for silo in silos.values() for limbs in silo.widths},
         clock.rounds[1],
-        _spare(transcript, rounds - clock.rounds[-1]) if agreement.verified else None,
+        len(agreement.features),
+        _bits_claimed(transcript) if agreement.verified else 0,
     )
 
 
-def _spare(transcript: Transcript, rounds: int) -> int:
-    """What a verified exchange of so many rounds leaves for the conjunction of its claims.
+def _bits_claimed(transcript: Transcript) -> int:
+    """How many bits the claims of a verified exchange have, those of V and S_y above all.
 
-    docs/protocol.md, sections 6.5 and 9.1: inputs are shared, and compared where not all come from
-    members with data; then claims are made, while V and S_y are taken apart; then bits are
-    admitted, checked and opened.
+    docs/protocol.md, sections 6.5 and 8.1: the planes above what V and S_y can have.
     """
-    agreement, course = transcript.agreement, Course.of(transcript)
-    lower, upper = course.bracket.lower, course.bracket.upper
-    ends = (
-        np.where(np.isfinite(lower), lower, upper),
-        np.where(np.isfinite(upper), upper, lower),
-    )
-    zero, *scores = (
-        choose_encoding(agreement.domain, course.n, at) for at in (np.zeros(len(lower)), *ends)
-    )
-    variation = 1 + _rounds_of_a_sign(-(-int(zero.v_bits.max() + 2) // 64))
-    score = 2 + _rounds_of_a_sign(max(int(one.limbs.max()) for one in scores))
-    shared = 1 if set(agreement.silos) == set(agreement.committee) else 2
-    return rounds - shared - max(variation, score) - _AFTER_CLAIMS
-
-
-def _rounds_of_a_sign(limbs: int) -> int:
-    return 2 + _log2(64 * limbs - 2)
+    course, domain = Course.of(transcript), transcript.agreement.domain
+    encoding = choose_encoding(domain, course.n, course.optimum(np.arange(len(course.n))))
+    y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
+    high = int(encoding.v_bits.max()) + 1, int((y_bits + np.log2(course.n)).max()) + 1
+    width = 64 * -(-int(encoding.v_bits.max() + 2) // 64)
+    return (2 * width - sum(high) + 2) * len(course.n)
 
 
 def _log2(number: int) -> int:
