@@ -16,7 +16,7 @@ from securefedyj.strict import (
 )
 
 
-class Line(Record):
+class Line(Record, frozen=True):
     """A line of a file."""
 
     name: str
