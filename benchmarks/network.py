@@ -298,7 +298,7 @@ def described(result: dict[str, Any]) -> str:
 
 
 def table(data: dict[str, Any]) -> str:
-    """For the README."""
+    """Return the table for docs/benchmarks.md."""
     lines = [
         "| features | levels | rounds | MB sent per party | seconds | planned (on a machine each) "
         "| the paper's formula |",

@@ -69,7 +69,7 @@ def measure(rows: int, features: int, repeats: int, with_sklearn: bool = True) -
 
 
 def table(results: list[dict[str, float]]) -> str:
-    """The results as a Markdown table: the one in the README."""
+    """Return the results as the Markdown table of docs/benchmarks.md."""
     lines = [
         "| rows x features | ExpYJ (newton) | ExpYJ (expsearch) | PowerTransformer | faster by"
         " | peak memory beyond the input (ours, theirs) |",

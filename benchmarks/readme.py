@@ -32,7 +32,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def fill(text: str, folder: Path) -> str:
-    """The text with every table made anew whose file is in the folder."""
+    """Return the text with each table replaced whose file is in the folder."""
 
     def replaced(match: re.Match[str]) -> str:
         path = folder / match["name"]
@@ -47,7 +47,7 @@ def fill(text: str, folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=Path("out"))
-    pages = [Path("README.md"), Path("docs/hub.md")]
+    pages = [Path("docs/benchmarks.md"), Path("docs/hub.md")]
     parser.add_argument("--pages", type=Path, nargs="+", default=pages, metavar="FILE")
     arguments = parser.parse_args()
     for page in arguments.pages:

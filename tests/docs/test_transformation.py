@@ -1,4 +1,4 @@
-"""docs/transformation.md and the README: their examples run, and the picture is what is drawn."""
+"""Run the examples of docs/transformation.md and the README, and compare the picture."""
 
 from __future__ import annotations
 
@@ -52,10 +52,19 @@ def test_the_examples_of_the_page_run(names, tmp_path):
     assert len(names["scores"]) == 5
 
 
-def test_the_pipeline_of_the_readme_runs(names):
-    (code,) = [code for code in blocks("README.md") if "make_pipeline" in code]
+def test_the_example_of_the_readme_runs(names, capsys):
+    X = names["X"].to_numpy()
+    names |= {"X": X, "X_1": X[:20], "X_2": X[20:40], "X_3": X[40:]}
+    (code,) = blocks("README.md")
     exec(code, names)
-    assert len(names["scores"]) == 5
+    assert abs(names["Z"].mean()) < 1e-9
+    assert "passed" in capsys.readouterr().out
+
+
+def test_the_front_pages_begin_with_the_same_words():
+    readme, index = ((ROOT / page).read_text() for page in ("README.md", "docs/index.md"))
+    assert readme.split("\n\n")[1] == index.split("\n\n")[1]
+    assert len(readme.split()) <= 1200
 
 
 def test_the_picture_is_what_the_script_draws():
