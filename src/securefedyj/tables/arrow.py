@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset, parquet
+from pyarrow import parquet
 
 from securefedyj.errors import code_of
 from securefedyj.files import replacing
@@ -52,9 +53,9 @@ class ArrowSource(TableSource):
 
     def _batches(self, positions: Sequence[int], size: int) -> Iterator[Any]:
         names = [self._header[j] for j in positions]
-        if isinstance(self._data, dataset.Dataset):
+        if is_dataset(self._data):
             # By expressions: in a plain name, a point would lead into a nested column.
-            chosen = {str(k): dataset.field(name) for k, name in enumerate(names)}
+            chosen = {str(k): pc.field(name) for k, name in enumerate(names)}
             scanner = self._data.scanner(
                 columns=chosen, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
@@ -143,11 +144,13 @@ def gives_arrow(data: Any) -> bool:
     """
     kind = type(data)
     named = hasattr(kind, "schema") or hasattr(kind, "columns")  # a single column has neither
-    return (
-        (named and hasattr(kind, "__arrow_c_stream__"))
-        or isinstance(data, dataset.Dataset)
-        or is_lazy(data)
-    )
+    return (named and hasattr(kind, "__arrow_c_stream__")) or is_dataset(data) or is_lazy(data)
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether data is a `pyarrow.dataset.Dataset`. To import that module would load pandas too."""
+    datasets = sys.modules.get("pyarrow.dataset")
+    return datasets is not None and isinstance(data, datasets.Dataset)
 
 
 def is_lazy(data: Any) -> bool:
@@ -156,7 +159,7 @@ def is_lazy(data: Any) -> bool:
 
 
 def _schema_of(data: Any) -> Any:
-    if isinstance(data, dataset.Dataset):
+    if is_dataset(data):
         return data.schema
     empty = data.collect_schema().to_frame() if is_lazy(data) else data
     with pa.RecordBatchReader.from_stream(empty) as reader:
