@@ -145,8 +145,8 @@ def _in_feature(name, value):
 WRONG = {
     "another version": (lambda d: d.update(version=4), "version 4, and this release reads"),
     "another format": (lambda d: d.update(format="x"), "not a parameters.json of securefedyj"),
-    "missing field": (lambda d: d.pop("standardize"), "the file lacks standardize"),
-    "unknown field": (lambda d: d.update(extra=1), "unknown fields: 'extra'"),
+    "missing field": (lambda d: d.pop("standardize"), "the file lacks 'standardize'"),
+    "unknown field": (lambda d: d.update(extra=1), "the file has an unknown field 'extra'"),
     "other protocol": (lambda d: d["agreement"].update(version=99), "protocol version 99"),
     "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks engine"),
     "more in it": (
@@ -154,14 +154,14 @@ WRONG = {
         "the agreement has an unknown field 'more'",
     ),
     "feature lost": (lambda d: d["features"].pop(), "a list of 6 objects"),
-    "no width": (lambda d: d["features"][0].pop("width"), "feature 'skewed' lacks width"),
+    "no width": (lambda d: d["features"][0].pop("width"), "feature 'skewed' lacks 'width'"),
     "swapped": (lambda d: d["features"].reverse(), "is called"),
     "text for a number": (_in_feature("lambda", "1"), "lambda must be a number, not '1'"),
-    "too large": (_in_feature("var", 10**400), "var must be a finite number"),
-    "infinite": (_in_feature("mean", float("inf")), "mean must be a finite number"),
+    "too large": (_in_feature("var", 10**400), "feature 'skewed': var number out of range"),
+    "infinite": (_in_feature("mean", float("inf")), "mean must be a number <= 1.79"),
     "flag": (_in_feature("constant", 1), "constant must be true or false"),
-    "negative n": (_in_feature("n", -1), "n must be a number of values"),
-    "negative width": (_in_feature("width", -1.0), "can be negative"),
+    "negative n": (_in_feature("n", -1), "n must be a whole number >= 0, not -1"),
+    "negative width": (_in_feature("width", -1.0), "width must be a number >= 0.0, not -1.0"),
 }
 
 

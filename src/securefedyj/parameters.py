@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
+from msgspec import Meta
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
@@ -25,7 +28,7 @@ from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Origin, Transcript
-from securefedyj.strict import MOST_BYTES, NUMBER, Types, check_fields, parse
+from securefedyj.strict import MOST_BYTES, Finite, Record, convert, parse
 
 if TYPE_CHECKING:
     from securefedyj.estimators import FrozenYJ
@@ -37,30 +40,35 @@ _AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified"
 # Of a file of version 1, which 0.1 wrote, these are not known.
 _NOT_IN_1: dict[str, float | bool] = {"center_low": 0.0, "converged": True}
 
-_FIELDS = {
-    "format": str,
-    "version": int,
-    "agreement": dict,
-    "standardize": bool,
-    "transcript_sha256": str,
-    "features": list,
-}
-# Names in the file, and in `Result` or `Standardization`.
-_NUMBERS = {
-    "lambda": "lmbda",
-    "mean": "mean",
-    "var": "var",
-    "center": "center",
-    "width": "width",
-    "center_low": "center_low",
-}
-_FLAGS = ("at_bound", "converged", "constant")
-_FEATURE_FIELDS: dict[str, Types] = {
-    "name": str,
-    "n": int,
-    **dict.fromkeys(_NUMBERS, NUMBER),
-    **dict.fromkeys(_FLAGS, bool),
-}
+NotNegative: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+
+
+class FeatureParameters(Record, frozen=True, kw_only=True, rename={"lmbda": "lambda"}):
+    """One feature. A wrong number would pass unnoticed through every later transformation."""
+
+    name: str
+    n: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    lmbda: Finite
+    mean: Finite
+    var: NotNegative
+    center: Finite
+    width: NotNegative
+    center_low: Finite
+    at_bound: bool
+    converged: bool
+    constant: bool
+
+
+class ParametersFile(Record, frozen=True, kw_only=True):
+    """The file; the agreement and the features are declared by classes of their own."""
+
+    format: str
+    version: int
+    consortium: dict[str, Any] | None = None
+    agreement: dict[str, Any]
+    standardize: bool
+    transcript_sha256: str
+    features: list[dict[str, Any]]
 
 
 class ParametersError(InputError):
@@ -118,22 +126,13 @@ class Parameters:
             "agreement": self.agreement.to_json(),
             "standardize": self.standardize,
             "transcript_sha256": self.transcript_sha256,
-            "features": [self._feature(j) for j in range(len(self.agreement.features))],
+            "features": _features(self.agreement.features, self.result),
         }
 
     def to_bytes(self) -> bytes:
         """The content of the file."""
         # Python writes the shortest decimal that reads back as the same float64.
         return (json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n").encode()
-
-    def _feature(self, j: int) -> dict[str, Any]:
-        columns = _columns(self.result)
-        return {
-            "name": self.agreement.features[j],
-            "n": int(self.result.n[j]),
-            **{name: float(columns[field][j]) for name, field in _NUMBERS.items()},
-            **{name: bool(columns[name][j]) for name in _FLAGS},
-        }
 
     @classmethod
     def from_json(cls, data: Any) -> Parameters:
@@ -152,20 +151,18 @@ class Parameters:
                 "the transcript",
             )
         try:
-            origin = None
-            if "consortium" in data:
-                origin = Origin.from_json(data["consortium"])
-                data = {key: value for key, value in data.items() if key != "consortium"}
-            check_fields(data, _FIELDS, "the file")
-            if data["version"] == 1:
-                data = _from_version_1(data)
-            if data["version"] < VERSION:
-                data = {**data, "agreement": _from_before_3(data["agreement"])}
-            agreement = Agreement.from_json(data["agreement"])
-            result = _result(data["features"], agreement)
+            file = convert(data, ParametersFile, "the file")
+            origin = None if file.consortium is None else Origin.from_json(file.consortium)
+            features, agreement = file.features, file.agreement
+            if file.version == 1:
+                features = [_not_in_1(feature) for feature in features]
+            if file.version < VERSION:
+                agreement = _from_before_3(agreement)
+            agreed = Agreement.from_json(agreement)
+            result = _result(features, agreed)
         except ValueError as error:
             raise ParametersError(code_of(error, "SFY-PAR-010"), str(error)) from None
-        return cls(agreement, result, data["standardize"], data["transcript_sha256"], origin)
+        return cls(agreed, result, file.standardize, file.transcript_sha256, origin)
 
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
@@ -235,13 +232,9 @@ def digest_of(transcript: Transcript) -> str:
     return hashlib.sha256(transcript.to_text().encode()).hexdigest()
 
 
-def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """What this version would have written, as far as the file tells."""
-    features = []
-    for feature in data["features"]:
-        known = isinstance(feature, dict) and not _NOT_IN_1.keys() & feature.keys()
-        features.append({**feature, **_NOT_IN_1} if known else feature)
-    return {**data, "features": features}
+def _not_in_1(feature: dict[str, Any]) -> dict[str, Any]:
+    """A feature of version 1 as this version writes it, as far as the file tells."""
+    return feature if _NOT_IN_1.keys() & feature.keys() else {**feature, **_NOT_IN_1}
 
 
 def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
@@ -251,40 +244,33 @@ def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
     return {**agreement, **_AGREED_BEFORE_3, "version": PROTOCOL_VERSION}
 
 
-def _result(features: list[Any], agreement: Agreement) -> Result:
+def _features(names: Sequence[str], result: Result) -> list[dict[str, Any]]:
+    """The result as the file lists it, feature by feature."""
+    columns = {**result._asdict(), **result.standardization._asdict(), "name": np.array(names)}
+    listed = [columns[field].tolist() for field in FeatureParameters.__struct_fields__]
+    names_in_file = FeatureParameters.__struct_encode_fields__
+    return [dict(zip(names_in_file, values, strict=True)) for values in zip(*listed, strict=True)]
+
+
+def _result(features: list[dict[str, Any]], agreement: Agreement) -> Result:
+    """The result that the file lists."""
     if len(features) != len(agreement.features):
         raise ParametersError(
             "SFY-PAR-001", f"features must be a list of {len(agreement.features)} objects"
         )
+    checked = []
     for name, feature in zip(agreement.features, features, strict=True):
-        _check_feature(feature, name)
-    numbers = {
-        field: np.array([feature[name] for feature in features], dtype=np.float64)
-        for name, field in _NUMBERS.items()
+        where = f"feature {shown(name)}"
+        checked.append(convert(feature, FeatureParameters, where))
+        if feature["name"] != name:
+            raise ParametersError(
+                "SFY-PAR-002",
+                f"{where} of the agreement is called {shown(feature['name'])} in the list",
+            )
+    columns = {
+        name: np.array([getattr(feature, name) for feature in checked])
+        for name in FeatureParameters.__struct_fields__
+        if name != "name"
     }
-    flags = {name: np.array([f[name] for f in features], dtype=bool) for name in _FLAGS}
-    standardization = Standardization(*(numbers.pop(name) for name in Standardization._fields))
-    n = np.array([feature["n"] for feature in features], dtype=np.int64)
-    columns: dict[str, Any] = {**numbers, **flags, "n": n}
-    return Result(**columns, standardization=standardization)
-
-
-def _check_feature(feature: Any, name: str) -> None:
-    """A wrong number here would pass unnoticed through every later transformation."""
-    where = f"feature {shown(name)}"
-    check_fields(feature, _FEATURE_FIELDS, where)
-    if feature["name"] != name:
-        raise ParametersError(
-            "SFY-PAR-002",
-            f"{where} of the agreement is called {shown(feature['name'])} in the list",
-        )
-    if not 0 <= feature["n"] < 2**63:
-        raise ParametersError(
-            "SFY-PAR-003", f"{where}: n must be a number of values, not {shown(feature['n'])}"
-        )
-    if feature["var"] < 0 or feature["width"] < 0:
-        raise ParametersError("SFY-PAR-004", f"{where}: neither var nor width can be negative")
-
-
-def _columns(result: Result) -> dict[str, Any]:
-    return {**result._asdict(), **result.standardization._asdict()}
+    numbers = (columns.pop(name) for name in Standardization._fields)
+    return Result(standardization=Standardization(*numbers), **columns)
