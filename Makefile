@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced test-under-load lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
+.PHONY: help demo check test test-reduced test-under-load coverage lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.svg"
 	@echo "make check   run the tests that are quick, in about a minute"
 	@echo "make test    run all tests"
 	@echo "make test-reduced  the numerical tests, as on a processor without vector units"
 	@echo "make test-under-load  all tests, five times, next to busy processes; an hour"
+	@echo "make coverage  all tests; which lines and branches they reach, into out/coverage"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure against scikit-learn and the paper, write out/*.json"
 	@echo "make bench-network  the same over lines of 20 ms, and the hub; needs namespaces"
@@ -45,6 +46,10 @@ test-reduced: .venv/ready
 
 test-under-load: .venv/ready
 	$(BIN)/python -m benchmarks.under_load
+
+# That test lets a party write 2,000 bytes to each file, which is less than coverage writes.
+coverage: .venv/ready
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report term:skip-covered --cov-report html:out/coverage --deselect tests/network/test_faults.py::test_a_full_disk_loses_nothing_that_was_kept
 
 lint: .venv/ready
 	$(BIN)/ruff check .
