@@ -81,7 +81,7 @@ def test_few_rows_are_not_called_shifted_by_chance(transcript):
 def test_sample_is_called_one(transcript):
     of_all = report.render(transcript, table()[:OURS])
     of_some = report.render(transcript, table()[:OURS], rows=10**6)
-    sampled = "1 without values here among the sampled rows:</strong> <bdi>empty</bdi>"
+    sampled = "1 feature without values here among the sampled rows:</strong> <bdi>empty</bdi>"
     assert sampled in of_some
     assert sampled not in of_all
 
@@ -116,8 +116,9 @@ def test_features_that_scikit_learn_cannot_hold_are_named():
     transcript, _ = simulate(agreement, [X])
     with pytest.raises(ValueError, match="far away"):
         Parameters.of(transcript).estimator().to_sklearn()
-    assert "1 that to_sklearn() cannot carry:</strong> <bdi>far away</bdi>" in report.render(
-        transcript
+    assert (
+        "1 feature that to_sklearn() cannot carry:</strong> <bdi>far away</bdi>"
+        in report.render(transcript)
     )
 
 
