@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -131,21 +131,27 @@ def table(columns: Mapping[str, CostColumn]) -> list[tuple[str, list[str]]]:
     """The rows of the table: what was counted, and a cell for each column."""
     every = columns.values()
     return [
-        ("rounds of messages", [_count(column.rounds) for column in every]),
-        ("sent by the party that sends most", [_size(column.most_sent) for column in every]),
-        *_parts("sent by", _size, [column.sent_by for column in every]),
-        *_parts("received by", _size, [column.received_by for column in every]),
-        ("time", [_time(column.seconds) for column in every]),
-        *_parts("time:", _time, [column.seconds_spent_on for column in every]),
+        _row("rounds of messages", "{:,}".format, [column.rounds for column in every]),
+        _row("sent by the party that sends most", _size, [column.most_sent for column in every]),
+        *_row_of_each("sent by", _size, [column.sent_by for column in every]),
+        *_row_of_each("received by", _size, [column.received_by for column in every]),
+        _row("time", _time, [column.seconds for column in every]),
+        *_row_of_each("time:", _time, [column.seconds_spent_on for column in every]),
     ]
 
 
-def _parts(
-    what: str, shown: Callable[[Any], str], columns: Sequence[Mapping[str, float]]
+def _row(
+    what: str, shown: Callable[[float], str], values: Sequence[float | None]
+) -> tuple[str, list[str]]:
+    return what, ["–" if value is None else shown(value) for value in values]
+
+
+def _row_of_each(
+    what: str, shown: Callable[[float], str], columns: Sequence[Mapping[str, float]]
 ) -> list[tuple[str, list[str]]]:
     """A row for each name that occurs in a column."""
     names = dict.fromkeys(name for column in columns for name in column)
-    return [(f"{what} {name}", [shown(column.get(name)) for column in columns]) for name in names]
+    return [_row(f"{what} {name}", shown, [one.get(name) for one in columns]) for name in names]
 
 
 def _by_party(count: int | dict[str, int | dict[str, int]], own: str) -> dict[str, int]:
@@ -164,15 +170,9 @@ def _read(path: Path | str, kind: type[T], code: str, words: str) -> T:
         raise InputError(code, f"{path}: this is not {words}: {error}") from None
 
 
-def _count(count: int | None) -> str:
-    return "–" if count is None else f"{count:,}"
-
-
-def _size(count: int | None) -> str:
-    if count is None:
-        return "–"
+def _size(count: float) -> str:
     return f"{count / 1e6:,.2f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
-def _time(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds:,.1f} s"
+def _time(seconds: float) -> str:
+    return f"{seconds:,.1f} s"
