@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
@@ -64,7 +64,7 @@ class ParametersFile(Record, frozen=True, kw_only=True):
 
     format: str
     version: int
-    consortium: dict[str, Any] | UnsetType = UNSET
+    consortium: dict[str, Any] | None = None
     agreement: dict[str, Any]
     standardize: bool
     transcript_sha256: str
@@ -152,7 +152,7 @@ class Parameters:
             )
         try:
             file = convert(data, ParametersFile, "the file")
-            origin = None if file.consortium is UNSET else Origin.from_json(file.consortium)
+            origin = None if file.consortium is None else Origin.from_json(file.consortium)
             features, agreement = file.features, file.agreement
             if file.version == 1:
                 features = [_not_in_1(feature) for feature in features]
