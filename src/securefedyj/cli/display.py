@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from securefedyj.cli.common import tell, wrapped
 
 if TYPE_CHECKING:
-    from securefedyj.joining.log import Log
+    from securefedyj.joining.log import JoinLog
     from securefedyj.network.session.progress import Progress
 
 _SECONDS_BETWEEN = 0.2
@@ -20,7 +20,7 @@ _SECONDS_BETWEEN = 0.2
 class Display:
     """One line that is rewritten on a terminal; lines otherwise."""
 
-    def __init__(self, terminal: bool | None = None, log: Log | None = None) -> None:
+    def __init__(self, terminal: bool | None = None, log: JoinLog | None = None) -> None:
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
         self._log = log
         self._open = False
