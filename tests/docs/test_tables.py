@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.cli.common import add_reading, dialect_of, missing_values
+from securefedyj.cli.options import add_reading, dialect_of, missing_values
 from securefedyj.tables.cells import MISSING, Cells
 from securefedyj.tables.files import column_names, read_table
 

@@ -41,6 +41,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
     """Add the options about the table, and --site."""
+    parser.set_defaults(own_columns={})
     group = parser.add_argument_group("how the table is written (docs/tables.md)")
     add_declared(group, *READING)
     repeated(
@@ -77,7 +78,6 @@ def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
 def fill_from_site(options: argparse.Namespace, table: Path | None, *names: str) -> str:
     """Fill in what was not typed, of options with these names; return the file that was read."""
     path: Path = options.site or (table or Path(FILE)).parent / FILE
-    options.own_columns = {}
     if options.site is None and not path.exists():
         return ""
     entries = {key: value for key, value in read_entries(path).items() if not names or key in names}

@@ -136,9 +136,7 @@ async def join_async(
     return Parameters.of(transcript).estimator()
 
 
-async def _unless(
-    cancelled: Callable[[], bool] | None, work: Coroutine[Any, Any, T]
-) -> T | None:
+async def _unless(cancelled: Callable[[], bool] | None, work: Coroutine[Any, Any, T]) -> T | None:
     """The result of the work, or None if it was cancelled. The work always ends before this."""
     task = asyncio.create_task(work)
     try:

@@ -114,6 +114,11 @@ class JoinOptions:
         own = {name: values[name] for name in cls.__annotations__ if values.get(name) is not None}
         return cls(**own | {"dialect": dialect or DialectOptions.dialect(values)})
 
+    def agreed(self) -> Consortium:
+        """What the parties have agreed on."""
+        given = self.consortium
+        return given if isinstance(given, Consortium) else Consortium.read(given)
+
     def arguments(self) -> dict[str, Any]:
         """For `join` and `join_async`: ``await join_async(**options.arguments())``."""
         return dict(vars(self))

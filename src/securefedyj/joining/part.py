@@ -62,8 +62,7 @@ class Part:
 
     @cached_property
     def consortium(self) -> Consortium:
-        given = self.options.consortium
-        return given if isinstance(given, Consortium) else Consortium.read(given)
+        return self.options.agreed()
 
     @cached_property
     def party(self) -> PartyEntry:

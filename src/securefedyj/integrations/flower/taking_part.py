@@ -28,7 +28,7 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
     try:
         site = read_site(file)
         folder = site.output
-        consortium = Consortium.read(site.consortium)
+        consortium = site.agreed()
         name = consortium.party_with(read_certificate(site.certificate)).name
         _check(asked, consortium, name)
         arguments = site.arguments() | {"consortium": consortium}  # what was checked

@@ -8,7 +8,7 @@ import json
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from msgspec import Meta
@@ -39,7 +39,8 @@ from securefedyj.protocol.agreement import (
 from securefedyj.strict import Malformed, convert
 
 FORMAT = 1
-_SECTIONS = {"hub": HubEntry, "party": PartyEntry, "feature": Feature}
+T = TypeVar("T")
+
 WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
            "max_interruptions", "verified")  # fmt: skip
 """Fields that the file has under their own names, besides those that `to_toml` writes first."""
@@ -156,9 +157,10 @@ class Consortium(ProtocolParameters):
     def check_clock(self, moment: float) -> None:
         """Refuse a time, in seconds since 1970, at which TLS would reject a certificate."""
         now = datetime.datetime.fromtimestamp(moment, datetime.UTC)
-        owned = [("the hub", self.hub)] if self.hub else []
-        for owner, entry in (*owned, *((party.name, party) for party in self.parties)):
-            begin, end = validity(entry.certificate)
+        owners = {} if self.hub is None else {"the hub": self.hub.certificate}
+        owners |= {party.name: party.certificate for party in self.parties}
+        for owner, pem in owners.items():
+            begin, end = validity(pem)
             if not begin <= now <= end:
                 raise ConsortiumError(
                     "SFY-CON-028",
@@ -211,21 +213,24 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
             "release that wrote the file.",
         )
     own = {field.name for field in fields(Consortium)} - {"parties", "features"}
-    if unknown := sorted(data.keys() - own - _SECTIONS.keys()):
+    known = own | {"party", "feature"}
+    if unknown := sorted(data.keys() - known):
         raise Malformed(
             f"the file has an unknown field {shown(unknown[0])}; it may have "
-            f"{', '.join(sorted(own | _SECTIONS.keys() | {'format'}))}."
+            f"{', '.join(sorted(known | {'format'}))}."
         )
-    hub = convert(data.pop("hub"), HubEntry, "[hub]") if "hub" in data else None
-    parties, features = (
-        [
-            convert(entry, _SECTIONS[key], f"[[{key}]] number {number}")
-            for number, entry in enumerate(convert(data.pop(key, []), list[Any], f"[[{key}]]"), 1)
-        ]
-        for key in ("party", "feature")
-    )
-    sections = {"hub": hub, "parties": parties, "features": features}
+    sections = {
+        "hub": convert(data.pop("hub"), HubEntry, "[hub]") if "hub" in data else None,
+        "parties": _section(data.pop("party", []), PartyEntry, "[[party]]"),
+        "features": _section(data.pop("feature", []), Feature, "[[feature]]"),
+    }
     return convert(data | sections, Consortium, "the file")
+
+
+def _section(entries: Any, kind: type[T], head: str) -> list[T]:
+    """A list of tables."""
+    numbered = enumerate(convert(entries, list[Any], head), 1)
+    return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
 
 
 def _check(consortium: Consortium) -> None:
