@@ -101,7 +101,7 @@ def _check_table(consortium: Consortium, options: argparse.Namespace, reader: Ta
     from securefedyj.tables.files import check_table
 
     domain, names = consortium.agreement().domain, consortium.feature_names
-    reading = shared.missing_values(options), shared.dialect_of(options)
+    reading = shared.reading_of(options)
     checked = check_table(options.data, names, domain.lower, domain.upper, *reading, reader)
     stops = any(finding.stops for finding in checked.findings)
     notes, warnings = [note_on_silos(consortium)], []

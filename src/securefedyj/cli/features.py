@@ -9,12 +9,7 @@ import textwrap
 from pathlib import Path
 
 from securefedyj.cli.common import COLUMNS, Commands, command, option, tell, wrapped
-from securefedyj.cli.options import (
-    add_reading,
-    dialect_of,
-    fill_reading_from_site,
-    missing_values,
-)
+from securefedyj.cli.options import add_reading, reading_of
 from securefedyj.cli.overview import short
 from securefedyj.errors import InputError
 from securefedyj.network.consortium.entries import check_text
@@ -48,8 +43,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError(
             "SFY-CLI-010", f"{options.output} exists and is not overwritten; move it away."
         )
-    fill_reading_from_site(options, options.table)
-    drafted = draft(options.table, missing_values(options), dialect_of(options))
+    drafted = draft(options.table, *reading_of(options, options.table))
     features = [one for one in drafted.features if _is_valid(one.name)]
     if not features:
         hint = next((f": {name!r}: {why}" for name, why in drafted.unread.items()), ".")

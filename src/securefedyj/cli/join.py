@@ -67,9 +67,9 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
     from securefedyj.joining.part import Part
     from securefedyj.joining.run import JoinRun
 
-    given = {**vars(options), "report": not options.no_report, "missing": tuple(options.missing)}
+    given = {**vars(options), "report": not options.no_report}
     part = Part(
-        JoinOptions.of(given, shared.dialect_of(options)),
+        JoinOptions.of(given, shared.reading_of(options)[1]),
         reader=reader,
         say=display.say,
         warn=lambda sentence: display.say(wrapped(sentence)),

@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
     words = "table of features with the columns name, lower, upper, and optionally unit and note"
     option(parser, "--features", "FILE.csv", words, Path)
     later = parser.add_argument_group("the next file of a consortium (docs/life.md)")
-    words = "earlier file; all that no other option changes is kept"
+    words = "earlier file; entries that other options do not change are kept"
     option(later, "--from", "FILE", words, Path, dest="before")
     repeated(later, "--add", "NAME=CERT.pem", "silo that joins")
     repeated(later, "--remove", "NAME", "party that leaves")
@@ -75,50 +75,30 @@ def _add_agreed(parser: argparse.ArgumentParser) -> None:
         "last, where a member sees least)"
     )
     option(parser, "--committee", "A,B,C", words)
-    for name, kind, words in (
-        (
-            "engine",
-            str,
-            "replicated: three parties compute, and a result can be verified; mpyc: all parties "
-            "compute, private unless half of them collude, slower, requires --unverified",
-        ),
-        (
-            "max_steps",
-            int,
-            "maximum number of steps in the search for lambda; each step halves its uncertainty, "
-            "and reveals one more bit of the data",
-        ),
-        (
-            "result_bits",
-            int,
-            "precision of mean and variance, 8 to 44 bits; a higher precision reveals more of "
-            "features with few distinct values",
-        ),
-        (
-            "minimum_values",
-            int,
-            "stop a run if a feature has fewer values over all silos",
-        ),
-        (
-            "max_interruptions",
-            int,
-            "end a run after more interruptions; a party that keeps interrupting may be asking "
-            "for more than the result",
-        ),
-    ):
-        metavar = "N" if kind is int else "NAME"
-        words += f" (default: {getattr(Consortium, name)})"
+    for name, words in {
+        "engine": "replicated: three parties compute, and a result can be verified; mpyc: all "
+        "parties compute, private unless half of them collude, slower, requires --unverified",
+        "max_steps": "maximum number of steps in the search for lambda; each step halves the "
+        "uncertainty, and reveals one more bit of the data",
+        "result_bits": "precision of mean and variance, 8 to 44 bits; a higher precision reveals "
+        "more of features with few distinct values",
+        "minimum_values": "stop a run if a feature has fewer values over all silos",
+        "max_interruptions": "end a run after more interruptions; a party that keeps interrupting "
+        "may be asking for more than the result",
+    }.items():
+        default = getattr(Consortium, name)
+        kind, metavar = (int, "N") if isinstance(default, int) else (str, "NAME")
+        words += f" (default: {default})"
         option(parser, f"--{name.replace('_', '-')}", metavar, words, kind)
     words = (
         "number of search steps (levels) in one exchange (default: auto, which takes what `plan` "
         "recommends for the rows and the line below)"
     )
     option(parser, "--levels-per-exchange", "N", words, _levels)
-    for name, words in (
-        ("--unverified", "trust all members of the committee to follow the protocol"),
-        ("--verified", "accept a result only with a proof that it is right (the default)"),
+    for verified, name, words in (
+        (False, "--unverified", "trust all members of the committee to follow the protocol"),
+        (True, "--verified", "accept a result only with a proof that it is right (the default)"),
     ):
-        verified = name == "--verified"
         parser.add_argument(name, dest="verified", action="store_const", const=verified, help=words)
 
 

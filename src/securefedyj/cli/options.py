@@ -89,12 +89,6 @@ def fill_from_site(options: argparse.Namespace, table: Path | None, *names: str)
     return printable(str(path)) if entries else ""
 
 
-def fill_reading_from_site(options: argparse.Namespace, table: Path) -> None:
-    """Fill in how a table is written where that was not typed, and say so."""
-    if path := fill_from_site(options, table, *READING, "columns"):
-        tell(f"How the table is written is read from {path}.")
-
-
 def refuse_unless_given(options: argparse.Namespace, *names: str) -> None:
     """End with the usage if an option was neither typed nor in the site's own file."""
     lacking = [DECLARED[name] for name in names if getattr(options, name) is None]
@@ -103,15 +97,17 @@ def refuse_unless_given(options: argparse.Namespace, *names: str) -> None:
         options.wrong_usage(f"the following arguments are required: {words}")
 
 
-def missing_values(options: argparse.Namespace) -> tuple[str, ...]:
-    """The cells that stand for a missing value."""
+def reading_of(
+    options: argparse.Namespace, table: Path | None = None
+) -> tuple[tuple[str, ...], Dialect]:
+    """The texts that stand for a missing value, and the dialect of the table.
+
+    If a table is given, options that were not typed come from the site's own file.
+    """
     from securefedyj.tables.files import MISSING
 
-    return (*MISSING, *options.missing)
-
-
-def dialect_of(options: argparse.Namespace) -> Dialect:
-    """How the table is written; for names of columns, what is typed counts more."""
+    if table is not None and (path := fill_from_site(options, table, *READING, "columns")):
+        tell(f"How the table is written is read from {path}.")
     columns = dict(options.own_columns)
     if options.columns is not None:
         entries = read_entries(options.columns)
@@ -123,7 +119,8 @@ def dialect_of(options: argparse.Namespace) -> Dialect:
         if not (here and equals and agreed):
             raise InputError("SFY-CLI-002", f"{entry!r} must be HERE=AGREED, such as Alter=age.")
         columns[here] = agreed
-    return DialectOptions.dialect({**vars(options), "columns": columns})
+    dialect = DialectOptions.dialect({**vars(options), "columns": columns})
+    return (*MISSING, *options.missing), dialect
 
 
 @contextmanager

@@ -6,12 +6,7 @@ import argparse
 from pathlib import Path
 
 from securefedyj.cli.common import Commands, command, option, read_transcript, tell
-from securefedyj.cli.options import (
-    add_reading,
-    dialect_of,
-    fill_reading_from_site,
-    missing_values,
-)
+from securefedyj.cli.options import add_reading, reading_of
 
 
 def add(commands: Commands) -> None:
@@ -55,11 +50,8 @@ def run(options: argparse.Namespace) -> None:
         cost["this run"] = read_cost(options.cost)
     values, rows = None, None
     if options.data is not None:
-        fill_reading_from_site(options, options.data)
-        features = transcript.agreement.features
-        _, census = load_or_stream(
-            as_source(options.data, features, missing_values(options), dialect_of(options)), 0
-        )
+        features, reading = transcript.agreement.features, reading_of(options, options.data)
+        _, census = load_or_stream(as_source(options.data, features, *reading), 0)
         values, rows = census.sample.values, census.rows
     known = None if options.provenance is None else Provenance.read(options.provenance)
     page.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)

@@ -9,12 +9,7 @@ from pathlib import Path
 
 from securefedyj.cli.common import Commands, command, flag, option, tell
 from securefedyj.cli.display import Display
-from securefedyj.cli.options import (
-    add_reading,
-    dialect_of,
-    fill_reading_from_site,
-    missing_values,
-)
+from securefedyj.cli.options import add_reading, reading_of
 from securefedyj.errors import InputError
 
 _BECAME = {"clip": "replaced by the bound", "keep": "transformed as they are"}
@@ -57,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
             "SFY-CLI-019",
             "--outside is about the values of a run, which --inverse restores: leave one out.",
         )
-    fill_reading_from_site(options, options.table)
+    missing, dialect = reading_of(options, options.table)
     read = parameters.read(options.parameters)
     fitted, domain = read.estimator(), read.agreement.domain
     display = Display()
@@ -72,8 +67,8 @@ def run(options: argparse.Namespace) -> None:
                 options.output,
                 read.agreement.features,
                 fitted.inverse_transform if options.inverse else fitted.transform,
-                missing=missing_values(options),
-                dialect=dialect_of(options),
+                missing=missing,
+                dialect=dialect,
                 bounds=None if options.inverse else (domain.lower, domain.upper),
                 outside=options.outside or "error",
                 force=options.force,

@@ -55,8 +55,8 @@ class JoinOptions:
         tuple[str, ...],
         Option(
             "TEXT",
-            "another text for a missing value, besides an empty cell, NA, N/A, NaN and null, such "
-            "as -999",
+            "another text for a missing value, besides an empty cell, NA, N/A, NaN and null, for "
+            'example --missing "?" or --missing=-999',
         ),
     ] = ()
     dialect: Dialect = field(default_factory=Dialect)
@@ -64,8 +64,8 @@ class JoinOptions:
         AtLeast0 | None,
         Option(
             "N",
-            "memory in MB for keeping rows between passes over the table; with less a run takes "
-            "longer (default: a quarter of the machine's memory)",
+            "memory in MB for keeping rows between passes over the table; with less memory, a "
+            "run takes longer (default: a quarter of the machine's memory)",
             "SFY-JOIN-003",
         ),
     ] = None
