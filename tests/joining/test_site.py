@@ -135,7 +135,7 @@ def test_command_reads_the_file_of_the_current_folder(site, monkeypatch, capsys)
     monkeypatch.chdir(site.folder)
     assert main(["join"]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "What is not given here is read from securefedyj.toml.",
+        "Options that are not given here are read from securefedyj.toml.",
         "Read 5 rows of 2 features.",
         "securefedyj: As far as this. [SFY-TEST-001]",
     ]
@@ -185,7 +185,7 @@ def test_check_reads_the_table_as_join_will(site, monkeypatch, capsys):
     assert main(["check"]) == 0
     shown = capsys.readouterr()
     assert "ana.csv: 5 rows, separated by semicolons, UTF-8, decimal comma" in shown.out
-    assert shown.err == "What is not given here is read from securefedyj.toml.\n"
+    assert shown.err == "Options that are not given here are read from securefedyj.toml.\n"
     assert main(["check", "consortium.toml"]) == 0  # about the agreed file, as always
     shown = capsys.readouterr()
     assert "All parties must see the same digest" in shown.out

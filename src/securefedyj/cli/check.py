@@ -43,7 +43,7 @@ def add(commands: common.Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.consortium is None or options.data is not None or options.site is not None:
         if path := shared.fill_from_site(options, options.data):
-            tell(f"What is not given here is read from {path}.", error=True)
+            tell(f"Options that are not given here are read from {path}.", error=True)
         shared.refuse_unless_given(options, "consortium")
     consortium = Consortium.read(options.consortium)
     if options.data is not None:

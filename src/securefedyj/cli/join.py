@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     shared.refuse_unless_given(options, "consortium", "key", "certificate", "output")
     display = Display(log=None if options.log is None else JoinLog(options.log))
     if path:
-        display.say(f"What is not given here is read from {path}.")
+        display.say(f"Options that are not given here are read from {path}.")
     try:
         with shared.reader_of(options) as reader:
             return _join(options, reader, display)
