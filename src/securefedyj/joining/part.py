@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,7 @@ RowsProgress = Callable[[str, int, int | None], None]
 """Receives "read" or "summed", the number of rows so far, and the total if it is known."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
     """One party's part in a run: its options, and the callbacks that `join` describes.
 
@@ -49,28 +49,22 @@ class Part:
     warn: Say = lambda sentence: None
     progress: Callable[[Progress], None] = lambda progress: None
     rows: RowsProgress = lambda done, count, total: None
+    consortium: Consortium = field(init=False)
+    party: PartyEntry = field(init=False)
+    identity: Identity = field(init=False)
 
     def __post_init__(self) -> None:
         require_locks()
-        role, name = self.party.role, self.party.name
-        _ = self.identity  # read, and checked
+        options = self.options
+        self.consortium = options.agreed()
+        self.party = self.consortium.party_with(read_certificate(options.certificate))
+        self.identity = read_identity(options.key, options.certificate)
         if self.dialer is None:
-            proxy_to(self.consortium.agreed_hub(), self.options.proxy)  # before the table is read
-        if (role == "silo") != (self.options.data is not None):
+            proxy_to(self.consortium.agreed_hub(), options.proxy)  # before the table is read
+        role, name = self.party.role, self.party.name
+        if (role == "silo") != (options.data is not None):
             needed = "with --data." if role == "silo" else "without --data."
             raise InputError("SFY-JOIN-004", f"{name!r} is a {role}: it must join {needed}")
-
-    @cached_property
-    def consortium(self) -> Consortium:
-        return self.options.agreed()
-
-    @cached_property
-    def party(self) -> PartyEntry:
-        return self.consortium.party_with(read_certificate(self.options.certificate))
-
-    @cached_property
-    def identity(self) -> Identity:
-        return read_identity(self.options.key, self.options.certificate)
 
     @property
     def features(self) -> list[str]:
