@@ -312,12 +312,12 @@ def test_whether_the_result_will_be_verified_and_what_that_takes(
     assert main(["plan", str(path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     if verified:
-        assert "\nVerified: no result is accepted that is not right for the sums" in checked
+        assert "\nVerified: all parties reject a result that is wrong" in checked
         assert "verifying the result adds 19 rounds, 0.00 MB and 0.4 seconds." in planned
         assert told["unverified"]["rounds"] == 138
     else:
         for shown in (checked, planned):
-            assert "\nNOT verified: one member of the committee that cheats can falsify" in shown
+            assert "\nNOT verified: one cheating member of the committee can falsify" in shown
         assert told["unverified"] is None
     assert told["verified"] is verified
     assert max(map(len, (checked + planned).replace(str(path), "").splitlines())) < 80

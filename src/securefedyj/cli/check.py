@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from securefedyj.cli import common
 from securefedyj.cli import options as shared
 from securefedyj.cli.common import FAILED, OK, tell, wrapped
-from securefedyj.cli.overview import finding_lines, table_lines
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
                          "max_interruptions": consortium.max_interruptions,
                          "agreement": consortium.agreement().to_json()}))  # fmt: skip
         return OK
-    tell(f"{options.consortium} is in order. All parties must see the same digest:")
+    tell(f"{options.consortium} is valid. All parties must see the same digest:")
     tell(f"  {consortium.digest()}")
     if options.before is not None:
         common.tell_differences(Consortium.read(options.before), consortium, options.before)
@@ -82,7 +81,7 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
     )
     yield common.VERIFIED if consortium.verified else common.NOT_VERIFIED
     most = consortium.max_interruptions
-    yield f"At most {most} interruption{'s' * (most != 1)}; with one more, a run ends"
+    yield f"At most {most} interruption{'s' * (most != 1)}; one more ends a run"
     yield (
         f"{len(consortium.features)} features, each with at least {consortium.minimum_values} "
         "values over all silos"
@@ -98,6 +97,7 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
 
 def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:
     """A silo's own table; the exit code is 1 if something in it would stop a run."""
+    from securefedyj.cli.overview import finding_lines, table_lines
     from securefedyj.tables.files import check_table
 
     domain, names = consortium.agreement().domain, consortium.feature_names

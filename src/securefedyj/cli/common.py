@@ -20,10 +20,10 @@ Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 VERIFIED = (
-    "Verified: no result is accepted that is not right for the sums that the silos\n"
-    "give, whatever one member of the committee does"
+    "Verified: all parties reject a result that is wrong for the sums of the silos,\n"
+    "even if one member of the committee cheats"
 )
-NOT_VERIFIED = "NOT verified: one member of the committee that cheats can falsify the result"
+NOT_VERIFIED = "NOT verified: one cheating member of the committee can falsify the result"
 
 COLUMNS = 79
 """Of a terminal, without the last, which some terminals leave free."""

@@ -1,4 +1,4 @@
-"""What `securefedyj join` tells its user while it runs."""
+"""What a command shows while it runs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Display:
         self._last = ""
         self._now = ""  # the progress of the run in the open line
         self._passing = False  # whether that line also has the rows of a pass, which do not stay
-        self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be told
+        self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be shown again
         self._lock = threading.RLock()  # progress comes from the thread that computes
 
     def say(self, sentence: str) -> None:
         with self._lock:
-            if sentence != self._last:  # such as that the hub cannot be reached, again and again
+            if sentence != self._last:  # such as repeated failures to reach the hub
                 self.end()
                 tell(wrapped(sentence) if self._terminal else sentence, error=True)
                 self.note(sentence)
             self._last = sentence
 
     def note(self, words: str) -> None:
-        """Keep in the log what was shown elsewhere."""
+        """Log what was shown elsewhere."""
         if self._log is not None and (failed := self._log.note(words)):
             self.say(failed)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from securefedyj.cli.common import COLUMNS, Commands, command, option, tell, wrapped
 from securefedyj.cli.options import add_reading, reading_of
-from securefedyj.cli.overview import short
 from securefedyj.errors import InputError
 from securefedyj.network.consortium.entries import check_text
 from securefedyj.printable import printable
@@ -35,6 +34,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from securefedyj.cli.overview import short
     from securefedyj.files import write_atomically
     from securefedyj.tables.files import draft
     from securefedyj.tables.findings import FEW_DISTINCT

@@ -30,6 +30,6 @@ def run(options: argparse.Namespace) -> None:
         paths = {"key": str(identity.key), "certificate": str(identity.certificate)}
         print(json.dumps(paths | {"fingerprint": digest}))
         return
-    print(f"Key (keep it here, show it to nobody): {identity.key}")
+    print(f"Private key (never share it): {identity.key}")
     print(f"Certificate (send it to the author of the agreed file): {identity.certificate}")
     print(f"Fingerprint (compare it by telephone):\n  {digest}")

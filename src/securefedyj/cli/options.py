@@ -13,9 +13,9 @@ from securefedyj.errors import InputError
 from securefedyj.joining.options import DECLARED, DialectOptions
 from securefedyj.joining.site import FILE, read_entries
 from securefedyj.printable import printable
+from securefedyj.tables.dialect import Dialect
 
 if TYPE_CHECKING:
-    from securefedyj.tables.dialect import Dialect
     from securefedyj.tables.files import TableReader
 
 READING = ("missing", "decimal", "thousands", "delimiter", "encoding")

@@ -85,11 +85,11 @@ class JoinRun:
         part = self._part
         self._own = part.own_table(self._rows)
         silo = part.arranged(self._own, self._rows)
-        self._tell_before()
+        self._warn_before()
         self._output.mkdir(parents=True, exist_ok=True)
         return silo
 
-    def _tell_before(self) -> None:
+    def _warn_before(self) -> None:
         """Open a silo's ledger, and warn the silo of what results could reveal."""
         part, own, notes = self._part, self._own, [note_on_silos(self._part.consortium)]
         if own is not None:
