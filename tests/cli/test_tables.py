@@ -106,7 +106,7 @@ def test_names_of_columns_may_be_in_a_file(tmp_path, capsys):
     ("content", "reason"),
     [
         ("[columns\n", "is not a TOML file"),
-        ("Alter = 'age'\n", "the file has an unknown key 'Alter'; it may have cache_mb, certificate"),
+        ("Alter = 'age'\n", "the file has an unknown key 'Alter'; it may have cache_mb, cert"),
         ("decimal = ','\n", "has no table [columns]; add it."),
         ("[columns]\nAlter = 7\n", "columns: 'Alter' must be a text"),
     ],

@@ -64,7 +64,7 @@ def test_all_else_is_kept(folder, tmp_path, capsys):
     for words in ("west is new", "south is no longer a party", "lactate from 0 to 60; was 0 to 40",
                   "the committee is north, east, west; was north, east, south",
                   "came or left with west and south",
-                  "both files have the name 'sepsis', and a hub serves only one of them"):  # fmt: skip
+                  "both files have the name 'sepsis', and a hub serves only one"):  # fmt: skip
         assert words in one_line(said)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from securefedyj.integrations.flare.carrier import Bus, PacketDialer
 from securefedyj.integrations.job import Notes, Refused, check_digest
-from securefedyj.joining import join_async
+from securefedyj.joining.call import join_async
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate

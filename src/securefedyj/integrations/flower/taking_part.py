@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from securefedyj.integrations.job import Notes, Refused, check_digest, told_to_all
-from securefedyj.joining import join_async
+from securefedyj.joining.call import join_async
 from securefedyj.joining.site import read_site
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate
