@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import option, repeated, tell
 from securefedyj.errors import InputError
-from securefedyj.joining.options import DECLARED, DialectOptions
+from securefedyj.joining.options import DECLARED, dialect_of
 from securefedyj.joining.site import FILE, read_entries
 from securefedyj.printable import printable
 from securefedyj.tables.dialect import Dialect
@@ -119,7 +119,7 @@ def reading_of(
         if not (here and equals and agreed):
             raise InputError("SFY-CLI-002", f"{entry!r} must be HERE=AGREED, such as Alter=age.")
         columns[here] = agreed
-    dialect = DialectOptions.dialect({**vars(options), "columns": columns})
+    dialect = dialect_of({**vars(options), "columns": columns})
     return (*MISSING, *options.missing), dialect
 
 

@@ -16,7 +16,6 @@ from securefedyj.joining.part import Part, RowsProgress, Say
 from securefedyj.joining.run import Cancelled, JoinRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.session.patience import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Progress
 from securefedyj.parameters import Parameters
 from securefedyj.tables.dialect import Dialect
@@ -40,10 +39,10 @@ async def join_async(
     missing: Collection[str] = (),
     dialect: Dialect | None = None,
     cache_mb: int | None = None,
-    own_minimum: int = 0,
+    own_minimum: int = JoinOptions.own_minimum,
     ledger: Path | str | None = None,
-    timeout: float = TIMEOUT,
-    wait: float = WAIT,
+    timeout: float = JoinOptions.timeout,
+    wait: float = JoinOptions.wait,
     report: bool = True,
     proxy: str | None = None,
     say: Say | None = None,

@@ -8,9 +8,9 @@ here and the argument to `join_async`; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
@@ -112,7 +112,7 @@ class JoinOptions:
     def of(cls, values: Mapping[str, Any], dialect: Dialect | None = None) -> JoinOptions:
         """The options of these values by their names; None counts as left out."""
         own = {name: values[name] for name in cls.__annotations__ if values.get(name) is not None}
-        return cls(**own | {"dialect": dialect or DialectOptions.dialect(values)})
+        return cls(**own | {"dialect": dialect or dialect_of(values)})
 
     def agreed(self) -> Consortium:
         """What the parties have agreed on."""
@@ -124,33 +124,28 @@ class JoinOptions:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
-class DialectOptions:
+class DialectOptions(TypedDict, total=False):
     """The fields of `JoinOptions.dialect` in a file and on the command line."""
 
-    decimal: Annotated[str, Option("CHARACTER", "decimal separator in CSV (default: point)")] = (
-        Dialect.decimal
-    )
+    decimal: Annotated[str, Option("CHARACTER", "decimal separator in CSV (default: point)")]
     thousands: Annotated[
         str, Option("CHARACTER", "digit group separator in CSV, such as the comma in 10,286")
-    ] = Dialect.thousands
+    ]
     delimiter: Annotated[
-        str | None,
-        Option("CHARACTER", 'cell separator in CSV, or "tab" (default: as the file shows)'),
-    ] = Dialect.delimiter
+        str, Option("CHARACTER", 'cell separator in CSV, or "tab" (default: as the file shows)')
+    ]
     encoding: Annotated[
-        str | None,
-        Option("NAME", "encoding of CSV, such as windows-1252 (default: UTF-8, or as marked)"),
-    ] = Dialect.encoding
-    columns: Annotated[dict[str, str], Option()] = field(default_factory=dict)
+        str, Option("NAME", "encoding of CSV, such as windows-1252 (default: UTF-8, or as marked)")
+    ]
+    columns: Annotated[dict[str, str], Option()]
     """Columns that have other names in the table, with their agreed names."""
 
-    @classmethod
-    def dialect(cls, values: Mapping[str, Any]) -> Dialect:
-        """The dialect of these values by their names; None counts as left out."""
-        names = [one.name for one in fields(cls)]
-        given = {name: values[name] for name in names if values.get(name) is not None}
-        return Dialect(rename=given.pop("columns", {}), **given)
+
+def dialect_of(values: Mapping[str, Any]) -> Dialect:
+    """The dialect of `DialectOptions` among these values; None counts as left out."""
+    names = DialectOptions.__annotations__
+    given = {name: values[name] for name in names if values.get(name) is not None}
+    return Dialect(rename=given.pop("columns", {}), **given)
 
 
 class Declaration(NamedTuple):
@@ -158,10 +153,11 @@ class Declaration(NamedTuple):
 
     name: str
     kind: type
+    """Path, str, int, float, tuple or dict."""
     annotation: Any
     """Type and bounds of the value in a file, where a path is a text."""
-    default: Any
     required: bool
+    default: Any
     option: Option
 
     @property
@@ -170,17 +166,17 @@ class Declaration(NamedTuple):
         return f"--{self.name.replace('_', '-')}"
 
 
-def _declared(kind: type) -> Iterator[Declaration]:
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+def _declared(record: type) -> Iterator[Declaration]:
+    for name, hint in get_type_hints(record, include_extras=True).items():
         notes = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Option)]
         if notes:
-            bare, one = hint, kind.__dataclass_fields__[name]  # type: ignore[attr-defined]
-            while (origin := get_origin(bare)) not in (None, tuple, dict):  # or X of `X | None`
-                bare = get_args(bare)[0]
-            bare = origin or bare
-            required = one.default is MISSING and one.default_factory is MISSING
-            annotation = str if bare is Path else hint
-            yield Declaration(name, bare, annotation, one.default, required, notes[0])
+            kind = hint
+            while (origin := get_origin(kind)) not in (None, tuple, dict):
+                kind = get_args(kind)[0]  # X of Annotated[X, ...] and of X | None
+            kind = origin or kind
+            required = record is JoinOptions and not hasattr(record, name)
+            default, annotation = getattr(record, name, None), str if kind is Path else hint
+            yield Declaration(name, kind, annotation, required, default, notes[0])
 
 
 DECLARED = {one.name: one for kind in (JoinOptions, DialectOptions) for one in _declared(kind)}

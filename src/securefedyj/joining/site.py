@@ -11,7 +11,7 @@ from typing import Any
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, read_within
-from securefedyj.joining.options import DECLARED, DialectOptions, JoinOptions
+from securefedyj.joining.options import DECLARED, JoinOptions, dialect_of
 from securefedyj.printable import shown
 from securefedyj.strict import Malformed, convert
 
@@ -67,5 +67,5 @@ def _checked(data: dict[str, Any], folder: Path) -> dict[str, Any]:
         entries[key] = convert(value, one.annotation, f"the file: {key}")
         if one.kind is Path:
             entries[key] = folder / value
-    DialectOptions.dialect(entries)
+    dialect_of(entries)
     return entries
