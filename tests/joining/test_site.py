@@ -11,7 +11,7 @@ import pytest
 from securefedyj import join_async
 from securefedyj.cli.main import main
 from securefedyj.joining.log import JoinLog, without_rows
-from securefedyj.joining.options import JoinOptions
+from securefedyj.joining.options import DECLARED, JoinOptions
 from securefedyj.joining.site import SiteError, read_site
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import participant
@@ -50,6 +50,19 @@ def test_file_gives_the_arguments_of_join(tmp_path):
     assert (site.dialect.decimal, site.dialect.delimiter) == (",", ";")
     assert site.dialect.rename == {"Laktat": "lactate", "Alter": "age"}
     inspect.signature(join_async).bind(**site.arguments())
+
+
+def test_keys_are_the_options_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["join", "--help"])
+    shown = capsys.readouterr().out
+    assert len(DECLARED) == 17
+    for one in DECLARED.values():
+        assert one.name == "consortium" or f"  {one.flag} " in shown, one.name
+
+
+def test_rows_are_not_shown():
+    assert "7.25" not in repr(JoinOptions("c", "k", "p", "o", [[7.25]]))
 
 
 def test_password_of_a_proxy_is_not_shown(tmp_path):

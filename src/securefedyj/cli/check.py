@@ -7,19 +7,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from securefedyj.cli import common
 from securefedyj.cli import options as shared
 from securefedyj.cli.common import FAILED, OK, tell, wrapped
+from securefedyj.cli.overview import finding_lines, table_lines
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
-
-if TYPE_CHECKING:
-    from securefedyj.tables.files import TableReader
+from securefedyj.tables.files import TableReader, check_table
 
 
 def add(commands: common.Commands) -> None:
@@ -97,9 +95,6 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
 
 def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:
     """A silo's own table; the exit code is 1 if something in it would stop a run."""
-    from securefedyj.cli.overview import finding_lines, table_lines
-    from securefedyj.tables.files import check_table
-
     domain, names = consortium.agreement().domain, consortium.feature_names
     reading = shared.reading_of(options)
     checked = check_table(options.data, names, domain.lower, domain.upper, *reading, reader)

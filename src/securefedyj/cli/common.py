@@ -7,14 +7,13 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from securefedyj.errors import InputError, code_of
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.printable import printable_lines
-
-if TYPE_CHECKING:
-    from securefedyj.network.consortium import Consortium
-    from securefedyj.protocol.transcript import Transcript
+from securefedyj.protocol.transcript import Transcript
 
 Commands = Any  # argparse's own type for this is private
 
@@ -50,8 +49,6 @@ def complain(sentence: str) -> None:
 
 def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
     """Print how an agreed file differs from an earlier one, which is at a path."""
-    from securefedyj.network.consortium.succession import differences, note_on_two_results
-
     lines = differences(before, after)
     if not lines:
         tell(wrapped(f"It agrees with {path} in everything; that file would do as well."))
@@ -111,8 +108,6 @@ def flag(parser: argparse._ActionsContainer, name: str, words: str) -> None:
 
 def read_transcript(path: Path) -> Transcript:
     """The transcript of a run; an error names the file."""
-    from securefedyj.protocol.transcript import Transcript
-
     try:
         return Transcript.read(path)
     except IsADirectoryError:

@@ -6,13 +6,10 @@ import shutil
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import tell, wrapped
-
-if TYPE_CHECKING:
-    from securefedyj.joining.log import JoinLog
-    from securefedyj.network.session.progress import Progress
+from securefedyj.joining.log import JoinLog
+from securefedyj.network.session.progress import Progress
 
 _SECONDS_BETWEEN = 0.2
 

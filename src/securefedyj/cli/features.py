@@ -10,9 +10,13 @@ from pathlib import Path
 
 from securefedyj.cli.common import COLUMNS, Commands, command, option, tell, wrapped
 from securefedyj.cli.options import add_reading, reading_of
+from securefedyj.cli.overview import short
 from securefedyj.errors import InputError
+from securefedyj.files import write_atomically
 from securefedyj.network.consortium.entries import check_text
 from securefedyj.printable import printable
+from securefedyj.tables.files import draft
+from securefedyj.tables.findings import FEW_DISTINCT
 
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
 _MOST_NAMED = 20
@@ -34,11 +38,6 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from securefedyj.cli.overview import short
-    from securefedyj.files import write_atomically
-    from securefedyj.tables.files import draft
-    from securefedyj.tables.findings import FEW_DISTINCT
-
     if options.output.exists():
         raise InputError(
             "SFY-CLI-010", f"{options.output} exists and is not overwritten; move it away."

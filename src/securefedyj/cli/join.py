@@ -22,6 +22,7 @@ from securefedyj.cli.common import (
     wrapped,
 )
 from securefedyj.cli.display import Display
+from securefedyj.joining.log import JoinLog, without_rows
 from securefedyj.joining.options import JoinOptions
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from securefedyj.joining.log import JoinLog, without_rows
-
     path = shared.fill_from_site(options, options.data)
     shared.refuse_unless_given(options, "consortium", "key", "certificate", "output")
     display = Display(log=None if options.log is None else JoinLog(options.log))

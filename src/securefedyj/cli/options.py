@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import option, repeated, tell
 from securefedyj.errors import InputError
@@ -14,9 +13,7 @@ from securefedyj.joining.options import DECLARED, dialect_of
 from securefedyj.joining.site import FILE, read_entries
 from securefedyj.printable import printable
 from securefedyj.tables.dialect import Dialect
-
-if TYPE_CHECKING:
-    from securefedyj.tables.files import TableReader
+from securefedyj.tables.files import HERE, MISSING, TableReader
 
 READING = ("missing", "decimal", "thousands", "delimiter", "encoding")
 
@@ -104,8 +101,6 @@ def reading_of(
 
     If a table is given, options that were not typed come from the site's own file.
     """
-    from securefedyj.tables.files import MISSING
-
     if table is not None and (path := fill_from_site(options, table, *READING, "columns")):
         tell(f"How the table is written is read from {path}.")
     columns = dict(options.own_columns)
@@ -125,9 +120,7 @@ def reading_of(
 
 @contextmanager
 def reader_of(options: argparse.Namespace) -> Iterator[TableReader]:
-    """What reads the table."""
-    from securefedyj.tables.files import HERE
-
+    """What reads the table: this process, or a Dask cluster."""
     if options.dask is None or options.data is None:
         yield HERE
         return

@@ -139,8 +139,8 @@ async def _unless(cancelled: Callable[[], bool] | None, work: Coroutine[Any, Any
     """The result of the work, or None if it was cancelled. The work always ends before this."""
     task = asyncio.create_task(work)
     try:
-        while not (await asyncio.wait({task}, timeout=_LOOK_EVERY))[0]:
-            if cancelled is not None and cancelled():
+        while not (await asyncio.wait({task}, timeout=_LOOK_EVERY if cancelled else None))[0]:
+            if cancelled and cancelled():
                 break
     finally:
         if not task.done():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
@@ -50,7 +51,7 @@ class JoinOptions:
     data: Annotated[
         Path | Any,
         Option("TABLE", "table of this silo: a .csv, .csv.gz or .parquet file, or a folder"),
-    ] = None
+    ] = field(default=None, repr=False)  # it may hold the rows
     missing: Annotated[
         tuple[str, ...],
         Option(
@@ -100,7 +101,7 @@ class JoinOptions:
     def __post_init__(self) -> None:
         for one in DECLARED.values():
             value = getattr(self, one.name, None)
-            if one.kind is Path and isinstance(value, str):
+            if one.kind is Path and isinstance(value, str | PathLike):
                 object.__setattr__(self, one.name, Path(value))
             if one.option.code and value is not None:
                 try:
