@@ -62,7 +62,8 @@ def test_keys_are_the_options_of_the_command(capsys):
 
 
 def test_rows_are_not_shown():
-    assert "7.25" not in repr(JoinOptions("c", "k", "p", "o", [[7.25]]))
+    files = {name: name for name in ("consortium", "key", "certificate", "output")}
+    assert "7.25" not in repr(JoinOptions.of({**files, "data": [[7.25]]}))
 
 
 def test_password_of_a_proxy_is_not_shown(tmp_path):
