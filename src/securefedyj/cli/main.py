@@ -10,22 +10,9 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from securefedyj import __version__
-from securefedyj.cli import (
-    audit,
-    check,
-    demo,
-    example,
-    features,
-    hub,
-    join,
-    keygen,
-    new,
-    plan,
-    report,
-    transform,
-)
 from securefedyj.cli.common import FAILED, INTERRUPTED, OK, complain
 from securefedyj.errors import with_code
 from securefedyj.printable import printable
@@ -34,9 +21,10 @@ _LONGEST = 4000  # characters of a sentence; it may quote a file
 
 # In the order of their use. Each module adds its options with `add` and does its work in `run`,
 # which also imports what takes long to import.
-COMMANDS = (
-    demo, example, keygen, features, new, check, plan, hub, join, transform, report, audit,
-)  # fmt: skip
+COMMANDS = tuple(import_module(f"securefedyj.cli.{name}") for name in (
+    "demo", "example", "keygen", "features", "new", "check", "plan", "hub", "join", "transform",
+    "report", "audit",
+))  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
