@@ -51,7 +51,7 @@ def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
         group,
         "--columns",
         "FILE.toml",
-        'file with such names, as a table [columns] with lines such as "Alter" = "age"',
+        'file with such names: a table [columns] with lines such as "Alter" = "age"',
         Path,
     )
     if dask:
@@ -66,7 +66,7 @@ def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
         parser,
         "--site",
         "FILE.toml",
-        f"file with options that are not typed here (default: {FILE} in the folder of the table, "
+        f"file with options that are not given here (default: {FILE} in the folder of the table, "
         "or in the current folder; docs/site.md)",
         Path,
     )

@@ -133,10 +133,13 @@ class DialectOptions(TypedDict, total=False):
         str, Option("CHARACTER", "digit group separator in CSV, such as the comma in 10,286")
     ]
     delimiter: Annotated[
-        str, Option("CHARACTER", 'cell separator in CSV, or "tab" (default: as the file shows)')
+        str, Option("CHARACTER", 'cell separator in CSV, or "tab" (default: detected in the file)')
     ]
     encoding: Annotated[
-        str, Option("NAME", "encoding of CSV, such as windows-1252 (default: UTF-8, or as marked)")
+        str,
+        Option(
+            "NAME", "encoding of CSV, such as windows-1252 (default: by byte order mark, or UTF-8)"
+        ),
     ]
     columns: Annotated[dict[str, str], Option()]
     """Columns that have other names in the table, with their agreed names."""
