@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefedyj.tables import silo_table
-from securefedyj.tables.base import ArraySource, HeldSource
 from securefedyj.tables.silo_table import Census, load_or_stream
-from securefedyj.tables.source import as_array
+from securefedyj.tables.source import ArraySource, HeldSource, as_array
 
 X = np.random.default_rng(0).normal(size=(100, 2))
 X[::3, 1] = np.nan

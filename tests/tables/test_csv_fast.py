@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables import csv_fast
-from securefedyj.tables.cells import MISSING, Cells
-from securefedyj.tables.csv_careful import careful_blocks, read_layout
-from securefedyj.tables.csv_fast import FastPathFailed, fast_blocks
+from securefedyj.tables import csv_files
+from securefedyj.tables.cells import MISSING
+from securefedyj.tables.csv_files import CsvFile, FastPathFailed, careful_blocks, fast_blocks
 from securefedyj.tables.files import Dialect, TableError, read_table
 from tests.refusals import refused
 
@@ -42,8 +41,8 @@ FURTHER = (*MISSING, "-999", "?")
 
 def small_pieces(patch: pytest.MonkeyPatch) -> None:
     """Pieces of a few rows, so that there are several."""
-    patch.setattr(csv_fast, "PIECE", 32)
-    patch.setattr(csv_fast, "_LINES_IN_PIECE", 2)
+    patch.setattr(csv_files, "PIECE", 32)
+    patch.setattr(csv_files, "_LINES_IN_PIECE", 2)
 
 
 def joined(blocks: Iterable[Array]) -> Array:
@@ -52,12 +51,11 @@ def joined(blocks: Iterable[Array]) -> Array:
 
 def both(path, dialect: Dialect, column: int = 0) -> tuple[Array | None, Array | None]:
     """What the fast reader and the careful one make of a column; None if they refuse it."""
-    cells = Cells(FURTHER, dialect.decimal, dialect.thousands)
     read: list[Array | None] = []
-    layout = read_layout(path, dialect)
+    csv_file = CsvFile(path, FURTHER, dialect)
     for blocks in (fast_blocks, careful_blocks):
         try:
-            read.append(joined(blocks(path, layout, [column], cells)))
+            read.append(joined(blocks(csv_file, [column])))
         except (FastPathFailed, TableError):
             read.append(None)
     return read[0], read[1]
@@ -154,10 +152,10 @@ def test_a_table_is_read_as_by_the_careful_reader_alone(
     writer.writerows([("note", "a"), *rows])
     path.write_bytes((text.getvalue() + end * trailing).encode())
     dialect = Dialect(delimiter=sign)
-    layout, cells = read_layout(path, dialect), Cells(MISSING)
+    csv_file = CsvFile(path, MISSING, dialect)
     with pytest.MonkeyPatch.context() as patch:
         small_pieces(patch)
-        expected = outcome(lambda: joined(careful_blocks(path, layout, [1], cells)))
+        expected = outcome(lambda: joined(careful_blocks(csv_file, [1])))
         assert outcome(lambda: read_table(path, ["a"], dialect=dialect)) == expected
 
 
@@ -185,6 +183,5 @@ def test_open_quote_is_found_although_no_column_of_ours_has_it(tmp_path):
 def test_rows_are_counted_without_columns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\n1,\xff\n,\n")
-    cells, layout = Cells(MISSING), read_layout(path, Dialect())
-    (block,) = fast_blocks(path, layout, [], cells)
+    (block,) = fast_blocks(CsvFile(path, MISSING, Dialect()), [])
     assert block.shape == (2, 0)

@@ -12,9 +12,9 @@ import pytest
 
 from securefedyj.numerics import passes
 from securefedyj.tables import files
-from securefedyj.tables.base import ArraySource
 from securefedyj.tables.files import check_table, read_table
-from securefedyj.tables.summary import summarize
+from securefedyj.tables.silo_table import summarize
+from securefedyj.tables.source import ArraySource
 from tests.refusals import refused
 from tests.tables.csv_text import csv_of
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefedyj.tables.base import ArraySource
 from securefedyj.tables.silo_table import few_values, load_or_stream, missing_everywhere, without
-from securefedyj.tables.source import as_array
+from securefedyj.tables.source import ArraySource, as_array
 
 nan = np.nan
 TABLE = np.array([[1.0, 2.0, nan, nan], [1.0, nan, nan, 3.0], [1.0, nan, nan, 4.0]])

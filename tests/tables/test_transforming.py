@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from securefedyj.tables.files import MISSING, read_table, write_table
-from securefedyj.tables.transforming import _row_groups, transform_table
+from securefedyj.tables.rewriting import _row_groups
+from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused
 
 FORMATS = ["t.csv", "t.csv.gz", "t.parquet"]
@@ -110,8 +111,8 @@ def test_parquet_without_rows_or_compression_stays_so(tmp_path):
 
 
 def test_large_row_groups_are_taken_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("securefedyj.tables.transforming.rows_at_once", lambda _: 10)
-    monkeypatch.setattr("securefedyj.tables.transforming._MOST_BYTES", 150)
+    monkeypatch.setattr("securefedyj.tables.rewriting.rows_at_once", lambda _: 10)
+    monkeypatch.setattr("securefedyj.tables.rewriting._MOST_BYTES", 150)
     table = pa.table({"a": np.arange(35.0)})
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=30)
     with parquet.ParquetFile(tmp_path / "t.parquet") as file:

@@ -14,7 +14,7 @@ from securefedyj.printable import printable
 if TYPE_CHECKING:
     from securefedyj.tables.files import Checked
     from securefedyj.tables.findings import TableFinding
-    from securefedyj.tables.summary import Summary
+    from securefedyj.tables.silo_table import Summary
 
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
 _VERDICTS = {
@@ -80,7 +80,7 @@ def _order(finding: TableFinding) -> int:
 
 
 def _cells(column: Summary | None) -> tuple[str, str, str, str, str]:
-    from securefedyj.tables.summary import MOST_DISTINCT
+    from securefedyj.tables.silo_table import MOST_DISTINCT
 
     if column is None:
         return "-", "-", "-", "-", "-"

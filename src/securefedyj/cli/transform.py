@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _tell_outside(done: Transformed, options: argparse.Namespace) -> None:
-    from securefedyj.tables.change import listed
+    from securefedyj.tables.transforming import listed
 
     if done.outside:
         tell(

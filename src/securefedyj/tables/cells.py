@@ -14,7 +14,7 @@ import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
-from securefedyj.printable import in_words
+from securefedyj.printable import printable
 
 # Cells that mean a missing value, in upper or lower case, with or without spaces around them.
 MISSING = ("", "NA", "N/A", "NaN", "null")
@@ -51,6 +51,12 @@ class BadCellsError(TableError):
         more = len(named) - _COLUMNS_NAMED
         rest = f" And {more} more columns." if more > 0 else ""
         super().__init__("SFY-TAB-100", f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
+
+
+def first_few(texts: Sequence[str], joint: str = ", ", most: int = _COLUMNS_NAMED) -> str:
+    """For a message: the texts, or the first of them and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return joint.join(texts[:most]) + more
 
 
 class Cells:
@@ -91,7 +97,7 @@ class Cells:
 def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | None:
     """The number in a cell; None if there is none, or if it is not finite."""
     if thousands:
-        signs, number = grouped(decimal, thousands)
+        signs, number = digit_groups(decimal, thousands)
         if re.search(signs, text.strip()):
             if not re.fullmatch(number, text.strip()):
                 return None
@@ -109,17 +115,10 @@ def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | 
 
 
 @cache
-def grouped(decimal: str, thousands: str) -> tuple[str, str]:
+def digit_groups(decimal: str, thousands: str) -> tuple[str, str]:
     """Patterns, for Python and for Arrow: a sign that groups digits, a number grouped by threes."""
     signs = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
     return signs, f"[+-]?[0-9]{{1,3}}(?:{signs}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?"
-
-
-class Place(NamedTuple):
-    """How often a text occurs, and the line of its first occurrence."""
-
-    times: int
-    line: int
 
 
 @dataclass
@@ -127,22 +126,25 @@ class BadCells:
     """The cells of a column that cannot be used: their number, and a bounded number of texts."""
 
     count: int = 0
-    texts: dict[str, Place] = field(default_factory=dict)
+    texts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How often each text occurs, and the line of its first occurrence."""
 
     def add(self, text: str, line: int) -> None:
         self.count += 1
         text = text[:_LONGEST_KEPT]
-        if text in self.texts:
-            self.texts[text] = Place(self.texts[text].times + 1, self.texts[text].line)
-        elif len(self.texts) < _MOST_TEXTS:
-            self.texts[text] = Place(1, line)
+        times, first = self.texts.get(text, (0, line))
+        if times or len(self.texts) < _MOST_TEXTS:
+            self.texts[text] = times + 1, first
 
     def sentence(self, most: int = _MOST_QUOTED) -> str:
         """The texts, up to `most` of them, and their lines."""
         if self.count == 1:
-            ((text, place),) = self.texts.items()
-            return f"line {place.line}: {_quoted(text)} is not a finite number."
-        named = [_counted(text, place) for text, place in self.texts.items()]
+            ((text, (_, line)),) = self.texts.items()
+            return f"line {line}: {_quoted(text)} is not a finite number."
+        named = [
+            f"{_quoted(text)} ({f'{times} times, first in ' * (times > 1)}line {line})"
+            for text, (times, line) in self.texts.items()
+        ]
         these = ", ".join([*named[:most], *["others"] * (len(named) > most)])
         return f"{self.count} cells are not finite numbers: {these}."
 
@@ -175,9 +177,7 @@ def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:
         alike.setdefault(one.options, []).append(name)
     words = dict.fromkeys(advised, "")
     for first, *others in alike.values():
-        more = len(others) - _COLUMNS_NAMED
-        named = others if more <= 0 else [*others[:_COLUMNS_NAMED], f"{more} more"]
-        also = f" (also in {in_words(named)})" if others else ""
+        also = f" (also in {first_few([*map(printable, others)])})" if others else ""
         words[first] = f"{advised[first].words}{also}."
     return words
 
@@ -188,7 +188,7 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Adv
     If the texts do not decide, all meanings are named: wrong advice is worse than none.
     """
     texts = list(texts)
-    if foreign := [text for text in texts if not _is_unicode(text)]:
+    if foreign := [text for text in texts if as_read(text) != text]:
         return Advice(
             f"{_quoted(foreign[0])} is not UTF-8; it is shown as Windows-1252. If it looks right, "
             "give --encoding windows-1252",
@@ -233,11 +233,6 @@ def _typed(decimal: str, thousands: str) -> str:
     return wanted
 
 
-def _counted(text: str, place: Place) -> str:
-    times = f"{place.times} times, first in " * (place.times > 1)
-    return f"{_quoted(text)} ({times}line {place.line})"
-
-
 def _quoted(text: str) -> str:
     text = as_read(text)
     return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
@@ -251,10 +246,8 @@ def _shell(text: str) -> str:
 
 def as_read(text: str) -> str:
     """The text, read as Windows-1252 if its bytes are not UTF-8."""
-    if _is_unicode(text):
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+    return text

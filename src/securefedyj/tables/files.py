@@ -5,18 +5,24 @@ What this shows, values included, is shown to the owner of the table alone; noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import csv
+import gzip
+import io
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import ceil, inf, log10
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
+from pyarrow import parquet
 
 from securefedyj.errors import InputError
+from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.arrow import write_parquet
 from securefedyj.tables.cells import (
     MISSING,
     Advice,
@@ -25,13 +31,12 @@ from securefedyj.tables.cells import (
     each_once,
     other_reading,
 )
-from securefedyj.tables.csv_careful import read_layout
-from securefedyj.tables.csv_files import lines_of, text_columns, write_csv
+from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.findings import TableFinding, column_findings, value_findings
-from securefedyj.tables.paths import is_csv, tables_in
+from securefedyj.tables.paths import compressed, files_of, is_csv
+from securefedyj.tables.silo_table import Summary, summarize
 from securefedyj.tables.source import as_array, as_source, header_of
-from securefedyj.tables.summary import Summary, summarize
 
 __all__ = [
     "MISSING",
@@ -77,8 +82,8 @@ def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
 
 def described(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; for a folder, its first table."""
-    first = tables_in(Path(path))[0] if Path(path).is_dir() else path
-    return read_layout(first, dialect or Dialect()).described() if is_csv(first) else "Parquet"
+    dialect, first = dialect or Dialect(), files_of(Path(path))[0]
+    return CsvFile(first, (), dialect).layout.described(dialect) if is_csv(first) else "Parquet"
 
 
 HERE = TableReader(column_names, as_source, described)
@@ -91,7 +96,30 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
         raise InputError(
             "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
         )
-    (write_csv if is_csv(path) else write_parquet)(path, names, data)
+    with replacing(path) as temporary:
+        if not is_csv(path):
+            columns = [pa.array(column, from_pandas=True) for column in data.T]
+            parquet.write_table(pa.table(columns, names=list(names)), temporary)
+            return
+        with writing(temporary, compressed(path)) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(names)
+            for row in data.tolist():
+                writer.writerow("" if value != value else repr(value) for value in row)
+            text.detach()
+
+
+@contextmanager
+def writing(path: Path, packed: bool, level: int = 9) -> Iterator[IO[bytes]]:
+    """A new file; what is written to it is compressed if it is to be packed."""
+    with open(path, "wb") as file:
+        if not packed:
+            yield file
+            return
+        # Neither name nor time goes into the file: the same table gives the same bytes.
+        with gzip.GzipFile("", "wb", level, file, mtime=0) as unpacked:
+            yield unpacked  # type: ignore[misc]
 
 
 class Checked(NamedTuple):
@@ -148,7 +176,7 @@ def _lines_outside(
     }
     if not rows or not is_csv(path):
         return {}
-    lines = lines_of(path, set(rows.values()), dialect)
+    lines = CsvFile(path, (), dialect).lines_of(set(rows.values()))
     return {name: lines[row] for name, row in rows.items()}
 
 
@@ -204,7 +232,7 @@ def draft(
     readable = dict[str, Advice]()
     left_out = {name: "appears twice" for name in header if header.count(name) > 1}
     if is_csv(path):  # the first rows save reading texts cell by cell
-        texts = text_columns(path, missing, dialect)
+        texts = CsvFile(path, missing, dialect).text_columns()
         for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
             if other := other_reading(cells, dialect.decimal, dialect.thousands):
                 readable[name] = other

@@ -8,15 +8,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from securefedyj.tables.cells import TableError
+from securefedyj.tables.cells import TableError, first_few
 
 if TYPE_CHECKING:
-    from securefedyj.tables.summary import Summary
+    from securefedyj.tables.silo_table import Summary
 
 FEW_DISTINCT = 20
 """With fewer distinct values, exact results over few rows can show how often each occurs."""
 
-_COLUMNS_NAMED = 5
 _OTHERS_NAMED = 12
 
 REMEDIES = {
@@ -62,8 +61,7 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
         if name not in header:
             text = f"there is no such column{suggestion(name, header)}"
             if others and "perhaps" not in text:
-                more = f" and {len(others) - _OTHERS_NAMED} more" * (len(others) > _OTHERS_NAMED)
-                text += f"; not agreed on, but here: {', '.join(others[:_OTHERS_NAMED])}{more}"
+                text += f"; not agreed on, but here: {first_few(others, most=_OTHERS_NAMED)}"
                 others = []  # listed only once
             if len(header) == 1:
                 text += "; the table has only one column: does it need --delimiter?"
@@ -113,8 +111,7 @@ def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str])
         )
     wrong = [f"{f.feature!r}: {f.text}" for f in column_findings(names, header)]
     if wrong:
-        more = f"; and {len(wrong) - _COLUMNS_NAMED} more" if len(wrong) > _COLUMNS_NAMED else ""
-        raise TableError("SFY-TAB-027", f"{path}: {'; '.join(wrong[:_COLUMNS_NAMED])}{more}")
+        raise TableError("SFY-TAB-027", f"{path}: {first_few(wrong, '; ')}")
 
 
 def suggestion(name: str, header: Sequence[str]) -> str:
