@@ -39,7 +39,7 @@ from securefedyj.tables.cells import (
     digit_groups,
     sentences,
 )
-from securefedyj.tables.dialect import Dialect, layout_of
+from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
 from securefedyj.tables.paths import Unchanged, compressed
 
 PIECE = 1 << 20  # bytes
@@ -186,15 +186,13 @@ def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
     return over_pieces(csv_file, Converter(csv_file, columns))
 
 
-def over_pieces(csv_file: CsvFile, work: Callable[[bytes, int], T]) -> Generator[T, None, None]:
-    """The results of `work`, which gets each piece and the number of lines before its first row."""
+def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, None, None]:
+    """The results of `work`, which gets the rows piece by piece."""
     workers = os.cpu_count() or 1
     waiting: deque[Future[T]] = deque()
-    layout = csv_file.layout
-    size = max(PIECE, _LINES_IN_PIECE * layout.longest)
     with opened(csv_file.path) as file, ThreadPoolExecutor(workers) as pool:
-        for number, piece in enumerate(_pieces(_utf8(file, layout.encoding, size), size)):
-            waiting.append(pool.submit(work, piece, 0 if number else layout.lines))
+        for piece in _pieces(file, csv_file.layout):
+            waiting.append(pool.submit(work, piece))
             if len(waiting) > 2 * workers:  # no worker waits while a result is used
                 yield waiting.popleft().result()
         while waiting:
@@ -212,13 +210,14 @@ def _utf8(file: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode()
 
 
-def _pieces(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """The same bytes in pieces of whole rows."""
-    rest = b""
-    for part in parts:
+def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
+    """The rows as UTF-8, in pieces of whole rows."""
+    size = max(PIECE, _LINES_IN_PIECE * layout.longest)
+    rest, skip = b"", layout.lines
+    for part in _utf8(file, layout.encoding, size):
         if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
-            yield b"".join((rest, memoryview(part)[:end]))
-            rest = part[end:]
+            yield _after_lines(skip, b"".join((rest, memoryview(part)[:end])))
+            rest, skip = part[end:], 0
             continue
         rest += part
         if len(rest) > _LARGEST_PIECE:
@@ -226,7 +225,16 @@ def _pieces(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
     if _quotes(rest) % 2:
         raise FastPathFailed  # a quote is open, and Arrow does not report it
     if rest:
-        yield rest
+        yield _after_lines(skip, rest)
+
+
+def _after_lines(count: int, piece: bytes) -> bytes:
+    if not count:
+        return piece
+    lines = piece.splitlines(keepends=True)
+    if len(lines) < count:
+        raise FastPathFailed
+    return b"".join(lines[count:])
 
 
 def _end_of_rows(before: bytes, part: bytes) -> int:
@@ -266,14 +274,13 @@ class Converter:
             decimal_point=self._cells.decimal,
         )
 
-    def __call__(self, piece: bytes, lines: int) -> Array:
-        """The numbers in a piece, after some lines to skip."""
-        if not lines and piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
+    def __call__(self, piece: bytes) -> Array:
+        """The numbers in a piece."""
+        if piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = arrow_csv.ReadOptions(
             use_threads=False,
             block_size=len(piece) + 1,
-            skip_rows=lines,
             column_names=self._names,
         )
         try:

@@ -51,7 +51,7 @@ class Changed(NamedTuple):
     rows: int
     values: Array | None
     """None if they are not needed, because no new table will be written."""
-    outside: Integers | None
+    outside: Integers
     """The numbers of values of each feature below and above its bounds."""
 
 
@@ -82,43 +82,42 @@ def _changed_parts(
     """The rows in parts, and their text in UTF-8."""
     done = 0
     try:
-        for changed, text in over_pieces(source, _Replacing(source, columns, change)):
+        for changed, text in _in_pieces(source, columns, change):
             done += changed.rows
             yield changed, text
     except FastPathFailed:
         yield from _carefully(source, columns, change, done)
 
 
-class _Replacing:
-    """Replaces cells in a piece of CSV."""
+def _in_pieces(
+    source: CsvFile, columns: Sequence[int], change: Change
+) -> Iterator[tuple[Changed, bytes]]:
+    """The rows by the fast path, with new cells in the place of old ones."""
+    convert, delimiter = Converter(source, columns), source.layout.delimiter
+    in_line = np.argsort(columns)  # the columns as they come in a line
 
-    def __init__(self, source: CsvFile, columns: Sequence[int], change: Change) -> None:
-        self._convert, self._change = Converter(source, columns), change
-        self._delimiter, self._width = source.layout.delimiter, len(source.names)
-        self._decimal = source.cells.decimal
-        self._order = np.argsort(columns)  # the columns as they come in a line
-        self._columns = np.sort(columns)
-
-    def __call__(self, piece: bytes, lines: int) -> tuple[Changed, bytes]:
-        if lines:
-            piece = b"".join(piece.splitlines(keepends=True)[lines:])
-        changed = self._change(self._convert(piece, 0))
+    def replace(piece: bytes) -> tuple[Changed, bytes]:
+        changed = change(convert(piece))
         if changed.values is None or not changed.rows:
             return changed, piece
-        starts, ends = cells_of(piece, self._delimiter, self._width)
+        starts, ends = cells_of(piece, delimiter, len(source.names))
         if len(starts) != changed.rows:
             raise FastPathFailed
-        texts = self._cells(changed.values[:, self._order].ravel())
-        places = starts[:, self._columns], ends[:, self._columns]
-        return changed, _replaced(piece, *places, texts)
+        cells = _cells(changed.values[:, in_line].ravel(), source)
+        places = np.asarray(columns)[in_line]
+        return changed, _replaced(piece, starts[:, places], ends[:, places], cells)
 
-    def _cells(self, values: Array) -> Any:
-        """Cells for numbers, quoted if a sign in them separates cells; NaN is missing."""
-        texts = _texts(values, self._decimal)
-        if self._delimiter in ("+", "-", self._decimal):
-            texts = pc.binary_join_element_wise('"', texts, '"', "")
-        # An empty line would not be a row.
-        return pc.fill_null(texts, '""' if self._width == 1 else "")
+    return over_pieces(source, replace)
+
+
+def _cells(values: Array, source: CsvFile) -> Any:
+    """Cells for numbers, quoted if a sign in them separates cells; NaN is missing."""
+    decimal = source.cells.decimal
+    texts = _texts(values, decimal)
+    if source.layout.delimiter in ("+", "-", decimal):
+        texts = pc.binary_join_element_wise('"', texts, '"', "")
+    # An empty line would not be a row.
+    return pc.fill_null(texts, '""' if len(source.names) == 1 else "")
 
 
 def _replaced(piece: bytes, starts: Integers, ends: Integers, texts: Any) -> bytes:

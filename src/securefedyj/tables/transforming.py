@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -101,7 +102,7 @@ def transform_table(
         target cannot be written.
     """
     source, target, dialect = Path(source), Path(target), dialect or Dialect()
-    change, done = BoundedChange(function, bounds, outside), 0
+    change, done = BoundedChange(features, function, bounds, outside), 0
     if not source.is_dir() and is_csv(source) != is_csv(target):
         raise TableError(
             "SFY-TAB-041", f"{target} must have the format of {source}: give it the same ending"
@@ -125,9 +126,9 @@ def transform_table(
                     done += part.rows
                     if on_rows is not None:
                         on_rows(done, None)
-        change.check(source, features)
+        change.check(source)
     others = len(headers[0]) - len(features)
-    return Transformed(len(files), done, len(features), others, change.found(features))
+    return Transformed(len(files), done, len(features), others, change.found())
 
 
 def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect) -> list[str]:
@@ -151,69 +152,63 @@ class BoundedChange:
 
     Parameters
     ----------
+    features : sequence of str
+        Their names.
     function : callable
         Gets an array of shape (rows, features) and returns one of the same shape; NaN is missing.
     bounds : (lower, upper), optional
         Of each feature; none by default.
-    outside : {"error", "clip", "keep"}
+    mode : {"error", "clip", "keep"}
         What happens to values outside: "error" stops changing values after the first of them,
         "clip" puts the bound in their place, "keep" changes them like all others.
     """
 
     def __init__(
         self,
+        features: Sequence[str],
         function: Callable[[Array], Array],
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        outside: OutsideMode = "error",
+        bounds: tuple[ArrayLike, ArrayLike] | None,
+        mode: OutsideMode,
     ) -> None:
-        if outside not in OUTSIDE:
+        if mode not in OUTSIDE:
             raise InputError(
-                "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}"
+                "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {mode!r}"
             )
-        self._function, self._outside = function, outside
-        self._bounds = None if bounds is None else tuple(map(np.asarray, bounds))
-        self._counts: Integers = np.zeros((2, 1), dtype=np.int64)
+        self._features, self._function, self._mode = features, function, mode
+        everything = np.full(len(features), -inf), np.full(len(features), inf)
+        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or everything), everything[0])
+        self._outside: Integers = np.zeros((2, len(features)), dtype=np.int64)
 
     def __call__(self, values: Array) -> Changed:
         """The new values of a block."""
-        counts = None
-        if self._bounds is not None:
-            lower, upper = self._bounds
-            sides = values < lower, values > upper
-            counts = np.array([np.count_nonzero(side, axis=0) for side in sides])
-            if self._outside == "error" and (counts.any() or self._counts.any()):
-                return Changed(len(values), None, counts)
-            if self._outside == "clip":
-                values = np.clip(values, lower, upper)
-        new = self._function(values) if len(values) else values
-        return Changed(len(values), new, counts)
+        sides = values < self._lower, values > self._upper
+        outside = np.array([np.count_nonzero(side, axis=0) for side in sides])
+        if self._mode == "error" and (outside.any() or self._outside.any()):
+            return Changed(len(values), None, outside)
+        if self._mode == "clip":
+            values = np.clip(values, self._lower, self._upper)
+        return Changed(len(values), self._function(values) if len(values) else values, outside)
 
     def count(self, changed: Changed) -> None:
         """Count the values of a block that were outside."""
-        if changed.outside is not None:
-            self._counts = self._counts + changed.outside
+        self._outside = self._outside + changed.outside
 
-    def found(self, features: Sequence[str]) -> dict[str, Outside]:
+    def found(self) -> dict[str, Outside]:
         """The features with values outside."""
-        if self._bounds is None:
-            return {}
-        columns = np.broadcast_arrays(*self._counts, *self._bounds, np.empty(len(features)))[:4]
-        each = (Outside(*of) for of in zip(*(column.tolist() for column in columns), strict=True))
-        return {
-            name: one for name, one in zip(features, each, strict=True) if one.below or one.above
-        }
+        columns = *self._outside.tolist(), self._lower.tolist(), self._upper.tolist()
+        found = dict(zip(self._features, map(Outside._make, zip(*columns)), strict=True))
+        return {name: one for name, one in found.items() if one.below or one.above}
 
-    def check(self, where: object, features: Sequence[str]) -> None:
+    def check(self, where: object) -> None:
         """Refuse values outside the bounds if they are an error."""
-        found = self.found(features)
-        if not found or self._outside != "error":
-            return
-        raise TableError(
-            "SFY-TAB-001",
-            f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; or, if "
-            "they mean missing values, give --missing=-999 or similar; or give --outside clip to "
-            "replace them by the bound, or --outside keep to transform them unchanged",
-        )
+        if self._mode == "error" and (found := self.found()):
+            raise TableError(
+                "SFY-TAB-001",
+                f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; "
+                "or, if they mean missing values, give --missing=-999 or similar; or give "
+                "--outside clip to replace them by the bound, or --outside keep to transform them "
+                "unchanged",
+            )
 
 
 def listed(found: dict[str, Outside]) -> str:
@@ -223,8 +218,8 @@ def listed(found: dict[str, Outside]) -> str:
 
 def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
     """Refuse to write over the source or within it, and over an existing table without `force`."""
-    inside = any(_same(above, source) for above in _above(target))
-    if inside or any(_same(above, target) for file in files for above in _above(file)):
+    above = [(target, source), *((file, target) for file in files)]
+    if any(_same(folder, other) for path, other in above for folder in _with_parents(path)):
         raise TableError(
             "SFY-TAB-037",
             f"{target} is the table that is read, contains it or lies inside it; give another name",
@@ -245,7 +240,7 @@ def check_target(source: Path, files: Sequence[Path], target: Path, force: bool)
             )
 
 
-def _above(path: Path) -> list[Path]:
+def _with_parents(path: Path) -> list[Path]:
     """A path and the folders above it, with links resolved."""
     real = Path(os.path.realpath(path))
     return [real, *real.parents]
