@@ -1,8 +1,7 @@
-"""Tables of Arrow, frames, and Parquet files: each a source of all its columns."""
+"""Arrow tables, frames, and Parquet files: each a source of all its columns."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,25 +26,16 @@ class ArrowTable:
     lazy frame, and of a DuckDB relation, runs again in each pass.
     """
 
-    where = "the table"
-
     def __init__(self, data: Any) -> None:
         self._data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-        self._schema = _schema_of(self._data)
-
-    @property
-    def names(self) -> Sequence[str]:
-        return list(self._schema.names)
+        self.schema = _schema_of(self._data)
+        self.names: Sequence[str] = self.schema.names
 
     @property
     def rows(self) -> int | None:
         if isinstance(self._data, pa.Table | pa.RecordBatch):
             return int(self._data.num_rows)
         return getattr(self._data, "height", None)  # of a polars frame
-
-    def check(self, columns: Sequence[int]) -> None:
-        """Refuse columns that do not hold numbers, before anything is read."""
-        check_types(self.where, self._schema, columns)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         size = rows_at_once(len(columns))
@@ -54,15 +44,15 @@ class ArrowTable:
                 yield block_of(batch.slice(first, size))
 
     def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
-        names = [self._schema.names[j] for j in columns]
-        if is_dataset(self._data):
+        names = [self.names[j] for j in columns]
+        if _is_dataset(self._data):
             # By expressions: a point in a plain name would lead into a nested column.
             chosen = {str(k): pc.field(name) for k, name in enumerate(names)}
             scanner = self._data.scanner(
                 columns=chosen, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
             yield from scanner.to_batches()
-        elif is_lazy(self._data):
+        elif _is_lazy(self._data):
             query = self._data.select(names)
             if hasattr(query, "collect_batches"):
                 frames = query.collect_batches(chunk_size=size, maintain_order=True)
@@ -81,12 +71,13 @@ class ParquetTable(ArrowTable):
     rows: int | None = None
 
     def __init__(self, path: Path | str) -> None:
-        self._path, self.where, self._unchanged = path, str(path), Unchanged(path)
+        self._path, self._unchanged = path, Unchanged(path)
         with reading(path) as file:
-            self._schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
+            self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
+        self.names = self.schema.names
 
     def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
-        names = [self._schema.names[j] for j in columns]
+        names = [self.names[j] for j in columns]
         self._unchanged.check()
         with reading(self._path) as file:
             for batch in file.iter_batches(batch_size=size, columns=names):
@@ -96,8 +87,6 @@ class ParquetTable(ArrowTable):
 
 class PandasTable:
     """A `pandas.DataFrame`, read column by column: some of them may have no form in Arrow."""
-
-    where = "the table"
 
     def __init__(self, frame: Any) -> None:
         self._frame, self.names, self.rows = frame, list(map(str, frame.columns)), len(frame)
@@ -117,10 +106,10 @@ class PandasTable:
         except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
             raise TableError(
                 "SFY-TAB-033",
-                f"{self.where}: column {name!r} contains values that are not numbers, or numbers "
-                "of an unsupported type; convert it to float64",
+                f"the table: column {name!r} contains values that are not numbers, or numbers of "
+                "an unsupported type; convert it to float64",
             ) from None
-        check_types(self.where, pa.schema([(name, converted.type)]), [0])
+        check_types("the table", pa.schema([(name, converted.type)]), [0])
         return floats(converted)
 
 
@@ -132,24 +121,26 @@ def gives_arrow(data: Any) -> bool:
     """
     kind = type(data)
     named = hasattr(kind, "schema") or hasattr(kind, "columns")  # a single column has neither
-    return (named and hasattr(kind, "__arrow_c_stream__")) or is_dataset(data) or is_lazy(data)
+    return (named and hasattr(kind, "__arrow_c_stream__")) or _is_dataset(data) or _is_lazy(data)
 
 
-def is_dataset(data: Any) -> bool:
-    """Whether data is a `pyarrow.dataset.Dataset`. Importing that module would load pandas too."""
-    datasets = sys.modules.get("pyarrow.dataset")
-    return datasets is not None and isinstance(data, datasets.Dataset)
+def is_of(data: Any, library: str, *kinds: str) -> bool:
+    """Whether data is of a kind of a library, which need not be installed or loaded."""
+    return type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds
 
 
-def is_lazy(data: Any) -> bool:
-    """Whether data is a `polars.LazyFrame`; polars need not be installed."""
-    return (type(data).__module__.partition(".")[0], type(data).__name__) == ("polars", "LazyFrame")
+def _is_dataset(data: Any) -> bool:
+    return is_of(data, "pyarrow", "FileSystemDataset", "InMemoryDataset", "UnionDataset")
+
+
+def _is_lazy(data: Any) -> bool:
+    return is_of(data, "polars", "LazyFrame")
 
 
 def _schema_of(data: Any) -> Any:
-    if is_dataset(data):
+    if _is_dataset(data):
         return data.schema
-    empty = data.collect_schema().to_frame() if is_lazy(data) else data
+    empty = data.collect_schema().to_frame() if _is_lazy(data) else data
     with pa.RecordBatchReader.from_stream(empty) as reader:
         return reader.schema
 
@@ -161,11 +152,10 @@ def _stream(data: Any) -> Iterator[Any]:
 
 def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
     """Refuse columns that do not hold numbers, all of them in one message."""
-    fields = [schema.field(j) for j in positions]
     wrong = {
-        one.name: f"holds {one.type}, not numbers."
-        for one in fields
-        if not _holds_numbers(one.type)
+        field.name: f"holds {field.type}, not numbers."
+        for field in map(schema.field, positions)
+        if not _holds_numbers(field.type)
     }
     if wrong:
         raise BadCellsError(where, wrong, joint=" ")

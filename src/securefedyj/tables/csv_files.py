@@ -103,9 +103,7 @@ class CsvFile:
 
     def text_columns(self) -> dict[str, list[str]]:
         """The columns whose first cells are neither numbers nor missing, with these cells."""
-        with opened(self.path) as file:
-            table = CsvRows(self, file)  # by name: without one it would be left open
-            rows = list(islice(table, _FIRST_ROWS))
+        rows = [row for _, row in islice(read_rows(self), _FIRST_ROWS)]
         found = {}
         for name, texts in dict(zip(self.names, zip(*rows, strict=True), strict=False)).items():
             values = [self.cells.read(text) for text in texts]
@@ -115,68 +113,61 @@ class CsvFile:
 
     def lines_of(self, rows: Collection[int]) -> dict[int, int]:
         """The lines in which rows end, by their numbers from 1; a cell may have several lines."""
-        with opened(self.path) as file:
-            table = CsvRows(self, file)
-            numbered = enumerate(islice(table, max(rows)), start=1)
-            return {number: table.line for number, _ in numbered if number in rows}
+        numbered = enumerate(islice(read_rows(self), max(rows)), start=1)
+        return {number: line for number, (line, _) in numbered if number in rows}
 
 
-class CsvRows:
-    """The rows of a CSV file, read by Python; each must be as long as the header."""
+def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file, read by Python, and the lines in which they end."""
+    path, layout, ended = csv_file.path, csv_file.layout, False
 
-    def __init__(self, csv_file: CsvFile, file: IO[bytes]) -> None:
-        self._path, self._layout = csv_file.path, csv_file.layout
-        self._text = io.TextIOWrapper(file, self._layout.encoding, self._layout.errors, newline="")
-        self._ended = False
-        self._before = sum(1 for _ in islice(self._text, self._layout.lines))
-        self._reader = csv.reader(self._lines(), delimiter=self._layout.delimiter)
+    def lines() -> Iterator[str]:
+        nonlocal ended
+        yield from text
+        ended = True  # a row that ends only now has an open quote
 
-    @property
-    def line(self) -> int:
-        return self._before + self._reader.line_num
-
-    def __iter__(self) -> Iterator[list[str]]:
-        width, last = len(self._layout.header), self.line
-        for row in self._reader:
-            if self._ended:
+    with (
+        opened(path) as file,
+        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
+    ):
+        before = last = sum(1 for _ in islice(text, layout.lines))
+        reader = csv.reader(lines(), delimiter=layout.delimiter)
+        for row in reader:
+            if ended:
                 raise TableError(
                     "SFY-TAB-006",
-                    f"{self._path}: this is not CSV: a quote is open from line {last + 1} to the "
-                    "end of the file",
+                    f"{path}: this is not CSV: a quote is open from line {last + 1} to the end of "
+                    "the file",
                 )
-            last = self.line
-            if len(row) == width:
-                yield row
+            last = before + reader.line_num
+            if len(row) == len(layout.header):
+                yield last, row
             elif row:  # an empty line is not a row
-                commas = self._layout.delimiter == "," and len(row) == 2 * width
+                commas = layout.delimiter == "," and len(row) == 2 * len(layout.header)
                 raise TableError(
                     "SFY-TAB-007",
-                    f"{self._path}: line {last} has {len(row)} cells, the header has {width}"
-                    + "; if the comma is the decimal sign, give --decimal ," * commas,
+                    f"{path}: line {last} has {len(row)} cells, the header has "
+                    f"{len(layout.header)}"
+                    + "; if the comma is the decimal sign, give --decimal ,"
+                    * commas,
                 )
-
-    def _lines(self) -> Iterator[str]:
-        yield from self._text
-        self._ended = True  # a row that ends only now has an open quote
 
 
 def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
     """Columns of a CSV file in blocks, after `done` rows; bad cells are all reported at the end."""
     cells, bad = csv_file.cells, [BadCells() for _ in columns]
 
-    def numbers(row: list[str], line: int) -> Iterator[float]:
+    def numbers(line: int, row: list[str]) -> Iterator[float]:
         for j, column in zip(columns, bad, strict=True):
             value = cells.read(row[j])
             if value is None:
                 column.add(row[j], line)
             yield nan if value is None else value
 
-    with opened(csv_file.path) as file:
-        rows = CsvRows(csv_file, file)
-        rest = islice(rows, done, None)
-        while part := [list(numbers(row, rows.line)) for row in islice(rest, _BLOCK_ROWS)]:
-            if not any(column.count for column in bad):
-                yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
+    rows = islice(read_rows(csv_file), done, None)
+    while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
+        if not any(column.count for column in bad):
+            yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
     if found := {csv_file.names[j]: one for j, one in zip(columns, bad, strict=True) if one.count}:
         raise BadCellsError(str(csv_file.path), sentences(found, cells.decimal, cells.thousands))
 

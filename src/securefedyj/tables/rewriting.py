@@ -29,11 +29,11 @@ from securefedyj.tables.cells import Cells
 from securefedyj.tables.csv_files import (
     Converter,
     CsvFile,
-    CsvRows,
     FastPathFailed,
     careful_blocks,
     opened,
     over_pieces,
+    read_rows,
 )
 from securefedyj.tables.files import writing
 from securefedyj.tables.paths import Unchanged
@@ -199,18 +199,17 @@ def _carefully(
     """The rows after the first `done`, cell by cell."""
     head, delimiter = _head(source), source.layout.delimiter
     end = next(end for end in ("\r\n", "\r", "\n") if head.endswith(end.encode()) or end == "\n")
-    with opened(source.path) as file:
-        rest = islice(CsvRows(source, file), done, None)
-        for old in careful_blocks(source, columns, done):
-            rows = list(islice(rest, len(old)))
-            changed = change(old)
-            new = old if changed.values is None else changed.values
-            for j, values in zip(columns, new.T, strict=True):
-                texts = _texts(values, source.cells.decimal).to_pylist()
-                for row, cell in zip(rows, texts, strict=True):
-                    row[j] = cell or ""
-            text = "".join(_line(row, delimiter) + end for row in rows)
-            yield changed, text.encode("utf-8", "surrogateescape")
+    rest = islice(read_rows(source), done, None)
+    for old in careful_blocks(source, columns, done):
+        rows = [row for _, row in islice(rest, len(old))]
+        changed = change(old)
+        new = old if changed.values is None else changed.values
+        for j, values in zip(columns, new.T, strict=True):
+            texts = _texts(values, source.cells.decimal).to_pylist()
+            for row, cell in zip(rows, texts, strict=True):
+                row[j] = cell or ""
+        text = "".join(_line(row, delimiter) + end for row in rows)
+        yield changed, text.encode("utf-8", "surrogateescape")
 
 
 def _line(row: list[str], delimiter: str) -> str:

@@ -17,7 +17,14 @@ import numpy as np
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import RemoteSource, Source, is_source, read
-from securefedyj.tables.arrow import ArrowTable, PandasTable, ParquetTable, gives_arrow
+from securefedyj.tables.arrow import (
+    ArrowTable,
+    PandasTable,
+    ParquetTable,
+    check_types,
+    gives_arrow,
+    is_of,
+)
 from securefedyj.tables.cells import MISSING, BadCellsError, Cells, TableError
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
@@ -65,11 +72,11 @@ def as_source(
         path = Path(data)
         return source_of_files(path, files_of(path), features, missing, dialect)
     if not is_source(data):
-        if _is(data, "dask", "DataFrame", "Array"):
+        if is_of(data, "dask", "DataFrame", "Array"):
             from securefedyj.tables.dask_source import of_collection
 
             return of_collection(data, features, missing)
-        if _is(data, "pandas", "DataFrame"):
+        if is_of(data, "pandas", "DataFrame"):
             return TableSource(PandasTable(data), features, missing)
         if gives_arrow(data):
             return TableSource(ArrowTable(data), features, missing)
@@ -80,11 +87,11 @@ def as_source(
 
 def is_table(data: Any) -> bool:
     """Whether data is read in passes; frames of pandas and polars in memory are not."""
-    in_memory = _is(data, "pandas", "DataFrame") or _is(data, "polars", "DataFrame")
+    in_memory = is_of(data, "pandas", "DataFrame") or is_of(data, "polars", "DataFrame")
     return (
         isinstance(data, str | Path)
         or is_source(data)
-        or _is(data, "dask", "DataFrame", "Array")
+        or is_of(data, "dask", "DataFrame", "Array")
         or (gives_arrow(data) and not in_memory)
     )
 
@@ -92,11 +99,6 @@ def is_table(data: Any) -> bool:
 def has_column_names(data: Any) -> bool:
     """Whether the columns of data have names; those of arrays do not."""
     return is_source(data) or hasattr(type(data), "columns") or gives_arrow(data)
-
-
-def _is(data: Any, library: str, *kinds: str) -> bool:
-    """Whether data is of a kind of a library, which need not be installed."""
-    return type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds
 
 
 def as_array(source: Source) -> Array:
@@ -159,19 +161,10 @@ def _number(path: Path, name: str, text: str, missing: Collection[str]) -> float
 
 
 class TableSource:
-    """Some columns of a table: numbers that mean missing become NaN, infinite ones are refused.
+    """The features of a table: numbers that mean missing become NaN, infinite ones are refused.
 
-    Parameters
-    ----------
-    table : Source
-        All columns of the table; some of them may have the same name, or hold no numbers.
-    features : sequence of str, optional
-        The columns to read, in order; all by default.
-    missing : collection of str
-        Cells that mean a missing value. Only the numbers among them count here; texts are for
-        sources that read text.
-    where : str
-        What messages call the table: its path, for instance.
+    The other columns of the table may have the same name, or hold no numbers. Messages call it
+    `where`.
     """
 
     names: Sequence[str] = ()
@@ -189,7 +182,7 @@ class TableSource:
         self._table, self.where, self._cells = table, where, Cells(missing)
         self._positions = [header.index(name) for name in self.names]
         if isinstance(table, ArrowTable):
-            table.check(self._positions)
+            check_types(where, table.schema, self._positions)
 
     @property
     def rows(self) -> int | None:
@@ -204,18 +197,9 @@ class TableSource:
 
 
 class ViewSource:
-    """A source with other names of its columns, or with constant columns, which are never read.
+    """Columns of a source, and constant columns, which are never read.
 
-    Parameters
-    ----------
-    source : Source
-        The columns that are not constant, at least.
-    names : sequence of str
-        All columns, constant or not.
-    constants : mapping of str to float
-        The values of the constant columns.
-    header : sequence of str, optional
-        The names of the source's columns here; by default those that they have there.
+    The columns of the source are found by their names, or by other ones for them, the `header`.
     """
 
     names: Sequence[str] = ()

@@ -196,7 +196,8 @@ class BoundedChange:
     def found(self) -> dict[str, Outside]:
         """The features with values outside."""
         columns = *self._outside.tolist(), self._lower.tolist(), self._upper.tolist()
-        found = dict(zip(self._features, map(Outside._make, zip(*columns)), strict=True))
+        each = map(Outside, *columns)
+        found = dict(zip(self._features, each, strict=True))
         return {name: one for name, one in found.items() if one.below or one.above}
 
     def check(self, where: object) -> None:
