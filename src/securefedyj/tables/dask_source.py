@@ -15,7 +15,7 @@ on like any other result, and raised at the silo.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from math import nan
 from typing import Any, NamedTuple, TypeVar
@@ -77,16 +77,9 @@ def of_collection(
 
 
 class DaskSource:
-    """A table of Dask.
+    """A table of Dask: its partitions in order, each an array of all columns or a `WorkerError`.
 
-    Parameters
-    ----------
-    parts : sequence of Delayed
-        The partitions in order: arrays of all columns, or `WorkerError`.
-    names : sequence of str
-        Of the columns.
-    missing : collection of int
-        Columns that count as missing.
+    The columns in `missing` count as missing.
     """
 
     names: Sequence[str] = ()
@@ -96,7 +89,7 @@ class DaskSource:
         self, parts: Sequence[Delayed], names: Sequence[str], missing: Collection[int] = ()
     ) -> None:
         self._parts, self.names, self._missing = parts, tuple(names), frozenset(missing)
-        self._view = _View(self.names, {self.names[j]: nan for j in self._missing})
+        self._source = partial(_source_of, names, {names[j]: nan for j in self._missing})
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         raise TableError(
@@ -118,13 +111,15 @@ class DaskSource:
         add: Callable[[T, T], T],
         finish: Callable[[T], R],
     ) -> R | None:
-        request = self._view, list(columns), function, add
+        request = self._source, list(columns), function, add
         total = _tree(_mapped(_over_partition, request, self._parts), add)
         found: R | None = result(task(_finished, finish, total))
         return found
 
     def whole(self, function: Callable[[Source], R]) -> R:
-        value: R = result(task(_over_all, _sent((self._view, function)), *self._parts))
+        value: R = result(
+            task(_over_all, _sent((self._source, self.names, function)), *self._parts)
+        )
         return value
 
     def silo(self, domain: Domain, names: list[str]) -> Silo:
@@ -132,7 +127,7 @@ class DaskSource:
         outside = self.reduce(every, partial(values_outside, domain=domain), np.add, np.asarray)
         if outside is not None:
             refuse_outside(outside, domain, names)
-        request = self._view, domain, names
+        request = self._source, domain, names
         return DaskSilo(kept(_mapped(_Arranged, request, self._parts)), len(names))
 
 
@@ -257,35 +252,33 @@ def _rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pi
     return as_array(source)
 
 
-class _View(NamedTuple):
-    """How the columns of a partition are seen: by their names, some of them as missing."""
-
-    names: Sequence[str]
-    missing: dict[str, float]
-
-    def of(self, rows: Array) -> Source:
-        return ViewSource(ArraySource(rows), self.names, self.missing, header=self.names)
+_SourceOf = Callable[[Array], Source]
 
 
-def _over_partition(request: tuple[_View, Sequence[int], Any, Any], rows: Array) -> Any:
+def _source_of(names: Sequence[str], missing: Mapping[str, float], rows: Array) -> Source:
+    """The rows of a partition with the names of their columns, some of which are missing."""
+    return ViewSource(ArraySource(rows), names, missing, header=names)
+
+
+def _over_partition(request: tuple[_SourceOf, Sequence[int], Any, Any], rows: Array) -> Any:
     """A function of each block of a partition, added up; None without rows."""
-    view, columns, function, add = request
-    return over_blocks(view.of(rows), columns, function, add)
+    source_of, columns, function, add = request
+    return over_blocks(source_of(rows), columns, function, add)
 
 
-def _over_all(request: tuple[_View, Callable[[Source], Any]], *parts: Array) -> Any:
+def _over_all(request: tuple[_SourceOf, Sequence[str], Any], *parts: Array) -> Any:
     """A function of all rows, computed by one worker that holds them."""
-    view, function = request
-    return function(ChainedSource([view.of(rows) for rows in parts], view.names))
+    source_of, names, function = request
+    return function(ChainedSource([*map(source_of, parts)], names))
 
 
 class _Arranged:
     """The rows of a partition, as sums are taken over them."""
 
-    def __init__(self, request: tuple[_View, Domain, list[str]], rows: Array) -> None:
-        view, domain, names = request
+    def __init__(self, request: tuple[_SourceOf, Domain, list[str]], rows: Array) -> None:
+        source_of, domain, names = request
         self.rows = len(rows)
-        blocks = read(view.of(rows), range(len(names)))
+        blocks = read(source_of(rows), range(len(names)))
         self.silos = [ArraySilo(block, domain, names) for block in blocks]
 
     def __sizeof__(self) -> int:

@@ -132,7 +132,7 @@ def transform_table(
 
 
 def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect) -> list[str]:
-    """The columns of a file, which must have all features."""
+    """The agreed names of a file's columns, which must include all features."""
     header = column_names(file, dialect)
     for name in dialect.names(list(partition(file, source))):
         if name in features and name not in header:
@@ -148,19 +148,9 @@ def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect)
 class BoundedChange:
     """A function of the values of all features, and the numbers of values outside their bounds.
 
-    A block may be changed in any thread, and more than once; it counts once it is given to `count`.
-
-    Parameters
-    ----------
-    features : sequence of str
-        Their names.
-    function : callable
-        Gets an array of shape (rows, features) and returns one of the same shape; NaN is missing.
-    bounds : (lower, upper), optional
-        Of each feature; none by default.
-    mode : {"error", "clip", "keep"}
-        What happens to values outside: "error" stops changing values after the first of them,
-        "clip" puts the bound in their place, "keep" changes them like all others.
+    The arguments are those of `transform_table`. A block may be changed in any thread, and more
+    than once; it counts once it is given to `count`. With the mode "error", blocks after the first
+    value outside are counted, but not changed.
     """
 
     def __init__(
