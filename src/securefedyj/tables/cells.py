@@ -1,4 +1,4 @@
-"""What a cell of a table means: a number, a missing value, or something that cannot be used."""
+"""What a cell of a table means: a number, a missing value, or text that cannot be used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from securefedyj.printable import printable
 MISSING = ("", "NA", "N/A", "NaN", "null")
 
 SPACES = " \u00a0\u202f"
-"""Digits grouped by spaces often have one that does not break a line."""
+"""Digits grouped by spaces often use a non-breaking one."""
 
 _MOST_TEXTS = 1000
 _LONGEST_KEPT = 200  # characters
@@ -30,8 +30,8 @@ _LONGEST_QUOTE = 40  # characters
 _COLUMNS_NAMED = 5
 
 Notation = tuple[str, str]
-"""A decimal sign, and a sign that groups digits or nothing."""
-# Those that do not group digits come first.
+"""A decimal separator, and a thousands separator or nothing."""
+# Those without a thousands separator come first.
 _NOTATIONS: tuple[Notation, ...] = (
     (",", ""), (".", ""), (".", ","), (",", "."),
     (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "’"), (",", "’"),
@@ -39,7 +39,7 @@ _NOTATIONS: tuple[Notation, ...] = (
 
 
 class TableError(InputError):
-    """A table that cannot be used as it is; the message says where and what to do."""
+    """A table that cannot be used as it is; the message names the place and a remedy."""
 
 
 class BadCellsError(TableError):
@@ -67,7 +67,7 @@ class Cells:
     missing : collection of str
         Cells that mean a missing value; numbers among them, such as "-999", by their value.
     decimal, thousands : str
-        The signs in numbers; digits are not grouped by default.
+        The separators in numbers; by default digits are not grouped.
     """
 
     def __init__(self, missing: Collection[str], decimal: str = ".", thousands: str = "") -> None:
@@ -95,13 +95,13 @@ class Cells:
 
 
 def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | None:
-    """The number in a cell; None if there is none, or if it is not finite."""
+    """The number in a cell; None if it is not one, or not finite."""
     if thousands:
-        signs, number = digit_groups(decimal, thousands)
-        if re.search(signs, text.strip()):
+        separator, number = digit_groups(decimal, thousands)
+        if re.search(separator, text.strip()):
             if not re.fullmatch(number, text.strip()):
                 return None
-            text = re.sub(signs, "", text.strip())
+            text = re.sub(separator, "", text.strip())
     if decimal != ".":
         if "." in text:
             return None
@@ -110,15 +110,16 @@ def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | 
         value = float(text)
     except ValueError:
         return None
-    # Python reads 1_000 as a number, and no table means that.
+    # Python accepts 1_000 as a number; no table means that.
     return value if isfinite(value) and "_" not in text else None
 
 
 @cache
 def digit_groups(decimal: str, thousands: str) -> tuple[str, str]:
-    """Patterns, for Python and for Arrow: a sign that groups digits, a number grouped by threes."""
-    signs = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
-    return signs, f"[+-]?[0-9]{{1,3}}(?:{signs}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?"
+    """Patterns, for Python and for Arrow: a thousands separator, a number with such separators."""
+    separator = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
+    point = re.escape(decimal)
+    return separator, f"[+-]?[0-9]{{1,3}}(?:{separator}[0-9]{{3}})+(?:{point}[0-9]*)?"
 
 
 @dataclass
@@ -152,7 +153,7 @@ class BadCells:
 def sentences(
     columns: Mapping[str, BadCells], decimal: str = ".", thousands: str = ""
 ) -> dict[str, str]:
-    """For each column its bad cells, their lines and what to do; the same advice only once."""
+    """For each column its bad cells, their lines and advice; the same advice only once."""
     advised = {name: advice(cells.texts, decimal, thousands) for name, cells in columns.items()}
     found = {}
     for name, words in each_once(advised).items():
@@ -171,21 +172,21 @@ class Advice(NamedTuple):
 
 
 def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:
-    """Advice for columns; if several have the same, the first one's names the others."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """Advice for columns; if several have the same advice, only the first, with their names."""
+    columns: dict[tuple[str, ...], list[str]] = {}
     for name, one in advised.items():
-        alike.setdefault(one.options, []).append(name)
+        columns.setdefault(one.options, []).append(name)
     words = dict.fromkeys(advised, "")
-    for first, *others in alike.values():
+    for first, *others in columns.values():
         also = f" (also in {first_few([*map(printable, others)])})" if others else ""
         words[first] = f"{advised[first].words}{also}."
     return words
 
 
 def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Advice:
-    """What the bad texts of a column may mean, and which option to give then.
+    """What the bad texts of a column may mean, and which option to give in that case.
 
-    If the texts do not decide, all meanings are named: wrong advice is worse than none.
+    If the texts are ambiguous, all meanings are named: wrong advice is worse than none.
     """
     texts = list(texts)
     if foreign := [text for text in texts if as_read(text) != text]:
@@ -205,8 +206,8 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Adv
 
 
 def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> Advice | None:
-    """What texts that are numbers in other notations mean there; None if there are none."""
-    meant = {  # the numbers of the texts in each notation, those with our decimal sign last
+    """The meaning of texts that are numbers in other notations; None if no text is."""
+    meant = {  # the numbers of the texts in each notation, the given decimal separator last
         notation: {text: parse_number(text, *notation) for text in texts}
         for notation in sorted(_NOTATIONS, key=lambda notation: notation[0] != decimal)
         if notation != (decimal, thousands)
@@ -228,8 +229,8 @@ def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "")
 def _typed(decimal: str, thousands: str) -> str:
     wanted = f"--decimal {decimal}"
     if thousands:
-        sign = f'"{thousands}"' if thousands in " '’" else thousands
-        wanted = f"--thousands {sign}" if decimal == "." else f"{wanted} --thousands {sign}"
+        typed = f'"{thousands}"' if thousands in " '’" else thousands
+        wanted = f"--thousands {typed}" if decimal == "." else f"{wanted} --thousands {typed}"
     return wanted
 
 
@@ -239,7 +240,7 @@ def _quoted(text: str) -> str:
 
 
 def _shell(text: str) -> str:
-    """A cell as an argument for a shell: it must not become a command."""
+    """A cell as a shell argument: it must not become a command."""
     plain = as_read(text).strip()
     return shlex.quote(plain) if plain.isprintable() and len(plain) <= _LONGEST_QUOTE else "TEXT"
 

@@ -1,7 +1,7 @@
 """CSV files, plain or compressed, read in passes.
 
-Arrow reads them in pieces, on all cores (the fast path). Where it might read a cell otherwise than
-Python does, it raises `FastPathFailed`, and Python reads on from there, cell by cell (the careful
+Arrow reads them in pieces, on all cores (the fast path). Where it might read a cell differently
+from Python, it raises `FastPathFailed`, and Python continues from there, cell by cell (the careful
 path): slower, but with the line of each cell that cannot be used. Both accept the same cells, and
 read the same numbers.
 """
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class FastPathFailed(Exception):
-    """Arrow may read this piece otherwise than the careful path."""
+    """Arrow may read this piece differently from the careful path."""
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
                     "SFY-TAB-007",
                     f"{path}: line {last} has {len(row)} cells, the header has "
                     f"{len(layout.header)}"
-                    + "; if the comma is the decimal sign, give --decimal ,"
+                    + "; if the comma is the decimal separator, give --decimal ,"
                     * commas,
                 )
 
@@ -173,12 +173,12 @@ def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> 
 
 
 def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
-    """Columns of a CSV file in blocks; raises `FastPathFailed` after those that are certain."""
+    """Columns of a CSV file in blocks; raises `FastPathFailed` after the last certain one."""
     return over_pieces(csv_file, Converter(csv_file, columns))
 
 
 def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, None, None]:
-    """The results of `work`, which gets the rows piece by piece."""
+    """The results of `work`, a function of a piece of the rows, called in several threads."""
     workers = os.cpu_count() or 1
     waiting: deque[Future[T]] = deque()
     with opened(csv_file.path) as file, ThreadPoolExecutor(workers) as pool:
@@ -230,10 +230,10 @@ def _after_lines(count: int, piece: bytes) -> bytes:
 
 def _end_of_rows(before: bytes, part: bytes) -> int:
     """Where the last whole row ends: at a line break with an even number of quotes before it."""
-    sign = b"\n" if b"\n" in part or b"\n" in before else b"\r"
+    line_break = b"\n" if b"\n" in part or b"\n" in before else b"\r"
     end, odd = len(part), (_quotes(before) + _quotes(part)) % 2
     while True:
-        cut = part.rfind(sign, 0, end) + 1
+        cut = part.rfind(line_break, 0, end) + 1
         odd ^= part.count(b'"', cut, end) % 2
         if not (odd and cut):
             return cut
@@ -286,18 +286,18 @@ class Converter:
         return self._cells.mask(block)
 
     def _number(self, column: Any) -> Any:
-        """A column as numbers: texts are those with signs that may group digits."""
+        """A column as numbers; with a thousands separator they are read as text first."""
         decimal, thousands = self._cells.decimal, self._cells.thousands
         if not thousands:
             return column
-        signs, number = digit_groups(decimal, thousands)
+        separator, number = digit_groups(decimal, thousands)
         wrong = pc.and_(
-            pc.match_substring_regex(column, signs),
+            pc.match_substring_regex(column, separator),
             pc.invert(pc.match_substring_regex(column, f"^{number}$")),
         )
         if pc.any(wrong).as_py():
             raise FastPathFailed
-        column = pc.replace_substring_regex(column, signs, "")
+        column = pc.replace_substring_regex(column, separator, "")
         if decimal != ".":
             if pc.any(pc.match_substring(column, ".")).as_py():
                 raise FastPathFailed

@@ -1,4 +1,4 @@
-"""Tables that the workers of a Dask cluster read: it may be that only they see the files."""
+"""Tables that the workers of a Dask cluster read: perhaps only they can see the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from securefedyj.tables.source import as_array, source_of_files
 LOCAL = "local"
 """Stands for worker processes on this machine, which end with this process."""
 _NO_PAGES: dict[str, list[str]] = {
-    f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
+    f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")
 }
 _SECONDS = 30
 """How long to wait for a scheduler."""
@@ -36,7 +36,7 @@ _SECONDS = 30
 def cluster(scheduler: str) -> Iterator[TableReader]:
     """A reader of tables by the workers of a scheduler, given by its address or as "local"."""
     if scheduler == LOCAL:
-        # With certificates of its own and without pages: others on this machine stay out.
+        # With its own certificates and without pages: others on this machine stay out.
         quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
         with (
             dask.config.set(_NO_PAGES),

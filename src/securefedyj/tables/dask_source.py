@@ -94,7 +94,7 @@ class DaskSource:
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         raise TableError(
             "SFY-TAB-011",
-            "the rows of a table of Dask stay with its workers. To transform them there, give the "
+            "the rows of a Dask table stay with its workers. To transform them there, pass the "
             "fitted transform to map_partitions of a dataframe, or to map_blocks of an array",
         )
 
@@ -162,7 +162,7 @@ def task(function: Callable[..., Any], *arguments: Any) -> Delayed:
 
 
 def kept(parts: Sequence[Delayed]) -> Sequence[Delayed]:
-    """Results that stay with the workers, if there are any besides this process."""
+    """Results that stay with the workers, if any exist outside this process."""
     # The client of `distributed` that Dask uses here, if any.
     client = getattr(get_scheduler(), "__self__", None)
     return dask.persist(*parts) if hasattr(client, "submit") else parts
@@ -177,8 +177,8 @@ def result(last: Delayed) -> Any:
             raise
         raise TableError(
             "SFY-TAB-013",
-            f"the cluster failed ({type(error).__name__}): workers died, perhaps for want of "
-            "memory, or the scheduler is gone. Try again, with smaller partitions or more memory",
+            f"the cluster failed ({type(error).__name__}): workers died, perhaps out of memory, or "
+            "the scheduler is gone. Try again, with smaller partitions or more memory",
         ) from None
     if isinstance(value, WorkerError):
         raise value.error
@@ -208,7 +208,7 @@ def _tree(parts: Sequence[Delayed], add: Callable[[Any, Any], Any]) -> Delayed:
 
 
 class WorkerError(NamedTuple):
-    """Why there is no result."""
+    """The error of a task, in place of its result."""
 
     error: Exception
 
@@ -273,7 +273,7 @@ def _over_all(request: tuple[_SourceOf, Sequence[str], Any], *parts: Array) -> A
 
 
 class _Arranged:
-    """The rows of a partition, as sums are taken over them."""
+    """The rows of a partition, prepared for sums."""
 
     def __init__(self, request: tuple[_SourceOf, Domain, list[str]], rows: Array) -> None:
         source_of, domain, names = request

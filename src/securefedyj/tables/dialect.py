@@ -1,6 +1,6 @@
 """How a CSV file is written: what the user gives, and what the file itself shows.
 
-A byte order mark shows the encoding, a first line ``sep=;`` the separator. Otherwise the separator
+A byte order mark shows the encoding, a first line ``sep=;`` the delimiter. Otherwise the delimiter
 is the one that splits the header and the first rows into the same number of cells. An encoding is
 never guessed: an error names the likely one, and the user decides.
 """
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from securefedyj.errors import InputError
 from securefedyj.tables.cells import SPACES, TableError, as_read
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 _MARKS = {  # those of UTF-32 come first: two of them begin like those of UTF-16
     codecs.BOM_UTF32_LE: "utf-32-le",
@@ -46,12 +46,12 @@ class Dialect:
     Parameters
     ----------
     delimiter : str, optional
-        The sign between cells; by default the one that the file shows.
+        The character between cells; by default the one that the file shows.
     decimal : str
-        The sign before the decimals, a point or a comma.
+        The decimal separator, a point or a comma.
     thousands : str
-        The sign that groups digits by threes, such as "," in 10,286; none by default. A space
-        includes those that do not break a line.
+        The thousands separator, such as "," in 10,286; none by default. A space includes
+        non-breaking ones.
     encoding : str, optional
         UTF-8 by default; a byte order mark in the file takes precedence.
     rename : mapping of str
@@ -77,15 +77,16 @@ class Dialect:
             )
         if self.decimal not in (".", ","):
             raise InputError(
-                "SFY-TAB-020", f"the decimal sign must be a point or a comma, not {self.decimal!r}."
+                "SFY-TAB-020",
+                f"the decimal separator must be a point or a comma, not {self.decimal!r}.",
             )
         if self.thousands and (
             self.thousands not in (".", ",", "'", "’", *SPACES) or self.thousands == self.decimal
         ):
             raise InputError(
                 "SFY-TAB-021",
-                f"{self.thousands!r} cannot group digits if {self.decimal!r} is the decimal sign; "
-                "give a point, a comma, an apostrophe or a space.",
+                f"{self.thousands!r} cannot group digits if {self.decimal!r} is the decimal "
+                "separator; give a point, a comma, an apostrophe or a space.",
             )
         if self.encoding is not None:
             try:
@@ -111,7 +112,7 @@ class Dialect:
 
 
 class CsvLayout(NamedTuple):
-    """How the file itself shows that it is written."""
+    """How a CSV file is written, as the file and its dialect show."""
 
     header: list[str]
     lines: int
@@ -120,7 +121,7 @@ class CsvLayout(NamedTuple):
     """The number of bytes of the longest of the first lines."""
     delimiter: str
     encoding: str
-    """As Python names it; where a byte order mark gives the order of bytes, with that order."""
+    """Python's name of it, with the order of bytes if there is a byte order mark."""
 
     @property
     def errors(self) -> str:
@@ -129,7 +130,7 @@ class CsvLayout(NamedTuple):
 
     def described(self, dialect: Dialect) -> str:
         """For a person."""
-        separated = SEPARATORS.get(self.delimiter, repr(self.delimiter))
+        separated = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
         words = f"separated by {separated}, {_name_of(self.encoding)}"
         words += ", decimal comma" * (dialect.decimal == ",")
         return words + f", digits grouped by {dialect.thousands!r}" * (dialect.thousands != "")
@@ -205,12 +206,12 @@ def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
 
 
 def _delimiter(lines: list[str], dialect: Dialect) -> str:
-    """The sign that splits all lines into equally many cells; else the most frequent one."""
-    signs = [sign for sign in SEPARATORS if sign != dialect.decimal]
+    """The one that splits all lines into the same number of cells, or the most frequent one."""
+    known = [delimiter for delimiter in _DELIMITERS if delimiter != dialect.decimal]
     whole = lines[:-1] if len(lines) > 2 else lines  # a quoted cell may continue after the last
-    for sign in reversed(signs):  # a comma is the most likely one to be within a cell
-        widths = {len(row) for row in csv.reader(whole, delimiter=sign) if row}
+    for delimiter in reversed(known):  # a comma is the most likely one to be within a cell
+        widths = {len(row) for row in csv.reader(whole, delimiter=delimiter) if row}
         if len(widths) == 1 and widths != {1}:
-            return sign
+            return delimiter
     bare = "".join("".join(lines[:1]).split('"')[::2])
-    return max(signs, key=bare.count)
+    return max(known, key=bare.count)

@@ -1,6 +1,6 @@
-"""A silo's table in a file or a folder: read, written, checked, and drafted features from.
+"""A silo's table in a file or a folder: reading, writing and checking it, and drafting features.
 
-What this shows, values included, is shown to the owner of the table alone; nothing is ever sent.
+Only the owner of the table sees the results, which include values; nothing is ever sent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _MOST_CELLS_AGAIN = 5_000_000
-"""Cells to read again, one by one, to find the line of a row: about a second."""
+"""The maximum number of cells to read again to find the line of a row: about a second."""
 _FARTHEST = 2.0**100
 """The greatest distance of a bound from 0."""
 
@@ -112,7 +112,7 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
 
 @contextmanager
 def writing(path: Path, packed: bool, level: int = 9) -> Iterator[IO[bytes]]:
-    """A new file; what is written to it is compressed if it is to be packed."""
+    """A new file, compressed while it is written if `packed`."""
     with open(path, "wb") as file:
         if not packed:
             yield file
@@ -131,7 +131,7 @@ class Checked(NamedTuple):
     columns: dict[str, Summary]
     """What the readable columns contain."""
     findings: list[TableFinding]
-    """What a silo should know before a run; first what would stop it."""
+    """What a silo should know before a run, starting with what would stop it."""
 
 
 def check_table(
@@ -213,14 +213,13 @@ class Drafted(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """The columns of a table that could be features, and why others could not."""
+    """The columns of a table that could be features, and why the others could not."""
 
     rows: int
     features: list[Drafted]
     left_out: dict[str, str]
     unread: dict[str, str]
-    """Columns of numbers with cells that are none, and what to do; nothing if another column says
-    it for both."""
+    """Columns of numbers with other cells, and advice; empty if another column has the advice."""
 
 
 def draft(

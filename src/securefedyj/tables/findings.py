@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from securefedyj.tables.silo_table import Summary
 
 FEW_DISTINCT = 20
-"""With fewer distinct values, exact results over few rows can show how often each occurs."""
+"""With fewer distinct values, exact results over few rows can reveal how often each occurs."""
 
 _OTHERS_NAMED = 12
 
@@ -74,9 +74,9 @@ def column_findings(features: Sequence[str], header: Sequence[str]) -> Iterator[
 def value_findings(
     name: str, found: Summary, lower: float, upper: float, line: int | None = None
 ) -> Iterator[TableFinding]:
-    """What is wrong or remarkable about the values of a column.
+    """Problems and notes about the values of a column.
 
-    `line` is that of the first value outside the bounds, if the table has lines.
+    `line` is the line of the first value outside the bounds, if the table has lines.
     """
     if outside := found.below + found.above:
         first = f"row {found.first_outside}" if line is None else f"line {line}"

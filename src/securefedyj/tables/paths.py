@@ -80,7 +80,7 @@ class Unchanged:
             raise ChangedData(
                 "SFY-TAB-043",
                 f"{self.path} changed while it was in use. The sums would mix two tables; start "
-                "again once nothing writes to the file.",
+                "again when no other program writes to the file.",
             )
 
     def _now(self) -> tuple[int, int]:

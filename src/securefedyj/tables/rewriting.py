@@ -1,7 +1,7 @@
 """Files with new numbers in some columns, and everything else unchanged.
 
-A piece of a CSV file at a time is read as bytes, and the cells of the chosen columns are replaced
-in it: separators, quotes, line ends and the texts of other columns are never parsed, so they cannot
+A CSV file is read as bytes, piece by piece, and the cells of the chosen columns are replaced:
+delimiters, quotes, line ends and the texts of other columns are never parsed, so they cannot
 change. If the fast path fails, rows are read and written cell by cell from there on, with quotes
 only where they are needed. The other columns of a Parquet file are copied as Arrow reads them.
 """
@@ -40,7 +40,7 @@ from securefedyj.tables.paths import Unchanged
 from securefedyj.tables.source import check_finite
 
 _LF, _CR, _QUOTE = b'\n\r"'
-_LEVEL = 6  # of 9; the last few levels of compression take long for little
+_LEVEL = 6  # of 9; higher levels take long for little
 _MOST_BYTES = 1 << 24
 """Of a row group; larger ones of the source are divided."""
 
@@ -111,7 +111,7 @@ def _in_pieces(
 
 
 def _cells(values: Array, source: CsvFile) -> Any:
-    """Cells for numbers, quoted if a sign in them separates cells; NaN is missing."""
+    """Cells for numbers, quoted if they may contain the delimiter; NaN is missing."""
     decimal = source.cells.decimal
     texts = _texts(values, decimal)
     if source.layout.delimiter in ("+", "-", decimal):
@@ -145,21 +145,21 @@ def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Intege
     A quoted cell includes its quotes. Raises `FastPathFailed` where a row does not have `width`
     cells, or the quotes are not as a CSV writer sets them.
     """
-    signs = np.frombuffer(piece, np.uint8)
-    breaks = signs == _LF
+    octets = np.frombuffer(piece, np.uint8)
+    breaks = octets == _LF
     if b"\r" in piece:  # which also ends a line if no line feed follows
-        lone = signs == _CR
+        lone = octets == _CR
         lone[:-1] &= ~breaks[1:]
         breaks |= lone
-    marks = breaks | (signs == ord(delimiter))
+    marks = breaks | (octets == ord(delimiter))
     if b'"' in piece:
-        marks &= ~_quoted(signs, marks)
+        marks &= ~_quoted(octets, marks)
     ends = np.flatnonzero(marks)
-    lines = ends[signs[ends] != ord(delimiter)]
+    lines = ends[octets[ends] != ord(delimiter)]
     if not piece.endswith((b"\n", b"\r")):
         ends, lines = np.append(ends, len(piece)), np.append(lines, len(piece))
     first = np.append(0, lines[:-1] + 1)
-    last = lines - _carriage_returns(signs, first, lines)
+    last = lines - _carriage_returns(octets, first, lines)
     filled = first < last
     if not filled.all():
         ends = ends[~np.isin(ends, lines[~filled])]
@@ -173,23 +173,23 @@ def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Intege
     return np.column_stack([first, cells[:, :-1] + 1]), cells
 
 
-def _quoted(signs: NDArray[np.uint8], marks: Bools) -> Bools:
-    """Which signs lie between quotes, without the closing ones."""
-    quotes = signs == _QUOTE
+def _quoted(octets: NDArray[np.uint8], marks: Bools) -> Bools:
+    """Which bytes lie between quotes, without the closing ones."""
+    quotes = octets == _QUOTE
     quoted: Bools = np.bitwise_xor.accumulate(quotes)
     at = np.flatnonzero(quotes)
-    # Each opens at the beginning of a cell and closes at its end, or is one of a doubled pair.
-    fits = marks | quotes | (signs == _CR)
+    # Each opens at the start of a cell and closes at its end, or is one of a doubled pair.
+    fits = marks | quotes | (octets == _CR)
     before, after = np.append(True, fits[:-1])[at[::2]], np.append(fits[1:], True)[at[1::2]]
     if not (before.all() and after.all()):
         raise FastPathFailed
     return quoted
 
 
-def _carriage_returns(signs: NDArray[np.uint8], first: Integers, lines: Integers) -> Bools:
-    """Which line breaks have two signs."""
-    before = signs[np.maximum(lines - 1, 0)] == _CR
-    two: Bools = before & (first < lines) & (signs[np.minimum(lines, len(signs) - 1)] == _LF)
+def _carriage_returns(octets: NDArray[np.uint8], first: Integers, lines: Integers) -> Bools:
+    """Which line breaks have two bytes."""
+    before = octets[np.maximum(lines - 1, 0)] == _CR
+    two: Bools = before & (first < lines) & (octets[np.minimum(lines, len(octets) - 1)] == _LF)
     return two
 
 
@@ -217,7 +217,7 @@ def _line(row: list[str], delimiter: str) -> str:
         return '""'
     special = (delimiter, '"', "\r", "\n")  # Python's writer leaves out one of the last two
     quoted = (
-        '"' + cell.replace('"', '""') + '"' if any(sign in cell for sign in special) else cell
+        '"' + cell.replace('"', '""') + '"' if any(one in cell for one in special) else cell
         for cell in row
     )
     return delimiter.join(quoted)

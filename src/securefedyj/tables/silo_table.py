@@ -1,4 +1,4 @@
-"""A silo's table as a run takes it, and what one pass over it shows, in bounded memory.
+"""A silo's table as a run uses it, and what one pass over it shows, in bounded memory.
 
 `load_or_stream` counts values, draws a sample, and loads the rows if they fit into memory: then no
 other pass reads them again. `summarize` also compares the values with the agreed bounds.
@@ -21,7 +21,7 @@ from securefedyj.tables.source import HeldSource, ViewSource
 MOST_DISTINCT = 1000
 """Distinct values are counted up to this number."""
 _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
-"""A sample has at most this number of values, or of rows where columns are many."""
+"""The maximum number of values in a sample, or of rows if there are many columns."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Census:
 
     @classmethod
     def of(cls, block: Array, sampled: bool = True) -> Census:
-        """Of some rows; the sample is empty unless they are to be sampled."""
+        """A census of some rows; its sample is empty unless `sampled`."""
         count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
         sample = (block if sampled else block[:0]).copy()
         return cls(len(block), count, _thinned(1, [sample]))

@@ -1,6 +1,6 @@
-"""One view of a silo's data: whatever holds it, it is read in passes of blocks.
+"""A silo's data, read in passes of blocks.
 
-`as_source` makes a `Source` of arrays, frames, tables of Arrow, Dask and anything else that gives
+`as_source` makes a `Source` of arrays, frames, tables of Arrow and Dask, anything else that gives
 Arrow batches, CSV and Parquet files, and folders of them.
 """
 
@@ -123,7 +123,7 @@ def source_of_files(
     missing: Collection[str],
     dialect: Dialect,
 ) -> Source:
-    """The file with this path; or some files of a folder as one table, one after the other.
+    """The file at this path; or some files of a folder as one table, one after the other.
 
     A folder named KEY=VALUE within it is a column, as Hive and Spark write them.
     """
