@@ -54,8 +54,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from securefedyj.files import write_atomically
-    from securefedyj.tables.files import draft
-    from securefedyj.tables.findings import FEW_DISTINCT
+    from securefedyj.tables.files import FEW_DISTINCT, draft
 
     if options.output.exists():
         raise InputError(

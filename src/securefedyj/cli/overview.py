@@ -12,8 +12,7 @@ from securefedyj.network.consortium import Feature
 from securefedyj.printable import printable
 
 if TYPE_CHECKING:
-    from securefedyj.tables.files import Checked
-    from securefedyj.tables.findings import TableFinding
+    from securefedyj.tables.files import Checked, TableFinding
     from securefedyj.tables.silo_table import Summary
 
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
@@ -74,7 +73,7 @@ def finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
 
 
 def _order(finding: TableFinding) -> int:
-    from securefedyj.tables.findings import REMEDIES
+    from securefedyj.tables.files import REMEDIES
 
     return list(REMEDIES).index(finding.kind)
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from math import isfinite, nan
 from typing import NamedTuple
@@ -59,6 +60,13 @@ def first_few(texts: Sequence[str], joint: str = ", ", most: int = _COLUMNS_NAME
     return joint.join(texts[:most]) + more
 
 
+def suggestion(name: str, header: Sequence[str]) -> str:
+    """Similar names, for a message; case and spaces may differ."""
+    plain = {column.strip().casefold(): column for column in header}
+    close = get_close_matches(name.strip().casefold(), plain, n=3)
+    return f" (perhaps {' or '.join(repr(plain[c]) for c in close)}?)" if close else ""
+
+
 class Cells:
     """Reads cells: a number, NaN if it is missing, None if it is something else.
 
@@ -77,11 +85,11 @@ class Cells:
         spellings = {way(text.strip()) for text in missing for way in ways}
         self.spellings = {text for text in spellings if text.casefold() in self._texts}
         """The usual spellings of texts that mean a missing value."""
-        numbers = (self._number(text) for text in missing)
+        numbers = (parse_number(text, decimal, thousands) for text in missing)
         self._numbers = [number for number in numbers if number is not None]
 
     def read(self, text: str) -> float | None:
-        value = self._number(text)
+        value = parse_number(text, self.decimal, self.thousands)
         if value is None:
             return nan if text.strip().casefold() in self._texts else None
         return nan if value in self._numbers else value
@@ -89,9 +97,6 @@ class Cells:
     def mask(self, values: Array) -> Array:
         """The values, with NaN for numbers that mean a missing value."""
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
-
-    def _number(self, text: str) -> float | None:
-        return parse_number(text, self.decimal, self.thousands)
 
 
 def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | None:

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from math import nan
 from pathlib import Path
@@ -191,14 +192,8 @@ def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, N
 
 
 def _utf8(file: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
-    if encoding == "utf-8":
-        while data := file.read(size):
-            yield data
-        return
-    decoder = codecs.getincrementaldecoder(encoding)()
-    while data := file.read(size):
-        yield decoder.decode(data).encode()
-    yield decoder.decode(b"", final=True).encode()
+    parts = iter(partial(file.read, size), b"")
+    return parts if encoding == "utf-8" else map(str.encode, codecs.iterdecode(parts, encoding))
 
 
 def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:

@@ -36,7 +36,6 @@ from securefedyj.numerics.streamed import PHI_LIMBS
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables.cells import TableError
-from securefedyj.tables.findings import check_columns
 from securefedyj.tables.source import (
     ArraySource,
     ChainedSource,
@@ -44,6 +43,7 @@ from securefedyj.tables.source import (
     ViewSource,
     as_array,
     as_source,
+    check_columns,
 )
 
 _AT_ONCE = 8

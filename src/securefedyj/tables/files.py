@@ -10,6 +10,7 @@ import gzip
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil, inf, log10
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -33,10 +34,9 @@ from securefedyj.tables.cells import (
 )
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.findings import TableFinding, column_findings, value_findings
 from securefedyj.tables.paths import compressed, files_of, is_csv
 from securefedyj.tables.silo_table import Summary, summarize
-from securefedyj.tables.source import as_array, as_source, header_of
+from securefedyj.tables.source import as_array, as_source, header_of, wrong_columns
 
 __all__ = [
     "MISSING",
@@ -54,6 +54,43 @@ _MOST_CELLS_AGAIN = 5_000_000
 """The maximum number of cells to read again to find the line of a row: about a second."""
 _FARTHEST = 2.0**100
 """The greatest distance of a bound from 0."""
+FEW_DISTINCT = 20
+"""With fewer distinct values, exact results over few rows can reveal how often each occurs."""
+
+REMEDIES = {
+    "missing column": "Add it; it may be empty if this silo does not have the values. If it has "
+    'another name here, give --rename "name in the table=agreed name".',
+    "duplicate column": "Remove all but one, or rename the others.",
+    "no number": "",
+    "out of bounds": "Often the unit differs, or -999 means a missing value (then give "
+    "--missing=-999). If the values are right, agree on wider bounds with all silos: "
+    "securefedyj new NEXT.toml --from FILE --bounds NAME:LOWER:UPPER.",
+    "no rows": "This is allowed: this silo has no values of any feature.",
+    "few distinct values": "An exact mean and variance can then reveal how many patients of all "
+    "silos have each value. Leave the column out, agree on fewer result_bits, or on more silos.",
+    "constant": "",
+    "all missing": "This is allowed.",
+    "missing values": "",
+}
+"""The kinds of findings, and what to do about each; bad cells come with their own advice."""
+
+
+@dataclass(frozen=True)
+class TableFinding:
+    """A fact about a silo's own table, for the silo alone: it may quote values."""
+
+    kind: str
+    """One of `REMEDIES`."""
+    feature: str | None
+    text: str
+    stops: bool
+    """Whether a run with this table would be refused."""
+    count: int = 0
+    share: float = 0.0
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.kind]
 
 
 class TableReader(NamedTuple):
@@ -146,7 +183,10 @@ def check_table(
     """What a silo should know about its table before a run."""
     path, dialect, reader = Path(path), dialect or Dialect(), reader or HERE
     header = reader.column_names(path, dialect)
-    found = list(column_findings(features, header))
+    found = [
+        TableFinding(f"{'duplicate' if times else 'missing'} column", name, text, True, times)
+        for name, times, text in wrong_columns(features, header)
+    ]
     bounds = np.stack(np.broadcast_arrays(lower, upper, np.empty(len(features)))[:2], axis=1)
     wanted = {
         name: (low, high)
@@ -160,9 +200,39 @@ def check_table(
     most = _MOST_CELLS_AGAIN // max(len(header), 1)
     lines = _lines_outside(path, columns, dialect, most) if reader is HERE else {}
     for name, summary in columns.items():
-        found += value_findings(name, summary, *wanted[name], lines.get(name))
+        found += _value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
     return Checked(rows, reader.written(path, dialect), columns, found)
+
+
+def _value_findings(
+    name: str, found: Summary, lower: float, upper: float, line: int | None = None
+) -> Iterator[TableFinding]:
+    """Problems and notes about the values of a column.
+
+    `line` is the line of the first value outside the bounds, if the table has lines.
+    """
+    if outside := found.below + found.above:
+        first = f"row {found.first_outside}" if line is None else f"line {line}"
+        text = (
+            f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
+            f"{upper:g}, first in {first}; the values range from {found.least:g} to "
+            f"{found.greatest:g}"
+        )
+        yield TableFinding("out of bounds", name, text, True, outside, outside / found.rows)
+    if found.rows and not found.present:
+        yield TableFinding("all missing", name, "it has no values here", False, found.missing, 1.0)
+    elif found.missing:
+        share = found.missing / found.rows
+        text = f"{found.missing} of {found.rows} values are missing ({share:.1%})"
+        yield TableFinding("missing values", name, text, False, found.missing, share)
+    if found.distinct == 1:
+        many = f"all {found.present} values are {found.least:g}"
+        text = f"it is constant here: {many if found.present > 1 else 'one value'}"
+        yield TableFinding("constant", name, text, False, found.present)
+    elif 0 < found.distinct < FEW_DISTINCT:
+        text = f"it has only {found.distinct} distinct values here"
+        yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
 def _lines_outside(

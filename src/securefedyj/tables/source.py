@@ -25,12 +25,19 @@ from securefedyj.tables.arrow import (
     gives_arrow,
     is_of,
 )
-from securefedyj.tables.cells import MISSING, BadCellsError, Cells, TableError
+from securefedyj.tables.cells import (
+    MISSING,
+    BadCellsError,
+    Cells,
+    TableError,
+    first_few,
+    suggestion,
+)
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.findings import check_columns
 from securefedyj.tables.paths import files_of, is_csv, partition
 
+_OTHERS_NAMED = 12
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -158,6 +165,31 @@ def _number(path: Path, name: str, text: str, missing: Collection[str]) -> float
     if value is None:
         raise TableError("SFY-TAB-030", f"{path}: in the folder {name}={text}, {text} is no number")
     return value
+
+
+def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:
+    """Refuse columns that cannot be used, all of them in one message."""
+    if len(set(names)) < len(names):
+        twice = [repr(name) for name in dict.fromkeys(names) if list(names).count(name) > 1]
+        raise TableError("SFY-TAB-026", f"{path}: column {', '.join(twice)} is chosen twice")
+    if wrong := [f"{name!r}: {text}" for name, _, text in wrong_columns(names, header)]:
+        raise TableError("SFY-TAB-027", f"{path}: {first_few(wrong, '; ')}")
+
+
+def wrong_columns(features: Sequence[str], header: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """The features that are missing or appear more than once: name, number of columns, sentence."""
+    others = [repr(name) for name in dict.fromkeys(header) if name not in features]
+    for name in dict.fromkeys(features):
+        if name not in header:
+            text = f"there is no such column{suggestion(name, header)}"
+            if others and "perhaps" not in text:
+                text += f"; not agreed on, but here: {first_few(others, most=_OTHERS_NAMED)}"
+                others = []  # listed only once
+            if len(header) == 1:
+                text += "; the table has only one column: does it need --delimiter?"
+            yield name, 0, text
+        elif (times := header.count(name)) > 1:
+            yield name, times, f"{times} columns have this name"
 
 
 class TableSource:
