@@ -80,7 +80,7 @@ def test_what_the_file_leaves_out_is_as_in_a_call(tmp_path):
         (NEEDED + "timeout = nan\n", "timeout and wait must be positive"),
         (NEEDED + "timeout = true\n", "'timeout' of the file must be a number"),
         (NEEDED + "cache_mb = -1\n", "own_minimum and cache_mb must not be negative"),
-        (NEEDED + 'decimal = ";"\n', "the decimal sign must be a point"),
+        (NEEDED + 'decimal = ";"\n', "the decimal separator must be a point"),
         (NEEDED + 'encoding = "windows"\n', "unknown encoding 'windows'"),
         (NEEDED + '[columns]\nA = "x"\nB = "x"\n', "cannot have the same name 'x'"),
         (NEEDED + "[columns]\nA = 1\n", "'A' needs a name in quotes"),
