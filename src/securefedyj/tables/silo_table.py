@@ -176,9 +176,9 @@ class _Seen:
         greatest = np.fmax.reduce(block, axis=0, initial=nan)
         outside, first = np.zeros((2, len(lower)), np.int64), np.zeros(len(lower), np.int64)
         for j in np.flatnonzero((least < lower) | (greatest > upper)):
-            sides = np.array([block[:, j] < lower[j], block[:, j] > upper[j]])
-            outside[:, j] = np.count_nonzero(sides, axis=1)
-            first[j] = np.argmax(sides.any(axis=0)) + 1
+            sides = block[:, j] < lower[j], block[:, j] > upper[j]
+            outside[:, j] = [np.count_nonzero(side) for side in sides]
+            first[j] = np.argmax(sides[0] | sides[1]) + 1
         distinct = [_distinct(column) for column in block.T]
         return cls(Census.of(block), least, greatest, outside, first, distinct)
 
