@@ -143,7 +143,7 @@ def test_names_numbers_that_mean_missing_and_few_values_count_as_elsewhere():
 
 
 def test_no_row_comes_here(monkeypatch):
-    """Whatever is asked of a table by `join` and `check`, little comes back, and no value."""
+    """The requests of `join` and `check` return little, and no value."""
     X = table(5000)
     came = []
     compute = dask.compute
@@ -207,7 +207,7 @@ def test_a_table_that_changes_between_passes_is_an_error():
         asked_of(silo, 40)
 
 
-def test_errors_of_workers_are_raised_here_and_tell_no_more_than_they_should():
+def test_errors_of_workers_are_raised_here_and_reveal_no_more_than_they_should():
     X = table(20)
     X[13, 2] = np.inf
     source = as_source(frame(parts_of(X, [10])))

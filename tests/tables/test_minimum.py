@@ -26,7 +26,7 @@ def test_features_with_too_few_values_are_missing_and_the_others_as_they_were():
     np.testing.assert_array_equal(own.census.sample.values, table)
 
 
-def test_columns_that_count_as_missing_are_not_read_but_for_the_number_of_rows():
+def test_columns_that_count_as_missing_are_read_only_for_the_number_of_rows():
     own = without(load_or_stream(ArraySource(TABLE), 0), np.array([1, 3]))
     (block,) = own.source.blocks([3, 1])
     assert block.shape == (3, 2)
@@ -35,7 +35,7 @@ def test_columns_that_count_as_missing_are_not_read_but_for_the_number_of_rows()
     np.testing.assert_array_equal(block, [[nan, 1.0]] * 3)
 
 
-def test_as_many_as_the_minimum_are_enough():
+def test_the_minimum_itself_is_enough():
     assert few(TABLE, 2) == [1]
     for minimum in (0, 1):
         assert few(TABLE, minimum) == []

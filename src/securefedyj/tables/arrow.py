@@ -89,7 +89,11 @@ class PandasTable:
     """A `pandas.DataFrame`, read column by column: some of them may have no form in Arrow."""
 
     def __init__(self, frame: Any) -> None:
-        self._frame, self.names, self.rows = frame, list(map(str, frame.columns)), len(frame)
+        self._frame, self.names = frame, list(map(str, frame.columns))
+
+    @property
+    def rows(self) -> int:
+        return len(self._frame)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         size = rows_at_once(len(columns))

@@ -133,8 +133,9 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
         raise InputError(
             "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
         )
+    as_csv = is_csv(path)
     with replacing(path) as temporary:
-        if not is_csv(path):
+        if not as_csv:
             columns = [pa.array(column, from_pandas=True) for column in data.T]
             parquet.write_table(pa.table(columns, names=list(names)), temporary)
             return

@@ -115,7 +115,7 @@ def test_bytes_that_are_not_utf_8_stay_in_columns_that_are_passed_on(tmp_path, r
     assert transformed(tmp_path, content, ["a"]) == content
 
 
-def test_rows_before_a_stumble_are_neither_written_nor_counted_twice(tmp_path, small_pieces):
+def test_rows_before_the_fast_path_fails_are_written_and_counted_once(tmp_path, small_pieces):
     rows = [f"{i},{i % 7},n{i}\n" for i in range(40)]
     rows[25] = "25,nA,n25\n"  # which Arrow does not know
     content = ("a,b,c\n" + "".join(rows)).encode()
