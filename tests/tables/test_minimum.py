@@ -23,7 +23,7 @@ def test_features_with_too_few_values_are_missing_and_the_others_as_they_were():
     assert np.isnan(table[:, 1:]).all()
     assert not np.isnan(TABLE[:, 1]).all()
     assert missing_everywhere(own.census).tolist() == [1, 2, 3]
-    np.testing.assert_array_equal(own.census.sample.values, table)
+    np.testing.assert_array_equal(own.census.sample, table)
 
 
 def test_columns_that_count_as_missing_are_read_only_for_the_number_of_rows():

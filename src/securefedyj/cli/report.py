@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         _, census = load_or_stream(
             as_source(options.data, features, missing_values(options), dialect_of(options)), 0
         )
-        values, rows = census.sample.values, census.rows
+        values, rows = census.sample, census.rows
     known = None if options.provenance is None else Provenance.read(options.provenance)
     page.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))

@@ -67,14 +67,14 @@ def implausible(values: Array, result: Result) -> Bools:
 def implausible_for(own: SiloTable, result: Result) -> Bools:
     """The same for a silo's table; rows that are elsewhere are examined there."""
     if not isinstance(own.source, RemoteSource):
-        return implausible(own.census.sample.values, result)
+        return implausible(own.census.sample, result)
     every, last = range(len(own.source.names)), partial(_of_sample, result=result)
     found = over_blocks(own.source, every, Census.of, operator.add, last)
     return np.zeros(len(result.lmbda), dtype=bool) if found is None else found
 
 
 def _of_sample(census: Census, result: Result) -> Bools:
-    return implausible(census.sample.values, result)
+    return implausible(census.sample, result)
 
 
 def warning(names: Sequence[str]) -> str:

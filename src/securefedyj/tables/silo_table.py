@@ -7,7 +7,7 @@ other pass reads them again. `summarize` also compares the values with the agree
 from __future__ import annotations
 
 import operator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import nan
 from typing import NamedTuple
@@ -25,47 +25,41 @@ _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
 
 
 @dataclass(frozen=True)
-class Sample:
-    """About one of `stride` rows of a table, spread evenly; all rows of a small table."""
-
-    stride: int
-    parts: list[Array]
-
-    @property
-    def values(self) -> Array:
-        return np.concatenate(self.parts)
-
-    def __add__(self, other: Sample) -> Sample:
-        stride = max(self.stride, other.stride)
-        thin = [(part, stride // one.stride) for one in (self, other) for part in one.parts]
-        return _thinned(stride, [part[::k].copy() if k > 1 else part for part, k in thin])
-
-
-def _thinned(stride: int, parts: list[Array]) -> Sample:
-    most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(parts[0].shape[1], 1))
-    while sum(map(len, parts)) > most:
-        stride, parts = 2 * stride, [np.concatenate(parts)[::2].copy()]
-    return Sample(stride, parts)
-
-
-@dataclass(frozen=True)
 class Census:
-    """The number of rows, the number of values in each column, and a sample."""
+    """The number of rows, the number of values in each column, and a sample of the rows.
+
+    The sample has about one of `stride` rows, spread evenly; all rows of a small table.
+    """
 
     rows: int
     count: Integers
-    sample: Sample
+    stride: int
+    parts: list[Array]
 
     @classmethod
     def of(cls, block: Array, sampled: bool = True) -> Census:
         """A census of some rows; its sample is empty unless `sampled`."""
         count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
         sample = (block if sampled else block[:0]).copy()
-        return cls(len(block), count, _thinned(1, [sample]))
+        return cls(len(block), count, 1, [sample])._thinned()
+
+    @property
+    def sample(self) -> Array:
+        return np.concatenate(self.parts)
 
     def __add__(self, other: Census) -> Census:
+        stride = max(self.stride, other.stride)
+        thin = [(part, stride // one.stride) for one in (self, other) for part in one.parts]
+        parts = [part[::k].copy() if k > 1 else part for part, k in thin]
         count = self.count + other.count
-        return Census(self.rows + other.rows, count, self.sample + other.sample)
+        return Census(self.rows + other.rows, count, stride, parts)._thinned()
+
+    def _thinned(self) -> Census:
+        stride, parts = self.stride, self.parts
+        most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(parts[0].shape[1], 1))
+        while sum(map(len, parts)) > most:
+            stride, parts = 2 * stride, [np.concatenate(parts)[::2].copy()]
+        return replace(self, stride=stride, parts=parts)
 
 
 class SiloTable(NamedTuple):
@@ -77,7 +71,7 @@ class SiloTable(NamedTuple):
     @property
     def drawn(self) -> Array | None:
         """The rows that plots show; None if the rows are remote."""
-        return None if isinstance(self.source, RemoteSource) else self.census.sample.values
+        return None if isinstance(self.source, RemoteSource) else self.census.sample
 
 
 def load_or_stream(source: Source, most_bytes: int, on_rows: OnRows | None = None) -> SiloTable:
@@ -112,9 +106,9 @@ def without(table: SiloTable, features: Index) -> SiloTable:
     if not len(features):
         return table
     (source, census), ignored = table, features.tolist()
-    count, sample = census.count.copy(), census.sample.values.copy()
+    count, sample = census.count.copy(), census.sample
     count[features], sample[:, features] = 0, nan
-    census = Census(census.rows, count, Sample(census.sample.stride, [sample]))
+    census = replace(census, count=count, parts=[sample])
     if isinstance(source, RemoteSource):
         return SiloTable(source.without(ignored), census)
     missing = dict.fromkeys((source.names[j] for j in ignored), nan)
@@ -197,7 +191,7 @@ class _Seen:
         )
 
     def summaries(self) -> tuple[int, list[Summary]]:
-        rows, sample = self.census.rows, self.census.sample
+        rows = self.census.rows
         return rows, [
             Summary(
                 rows=rows,
@@ -209,9 +203,9 @@ class _Seen:
                 below=int(self.outside[0, j]),
                 above=int(self.outside[1, j]),
                 first_outside=int(self.first[j]) or None,
-                exact=sample.stride == 1,
+                exact=self.census.stride == 1,
             )
-            for j, column in enumerate(sample.values.T)
+            for j, column in enumerate(self.census.sample.T)
         ]
 
 
