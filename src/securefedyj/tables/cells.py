@@ -30,13 +30,26 @@ _MOST_OPTIONS = 3
 _LONGEST_QUOTE = 40  # characters
 _COLUMNS_NAMED = 5
 
-Notation = tuple[str, str]
-"""A decimal separator, and a thousands separator or nothing."""
+
+class Notation(NamedTuple):
+    """The separators in numbers; without a thousands separator, digits are not grouped."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def __str__(self) -> str:
+        """The options for it on the command line."""
+        if not self.thousands:
+            return f"--decimal {self.decimal}"
+        typed = f'"{self.thousands}"' if self.thousands in " '’" else self.thousands
+        return f"--decimal {self.decimal} " * (self.decimal != ".") + f"--thousands {typed}"
+
+
+PLAIN = Notation()
 # Those without a thousands separator come first.
-_NOTATIONS: tuple[Notation, ...] = (
-    (",", ""), (".", ""), (".", ","), (",", "."),
-    (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "’"), (",", "’"),
-)  # fmt: skip
+_NOTATIONS = [Notation(decimal) for decimal in ",."] + [
+    Notation(*pair) for pair in (".,", ",.", ". ", ", ", ".'", ",'", ".’", ",’")
+]
 
 
 class TableError(InputError):
@@ -74,22 +87,23 @@ class Cells:
     ----------
     missing : collection of str
         Cells that mean a missing value; numbers among them, such as "-999", by their value.
-    decimal, thousands : str
-        The separators in numbers; by default digits are not grouped.
+    notation : Notation
+        How numbers are written.
     """
 
-    def __init__(self, missing: Collection[str], decimal: str = ".", thousands: str = "") -> None:
-        self.decimal, self.thousands = decimal, thousands
+    def __init__(self, missing: Collection[str], notation: Notation = PLAIN) -> None:
+        self.notation = notation
+        self._decimal, self._thousands = notation  # quicker to look up
         self._texts = {text.strip().casefold() for text in missing}
         ways = (str.strip, str.lower, str.upper, str.capitalize)
         spellings = {way(text.strip()) for text in missing for way in ways}
         self.spellings = {text for text in spellings if text.casefold() in self._texts}
         """The usual spellings of texts that mean a missing value."""
-        numbers = (parse_number(text, decimal, thousands) for text in missing)
+        numbers = (parse_number(text, *notation) for text in missing)
         self._numbers = [number for number in numbers if number is not None]
 
     def read(self, text: str) -> float | None:
-        value = parse_number(text, self.decimal, self.thousands)
+        value = parse_number(text, self._decimal, self._thousands)
         if value is None:
             return nan if text.strip().casefold() in self._texts else None
         return nan if value in self._numbers else value
@@ -99,7 +113,7 @@ class Cells:
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
 
 
-def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | None:
+def parse_number(text: str, decimal: str, thousands: str) -> float | None:
     """The number in a cell; None if it is not one, or not finite."""
     if thousands:
         separator, number = digit_groups(decimal, thousands)
@@ -155,11 +169,9 @@ class BadCells:
         return f"{self.count} cells are not finite numbers: {these}."
 
 
-def sentences(
-    columns: Mapping[str, BadCells], decimal: str = ".", thousands: str = ""
-) -> dict[str, str]:
+def sentences(columns: Mapping[str, BadCells], notation: Notation) -> dict[str, str]:
     """For each column its bad cells, their lines and advice; the same advice only once."""
-    advised = {name: advice(cells.texts, decimal, thousands) for name, cells in columns.items()}
+    advised = {name: advice(cells.texts, notation) for name, cells in columns.items()}
     found = {}
     for name, words in each_once(advised).items():
         known = not words and len(columns[name].texts) > _MOST_QUOTED
@@ -188,7 +200,7 @@ def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:
     return words
 
 
-def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Advice:
+def advice(texts: Iterable[str], notation: Notation) -> Advice:
     """What the bad texts of a column may mean, and which option to give in that case.
 
     If the texts are ambiguous, all meanings are named: wrong advice is worse than none.
@@ -200,7 +212,7 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Adv
             "give --encoding windows-1252",
             ("--encoding",),
         )
-    if meant := other_reading(texts, decimal, thousands):
+    if meant := other_reading(texts, notation):
         return meant
     options = tuple(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
     more = " and so on" * (len(texts) > _MOST_OPTIONS)
@@ -210,33 +222,25 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Adv
     )
 
 
-def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> Advice | None:
+def other_reading(texts: Sequence[str], notation: Notation) -> Advice | None:
     """The meaning of texts that are numbers in other notations; None if no text is."""
     meant = {  # the numbers of the texts in each notation, the given decimal separator last
-        notation: {text: parse_number(text, *notation) for text in texts}
-        for notation in sorted(_NOTATIONS, key=lambda notation: notation[0] != decimal)
-        if notation != (decimal, thousands)
+        other: {text: parse_number(text, *other) for text in texts}
+        for other in sorted(_NOTATIONS, key=lambda other: other.decimal != notation.decimal)
+        if other != notation
     }
     explained = [text for text in texts if any(one[text] is not None for one in meant.values())]
     distinct: dict[tuple[float | None, ...], Notation] = {}
-    for notation, numbers in meant.items():
+    for other, numbers in meant.items():
         values = tuple(numbers[text] for text in explained)
         if explained and None not in values:
-            distinct.setdefault(values, notation)
+            distinct.setdefault(values, other)
     if not distinct:
         return None
-    options = tuple(_typed(*one) for one in distinct.values())
+    options = tuple(map(str, distinct.values()))
     ways = [f"{values[0]:.15g} with {one}" for values, one in zip(distinct, options, strict=True)]
     choose = "; choose the right one" if len(ways) > 1 else ""
     return Advice(f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}", options)
-
-
-def _typed(decimal: str, thousands: str) -> str:
-    wanted = f"--decimal {decimal}"
-    if thousands:
-        typed = f'"{thousands}"' if thousands in " '’" else thousands
-        wanted = f"--thousands {typed}" if decimal == "." else f"{wanted} --thousands {typed}"
-    return wanted
 
 
 def _quoted(text: str) -> str:

@@ -89,7 +89,7 @@ class CsvFile:
         with opened(path) as file:
             self.layout = layout_of(path, file, dialect)
         self.names: Sequence[str] = self.layout.header
-        self.cells = Cells(missing, dialect.decimal, dialect.thousands)
+        self.cells = Cells(missing, dialect.notation)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         self.unchanged.check()
@@ -170,7 +170,7 @@ def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> 
         if not any(column.count for column in bad):
             yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
     if found := {csv_file.names[j]: one for j, one in zip(columns, bad, strict=True) if one.count}:
-        raise BadCellsError(str(csv_file.path), sentences(found, cells.decimal, cells.thousands))
+        raise BadCellsError(str(csv_file.path), sentences(found, cells.notation))
 
 
 def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
@@ -249,7 +249,7 @@ class Converter:
         self._cells, self._columns = csv_file.cells, [str(j) for j in columns]
         self._names = [str(j) for j in range(len(csv_file.names))]
         self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
-        kind = pa.string() if self._cells.thousands else pa.float64()
+        kind = pa.string() if self._cells.notation.thousands else pa.float64()
         # Without columns Arrow would read all of them; one unconverted column shows the rows.
         types = dict.fromkeys(self._columns, kind) or {"0": pa.binary()}
         self._convert = arrow_csv.ConvertOptions(
@@ -257,7 +257,7 @@ class Converter:
             column_types=types,
             null_values=sorted(self._cells.spellings),
             strings_can_be_null=True,
-            decimal_point=self._cells.decimal,
+            decimal_point=self._cells.notation.decimal,
         )
 
     def __call__(self, piece: bytes) -> Array:
@@ -282,7 +282,7 @@ class Converter:
 
     def _number(self, column: Any) -> Any:
         """A column as numbers; with a thousands separator they are read as text first."""
-        decimal, thousands = self._cells.decimal, self._cells.thousands
+        decimal, thousands = self._cells.notation
         if not thousands:
             return column
         separator, number = digit_groups(decimal, thousands)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from securefedyj.errors import InputError
-from securefedyj.tables.cells import SPACES, TableError, as_read
+from securefedyj.tables.cells import SPACES, Notation, TableError, as_read
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -100,6 +100,11 @@ class Dialect:
         agreed = Counter(self.rename.values())
         if twice := [name for name, columns in agreed.items() if columns > 1]:
             raise InputError("SFY-TAB-022", f"two columns cannot have the same name {twice[0]!r}.")
+
+    @property
+    def notation(self) -> Notation:
+        """How numbers are written."""
+        return Notation(self.decimal, self.thousands)
 
     def names(self, header: Sequence[str]) -> list[str]:
         """The agreed names of the columns of a table."""

@@ -304,7 +304,7 @@ def draft(
     if is_csv(path):  # the first rows save reading texts cell by cell
         texts = CsvFile(path, missing, dialect).text_columns()
         for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
-            if other := other_reading(cells, dialect.decimal, dialect.thousands):
+            if other := other_reading(cells, dialect.notation):
                 readable[name] = other
             else:
                 left_out[name] = "no numbers"

@@ -112,7 +112,7 @@ def _in_pieces(
 
 def _cells(values: Array, source: CsvFile) -> Any:
     """Cells for numbers, quoted if they may contain the delimiter; NaN is missing."""
-    decimal = source.cells.decimal
+    decimal = source.cells.notation.decimal
     texts = _texts(values, decimal)
     if source.layout.delimiter in ("+", "-", decimal):
         texts = pc.binary_join_element_wise('"', texts, '"', "")
@@ -205,7 +205,7 @@ def _carefully(
         changed = change(old)
         new = old if changed.values is None else changed.values
         for j, values in zip(columns, new.T, strict=True):
-            texts = _texts(values, source.cells.decimal).to_pylist()
+            texts = _texts(values, source.cells.notation.decimal).to_pylist()
             for row, cell in zip(rows, texts, strict=True):
                 row[j] = cell or ""
         text = "".join(_line(row, delimiter) + end for row in rows)
