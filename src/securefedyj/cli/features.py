@@ -15,8 +15,7 @@ from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.network.consortium.entries import check_text
 from securefedyj.printable import printable
-from securefedyj.tables.files import draft
-from securefedyj.tables.findings import FEW_DISTINCT
+from securefedyj.tables.files import FEW_DISTINCT, draft
 
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
 _MOST_NAMED = 20

@@ -9,9 +9,8 @@ from itertools import groupby
 from securefedyj.cli.common import COLUMNS, wrapped
 from securefedyj.network.consortium import Feature
 from securefedyj.printable import printable
-from securefedyj.tables.files import Checked
-from securefedyj.tables.findings import REMEDIES, TableFinding
-from securefedyj.tables.summary import MOST_DISTINCT, Summary
+from securefedyj.tables.files import REMEDIES, Checked, TableFinding
+from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
 _VERDICTS = {

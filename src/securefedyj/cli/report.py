@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     if options.data is not None:
         features, reading = transcript.agreement.features, reading_of(options, options.data)
         _, census = load_or_stream(as_source(options.data, features, *reading), 0)
-        values, rows = census.sample.values, census.rows
+        values, rows = census.sample, census.rows
     known = None if options.provenance is None else Provenance.read(options.provenance)
     page.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))

@@ -44,8 +44,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     from securefedyj import parameters
     from securefedyj.estimators.base import OUTSIDE
-    from securefedyj.tables.change import listed
-    from securefedyj.tables.transforming import transform_table
+    from securefedyj.tables.transforming import listed, transform_table
 
     if options.inverse and options.outside:
         raise InputError(

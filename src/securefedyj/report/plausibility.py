@@ -76,7 +76,7 @@ def implausible_for(own: SiloTable, result: Result) -> Bools:
 
 
 def _of_sample(census: Census, result: Result) -> Bools:
-    return implausible(census.sample.values, result)
+    return implausible(census.sample, result)
 
 
 def warning(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from securefedyj.network.consortium.entries import ConsortiumError, Feature, Par
 from securefedyj.network.consortium.file import WRITTEN, Consortium
 from securefedyj.printable import in_words, printable, shown
 from securefedyj.protocol.agreement import ENGINE
-from securefedyj.tables.findings import suggestion
+from securefedyj.tables.cells import suggestion
 
 
 def successor(
