@@ -53,16 +53,15 @@ class ArrowTable:
             )
             yield from scanner.to_batches()
         elif _is_lazy(self._data):
-            query = self._data.select(names)
+            query = self._data.select(names or self.names[:1])  # one shows the number of rows
             if hasattr(query, "collect_batches"):
                 frames = query.collect_batches(chunk_size=size, maintain_order=True)
             else:  # before polars 1.34
                 frames = [query.collect()]
             for frame in frames:
-                yield from _stream(frame)
+                yield from (batch.select(names) for batch in _stream(frame))
         else:
-            for batch in _stream(self._data):
-                yield batch.select(list(columns))
+            yield from (batch.select(list(columns)) for batch in _stream(self._data))
 
 
 class ParquetTable(ArrowTable):
