@@ -28,14 +28,19 @@ class ArrowTable:
 
     def __init__(self, data: Any) -> None:
         self._data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-        self.schema = _schema_of(self._data)
+        if _is_dataset(data):
+            self.schema = data.schema
+        else:
+            empty = data.collect_schema().to_frame() if _is_lazy(data) else self._data
+            with pa.RecordBatchReader.from_stream(empty) as reader:
+                self.schema = reader.schema
         self.names: Sequence[str] = self.schema.names
 
     @property
     def rows(self) -> int | None:
-        if isinstance(self._data, pa.Table | pa.RecordBatch):
-            return int(self._data.num_rows)
-        return getattr(self._data, "height", None)  # of a polars frame
+        in_memory = isinstance(self._data, pa.Table | pa.RecordBatch)
+        known = in_memory or is_of(self._data, "polars", "DataFrame")
+        return len(self._data) if known else None
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         size = rows_at_once(len(columns))
@@ -140,14 +145,6 @@ def _is_lazy(data: Any) -> bool:
     return is_of(data, "polars", "LazyFrame")
 
 
-def _schema_of(data: Any) -> Any:
-    if _is_dataset(data):
-        return data.schema
-    empty = data.collect_schema().to_frame() if _is_lazy(data) else data
-    with pa.RecordBatchReader.from_stream(empty) as reader:
-        return reader.schema
-
-
 def _stream(data: Any) -> Iterator[Any]:
     with pa.RecordBatchReader.from_stream(data) as reader:
         yield from reader
@@ -193,10 +190,7 @@ def block_of(table: Any) -> Array:
 
 def side_by_side(columns: Sequence[Array], rows: int) -> Array:
     """Columns as one array; each of them stays contiguous."""
-    block = np.empty((rows, len(columns)), order="F")
-    for j, column in enumerate(columns):
-        block[:, j] = column
-    return block
+    return np.array(columns, np.float64).reshape(len(columns), rows).T
 
 
 @contextmanager

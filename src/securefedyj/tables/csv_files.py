@@ -191,16 +191,14 @@ def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, N
             yield waiting.popleft().result()
 
 
-def _utf8(file: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
-    parts = iter(partial(file.read, size), b"")
-    return parts if encoding == "utf-8" else map(str.encode, codecs.iterdecode(parts, encoding))
-
-
 def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
     """The rows as UTF-8, in pieces of whole rows."""
     size = max(PIECE, _LINES_IN_PIECE * layout.longest)
+    parts: Iterator[bytes] = iter(partial(file.read, size), b"")
+    if layout.encoding != "utf-8":
+        parts = map(str.encode, codecs.iterdecode(parts, layout.encoding))
     rest, skip = b"", layout.lines
-    for part in _utf8(file, layout.encoding, size):
+    for part in parts:
         if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
             yield _after_lines(skip, b"".join((rest, memoryview(part)[:end])))
             rest, skip = part[end:], 0

@@ -9,11 +9,13 @@ only where they are needed. The other columns of a Parquet file are copied as Ar
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,7 +161,10 @@ def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Intege
     if not piece.endswith((b"\n", b"\r")):
         ends, lines = np.append(ends, len(piece)), np.append(lines, len(piece))
     first = np.append(0, lines[:-1] + 1)
-    last = lines - _carriage_returns(octets, first, lines)
+    # A carriage return before a line feed is part of the line break.
+    returns = octets[np.maximum(lines - 1, 0)] == _CR
+    feeds = octets[np.minimum(lines, len(octets) - 1)] == _LF
+    last = lines - (returns & feeds & (first < lines))
     filled = first < last
     if not filled.all():
         ends = ends[~np.isin(ends, lines[~filled])]
@@ -186,18 +191,14 @@ def _quoted(octets: NDArray[np.uint8], marks: Bools) -> Bools:
     return quoted
 
 
-def _carriage_returns(octets: NDArray[np.uint8], first: Integers, lines: Integers) -> Bools:
-    """Which line breaks have two bytes."""
-    before = octets[np.maximum(lines - 1, 0)] == _CR
-    two: Bools = before & (first < lines) & (octets[np.minimum(lines, len(octets) - 1)] == _LF)
-    return two
-
-
 def _carefully(
     source: CsvFile, columns: Sequence[int], change: Change, done: int
 ) -> Iterator[tuple[Changed, bytes]]:
     """The rows after the first `done`, cell by cell."""
-    head, delimiter = _head(source), source.layout.delimiter
+    head = _head(source)
+    echo: Any = SimpleNamespace(write=str)  # for `writerow`, which returns what this returns
+    # Python's writer quotes cells with characters of its line terminator.
+    writer = csv.writer(echo, delimiter=source.layout.delimiter, lineterminator="\r\n")
     end = next(end for end in ("\r\n", "\r", "\n") if head.endswith(end.encode()) or end == "\n")
     rest = islice(read_rows(source), done, None)
     for old in careful_blocks(source, columns, done):
@@ -208,19 +209,8 @@ def _carefully(
             texts = _texts(values, source.cells.notation.decimal).to_pylist()
             for row, cell in zip(rows, texts, strict=True):
                 row[j] = cell or ""
-        text = "".join(_line(row, delimiter) + end for row in rows)
+        text = "".join(writer.writerow(row).removesuffix("\r\n") + end for row in rows)
         yield changed, text.encode("utf-8", "surrogateescape")
-
-
-def _line(row: list[str], delimiter: str) -> str:
-    if row == [""]:
-        return '""'
-    special = (delimiter, '"', "\r", "\n")  # Python's writer leaves out one of the last two
-    quoted = (
-        '"' + cell.replace('"', '""') + '"' if any(one in cell for one in special) else cell
-        for cell in row
-    )
-    return delimiter.join(quoted)
 
 
 def _head(source: CsvFile) -> bytes:

@@ -186,9 +186,8 @@ class BoundedChange:
     def found(self) -> dict[str, Outside]:
         """The features with values outside."""
         columns = *self._outside.tolist(), self._lower.tolist(), self._upper.tolist()
-        each = map(Outside, *columns)
-        found = dict(zip(self._features, each, strict=True))
-        return {name: one for name, one in found.items() if one.below or one.above}
+        found = zip(self._features, map(Outside, *columns), strict=True)
+        return {name: one for name, one in found if one.below or one.above}
 
     def check(self, where: object) -> None:
         """Refuse values outside the bounds if they are an error."""
@@ -209,8 +208,7 @@ def listed(found: dict[str, Outside]) -> str:
 
 def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
     """Refuse to write over the source or within it, and over an existing table without `force`."""
-    above = [(target, source), *((file, target) for file in files)]
-    if any(_same(folder, other) for path, other in above for folder in _with_parents(path)):
+    if _inside(target, source) or any(_inside(file, target) for file in files):
         raise TableError(
             "SFY-TAB-037",
             f"{target} is the table that is read, contains it or lies inside it; give another name",
@@ -231,12 +229,8 @@ def check_target(source: Path, files: Sequence[Path], target: Path, force: bool)
             )
 
 
-def _with_parents(path: Path) -> list[Path]:
-    """A path and the folders above it, with links resolved."""
+def _inside(path: Path, other: Path) -> bool:
+    """Whether a path is the other one or lies inside it, also through links of any kind."""
     real = Path(os.path.realpath(path))
-    return [real, *real.parents]
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Whether both exist and are the same file, also through hard links."""
-    return one.exists() and other.exists() and os.path.samefile(one, other)
+    above = [folder for folder in (real, *real.parents) if folder.exists()]
+    return other.exists() and any(other.samefile(folder) for folder in above)
