@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables import csv_files
-from securefedyj.tables.cells import MISSING
+from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.csv_files import CsvFile, FastPathFailed, careful_blocks, fast_blocks
-from securefedyj.tables.files import Dialect, TableError, read_table
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import read_table
 from tests.refusals import refused
 
 ODD = [

@@ -9,12 +9,9 @@ import pandas as pd
 import pytest
 
 from securefedyj.tables import files as tables
-from securefedyj.tables.files import (
-    TableError,
-    column_names,
-    read_table,
-    write_table,
-)
+from securefedyj.tables.cells import TableError
+from securefedyj.tables.files import read_table, write_table
+from securefedyj.tables.source import column_names
 from tests.refusals import refused
 
 FORMATS = ["t.csv", "t.csv.gz", "t.parquet"]

@@ -24,31 +24,12 @@ from securefedyj.errors import InputError
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.cells import (
-    MISSING,
-    Advice,
-    BadCellsError,
-    TableError,
-    each_once,
-    other_reading,
-)
+from securefedyj.tables.cells import MISSING, Advice, BadCellsError, each_once, other_reading
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.paths import compressed, files_of, is_csv
 from securefedyj.tables.silo_table import Summary, summarize
-from securefedyj.tables.source import as_array, as_source, header_of, wrong_columns
-
-__all__ = [
-    "MISSING",
-    "Checked",
-    "Dialect",
-    "TableError",
-    "TableFinding",
-    "check_table",
-    "column_names",
-    "read_table",
-    "write_table",
-]
+from securefedyj.tables.source import as_array, as_source, column_names, wrong_columns
 
 _MOST_CELLS_AGAIN = 5_000_000
 """The maximum number of cells to read again to find the line of a row: about a second."""
@@ -88,10 +69,6 @@ class TableFinding:
     count: int = 0
     share: float = 0.0
 
-    @property
-    def remedy(self) -> str:
-        return REMEDIES[self.kind]
-
 
 class TableReader(NamedTuple):
     """How a table is read: by this process, or by a cluster."""
@@ -109,12 +86,6 @@ def read_table(
 ) -> Array:
     """Read the features of a table into an array; the parameters are those of `as_source`."""
     return as_array(as_source(path, features, missing, dialect))
-
-
-def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
-    """The header of a table."""
-    dialect = dialect or Dialect()
-    return dialect.names(header_of(Path(path), dialect))
 
 
 def described(path: Path | str, dialect: Dialect | None = None) -> str:

@@ -17,14 +17,8 @@ import numpy as np
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import RemoteSource, Source, is_source, read
-from securefedyj.tables.arrow import (
-    ArrowTable,
-    PandasTable,
-    ParquetTable,
-    check_types,
-    gives_arrow,
-    is_of,
-)
+from securefedyj.tables import arrow
+from securefedyj.tables.arrow import ParquetTable, gives_arrow, is_of
 from securefedyj.tables.cells import (
     MISSING,
     BadCellsError,
@@ -81,9 +75,9 @@ def as_source(
 
             return of_collection(data, features, missing)
         if is_of(data, "pandas", "DataFrame"):
-            return TableSource(PandasTable(data), features, missing)
+            return TableSource(arrow.PandasTable(data), features, missing)
         if gives_arrow(data):
-            return TableSource(ArrowTable(data), features, missing)
+            return TableSource(arrow.ArrowTable(data), features, missing)
         data = ArraySource(data)
     everything = features is None and tuple(missing) == MISSING
     return data if everything else TableSource(data, features, missing)
@@ -113,11 +107,11 @@ def as_array(source: Source) -> Array:
     return np.concatenate([*read(source, columns), np.empty((0, len(columns)))])
 
 
-def header_of(path: Path, dialect: Dialect) -> list[str]:
+def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     """The columns of a file; or of a folder's first file, and of the names of folders."""
-    first = files_of(path)[0]
+    dialect, first = dialect or Dialect(), files_of(Path(path))[0]
     own = _table_of(first, (), dialect).names
-    return [*own, *(key for key in partition(first, path) if key not in own)]
+    return dialect.names([*own, *(key for key in partition(first, Path(path)) if key not in own)])
 
 
 def source_of_files(
@@ -133,7 +127,7 @@ def source_of_files(
     """
     if not path.is_dir():
         return TableSource(_table_of(path, missing, dialect), features, missing, str(path))
-    names = header_of(path, dialect) if features is None else features
+    names = column_names(path, dialect) if features is None else features
     parts = []
     for file in files:
         table = _table_of(file, missing, dialect)
@@ -243,9 +237,9 @@ class TableSource(ViewSource):
         super().__init__(table, table.names if features is None else features, constants or {})
         check_columns(where, self.names, [*self._header, *self._constants])
         self.where, self._cells = where, Cells(missing)
-        if isinstance(table, ArrowTable):
+        if isinstance(table, arrow.ArrowTable):
             chosen = (name for name in self.names if name not in self._constants)
-            check_types(where, table.schema, [*map(self._header.index, chosen)])
+            arrow.check_types(where, table.schema, [*map(self._header.index, chosen)])
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         names, first = [self.names[j] for j in columns], 1

@@ -22,10 +22,9 @@ from securefedyj.numerics.passes import OnRows
 from securefedyj.tables.cells import MISSING, Cells, TableError, first_few
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import column_names
 from securefedyj.tables.paths import ENDINGS, compressed, files_of, is_csv, partition
 from securefedyj.tables.rewriting import Changed, rewrite_csv, rewrite_parquet
-from securefedyj.tables.source import check_columns
+from securefedyj.tables.source import check_columns, column_names
 
 OutsideMode = Literal["error", "clip", "keep"]
 OUTSIDE: tuple[OutsideMode, ...] = get_args(OutsideMode)
