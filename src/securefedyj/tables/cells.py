@@ -47,8 +47,8 @@ class Notation(NamedTuple):
 
 PLAIN = Notation()
 # Those without a thousands separator come first.
-_NOTATIONS = [Notation(decimal) for decimal in ",."] + [
-    Notation(*pair) for pair in (".,", ",.", ". ", ", ", ".'", ",'", ".’", ",’")
+_NOTATIONS = [
+    Notation(*signs) for signs in (",", ".", ".,", ",.", ". ", ", ", ".'", ",'", ".’", ",’")
 ]
 
 
@@ -83,27 +83,21 @@ def suggestion(name: str, header: Sequence[str]) -> str:
 class Cells:
     """Reads cells: a number, NaN if it is missing, None if it is something else.
 
-    Parameters
-    ----------
-    missing : collection of str
-        Cells that mean a missing value; numbers among them, such as "-999", by their value.
-    notation : Notation
-        How numbers are written.
+    Numbers among the texts that mean `missing`, such as "-999", count by their value.
     """
 
     def __init__(self, missing: Collection[str], notation: Notation = PLAIN) -> None:
         self.notation = notation
-        self._decimal, self._thousands = notation  # quicker to look up
         self._texts = {text.strip().casefold() for text in missing}
         ways = (str.strip, str.lower, str.upper, str.capitalize)
         spellings = {way(text.strip()) for text in missing for way in ways}
         self.spellings = {text for text in spellings if text.casefold() in self._texts}
         """The usual spellings of texts that mean a missing value."""
-        numbers = (parse_number(text, *notation) for text in missing)
+        numbers = (parse_number(text, notation) for text in missing)
         self._numbers = [number for number in numbers if number is not None]
 
     def read(self, text: str) -> float | None:
-        value = parse_number(text, self._decimal, self._thousands)
+        value = parse_number(text, self.notation)
         if value is None:
             return nan if text.strip().casefold() in self._texts else None
         return nan if value in self._numbers else value
@@ -113,10 +107,11 @@ class Cells:
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
 
 
-def parse_number(text: str, decimal: str, thousands: str) -> float | None:
+def parse_number(text: str, notation: Notation) -> float | None:
     """The number in a cell; None if it is not one, or not finite."""
+    decimal, thousands = notation
     if thousands:
-        separator, number = digit_groups(decimal, thousands)
+        separator, number = digit_groups(notation)
         if re.search(separator, text.strip()):
             if not re.fullmatch(number, text.strip()):
                 return None
@@ -134,10 +129,10 @@ def parse_number(text: str, decimal: str, thousands: str) -> float | None:
 
 
 @cache
-def digit_groups(decimal: str, thousands: str) -> tuple[str, str]:
+def digit_groups(notation: Notation) -> tuple[str, str]:
     """Patterns, for Python and for Arrow: a thousands separator, a number with such separators."""
-    separator = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
-    point = re.escape(decimal)
+    separator = f"[{SPACES}]" if notation.thousands == " " else re.escape(notation.thousands)
+    point = re.escape(notation.decimal)
     return separator, f"[+-]?[0-9]{{1,3}}(?:{separator}[0-9]{{3}})+(?:{point}[0-9]*)?"
 
 
@@ -156,7 +151,7 @@ class BadCells:
         if times or len(self.texts) < _MOST_TEXTS:
             self.texts[text] = times + 1, first
 
-    def sentence(self, most: int = _MOST_QUOTED) -> str:
+    def sentence(self, most: int) -> str:
         """The texts, up to `most` of them, and their lines."""
         if self.count == 1:
             ((text, (_, line)),) = self.texts.items()
@@ -169,14 +164,16 @@ class BadCells:
         return f"{self.count} cells are not finite numbers: {these}."
 
 
-def sentences(columns: Mapping[str, BadCells], notation: Notation) -> dict[str, str]:
-    """For each column its bad cells, their lines and advice; the same advice only once."""
+def refuse_cells(where: str, columns: Mapping[str, BadCells], notation: Notation) -> None:
+    """Refuse columns with bad cells, with their lines and advice; the same advice only once."""
+    columns = {name: cells for name, cells in columns.items() if cells.count}
     advised = {name: advice(cells.texts, notation) for name, cells in columns.items()}
     found = {}
     for name, words in each_once(advised).items():
         known = not words and len(columns[name].texts) > _MOST_QUOTED
         found[name] = f"{columns[name].sentence(1 if known else _MOST_QUOTED)} {words}".rstrip()
-    return found
+    if found:
+        raise BadCellsError(where, found)
 
 
 class Advice(NamedTuple):
@@ -225,7 +222,7 @@ def advice(texts: Iterable[str], notation: Notation) -> Advice:
 def other_reading(texts: Sequence[str], notation: Notation) -> Advice | None:
     """The meaning of texts that are numbers in other notations; None if no text is."""
     meant = {  # the numbers of the texts in each notation, the given decimal separator last
-        other: {text: parse_number(text, *other) for text in texts}
+        other: {text: parse_number(text, other) for text in texts}
         for other in sorted(_NOTATIONS, key=lambda other: other.decimal != notation.decimal)
         if other != notation
     }

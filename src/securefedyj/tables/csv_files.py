@@ -32,14 +32,7 @@ from pyarrow import csv as arrow_csv
 from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.arrow import side_by_side
-from securefedyj.tables.cells import (
-    BadCells,
-    BadCellsError,
-    Cells,
-    TableError,
-    digit_groups,
-    sentences,
-)
+from securefedyj.tables.cells import BadCells, Cells, TableError, digit_groups, refuse_cells
 from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
 from securefedyj.tables.paths import Unchanged, compressed
 
@@ -156,11 +149,11 @@ def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
 
 def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
     """Columns of a CSV file in blocks, after `done` rows; bad cells are all reported at the end."""
-    cells, bad = csv_file.cells, [BadCells() for _ in columns]
+    read, bad = csv_file.cells.read, [BadCells() for _ in columns]
 
     def numbers(line: int, row: list[str]) -> Iterator[float]:
         for j, column in zip(columns, bad, strict=True):
-            value = cells.read(row[j])
+            value = read(row[j])
             if value is None:
                 column.add(row[j], line)
             yield nan if value is None else value
@@ -169,8 +162,8 @@ def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> 
     while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
         if not any(column.count for column in bad):
             yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
-    if found := {csv_file.names[j]: one for j, one in zip(columns, bad, strict=True) if one.count}:
-        raise BadCellsError(str(csv_file.path), sentences(found, cells.notation))
+    named = {csv_file.names[j]: column for j, column in zip(columns, bad, strict=True)}
+    refuse_cells(str(csv_file.path), named, csv_file.cells.notation)
 
 
 def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
@@ -283,7 +276,7 @@ class Converter:
         decimal, thousands = self._cells.notation
         if not thousands:
             return column
-        separator, number = digit_groups(decimal, thousands)
+        separator, number = digit_groups(self._cells.notation)
         wrong = pc.and_(
             pc.match_substring_regex(column, separator),
             pc.invert(pc.match_substring_regex(column, f"^{number}$")),
