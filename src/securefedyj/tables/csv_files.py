@@ -107,7 +107,7 @@ class CsvFile:
 
     def lines_of(self, rows: Collection[int]) -> dict[int, int]:
         """The lines in which rows end, by their numbers from 1; a cell may have several lines."""
-        numbered = enumerate(islice(read_rows(self), max(rows)), start=1)
+        numbered = enumerate(islice(read_rows(self), max(rows, default=0)), start=1)
         return {number: line for number, (line, _) in numbered if number in rows}
 
 

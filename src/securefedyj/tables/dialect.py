@@ -67,14 +67,12 @@ class Dialect:
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
-            object.__setattr__(self, "delimiter", _WORDS.get(self.delimiter, self.delimiter))
-        if self.delimiter is not None and (
-            len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum()
-        ):
-            raise InputError(
-                "SFY-TAB-019",
-                f'{self.delimiter!r} cannot separate cells; give one character, or "tab".',
-            )
+            sign = _WORDS.get(self.delimiter, self.delimiter)
+            if len(sign) != 1 or sign in '"\r\n' or sign.isalnum():
+                raise InputError(
+                    "SFY-TAB-019", f'{sign!r} cannot separate cells; give one character, or "tab".'
+                )
+            object.__setattr__(self, "delimiter", sign)
         if self.decimal not in (".", ","):
             raise InputError(
                 "SFY-TAB-020",
@@ -152,18 +150,9 @@ def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
         delimiter = dialect.delimiter or (sep[1] if sep else _delimiter(rows, dialect))
         records = csv.reader(chain(rows, text), delimiter=delimiter)
         header = next(records, [])
-    if not header:
-        raise TableError(
-            "SFY-TAB-015", f"{path}: the first line is empty; it must name the columns"
-        )
     _check_header(path, header, encoding)
-    return CsvLayout(
-        header=header,
-        lines=records.line_num + (sep is not None),
-        longest=max(len(line.encode("utf-8", "surrogateescape")) for line in rows),
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    longest = max(len(line.encode("utf-8", "surrogateescape")) for line in rows)
+    return CsvLayout(header, records.line_num + (sep is not None), longest, delimiter, encoding)
 
 
 def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
@@ -189,11 +178,15 @@ def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
 
 def _name_of(encoding: str) -> str:
     """The name of an encoding for a person, without the order of its bytes."""
-    name = encoding.removesuffix("-le").removesuffix("-be")
+    name = re.sub("-[lb]e$", "", encoding)
     return _NAMES.get(name, name)
 
 
 def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
+    if not header:
+        raise TableError(
+            "SFY-TAB-015", f"{path}: the first line is empty; it must name the columns"
+        )
     wrong = [name for name in header if as_read(name) != name]
     if not wrong:
         return

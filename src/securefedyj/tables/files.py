@@ -169,8 +169,7 @@ def check_table(
     found += [TableFinding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(TableFinding("no rows", None, "the table has no rows", stops=False))
-    most = _MOST_CELLS_AGAIN // max(len(header), 1)
-    lines = _lines_outside(path, columns, dialect, most) if reader is HERE else {}
+    lines = _lines_outside(path, columns, dialect) if reader is HERE else {}
     for name, summary in columns.items():
         found += _value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
@@ -207,19 +206,15 @@ def _value_findings(
         yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
-def _lines_outside(
-    path: Path, columns: Mapping[str, Summary], dialect: Dialect, most: int
-) -> dict[str, int]:
+def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect) -> dict[str, int]:
     """The line of the first value outside in a CSV file, if it is in one of the first rows."""
-    rows = {
-        name: column.first_outside
-        for name, column in columns.items()
-        if column.first_outside is not None and column.first_outside <= most
-    }
+    rows = {name: column.first_outside for name, column in columns.items() if column.first_outside}
     if not rows or not is_csv(path):
         return {}
-    lines = CsvFile(path, (), dialect).lines_of(set(rows.values()))
-    return {name: lines[row] for name, row in rows.items()}
+    file = CsvFile(path, (), dialect)
+    most = _MOST_CELLS_AGAIN // len(file.names)
+    lines = file.lines_of({row for row in rows.values() if row <= most})
+    return {name: lines[row] for name, row in rows.items() if row in lines}
 
 
 def _summaries(
