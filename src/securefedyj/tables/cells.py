@@ -88,16 +88,17 @@ class Cells:
 
     def __init__(self, missing: Collection[str], notation: Notation = PLAIN) -> None:
         self.notation = notation
+        self._decimal, self._thousands = notation  # quicker to look up
         self._texts = {text.strip().casefold() for text in missing}
         ways = (str.strip, str.lower, str.upper, str.capitalize)
         spellings = {way(text.strip()) for text in missing for way in ways}
         self.spellings = {text for text in spellings if text.casefold() in self._texts}
         """The usual spellings of texts that mean a missing value."""
-        numbers = (parse_number(text, notation) for text in missing)
+        numbers = (parse_number(text, *notation) for text in missing)
         self._numbers = [number for number in numbers if number is not None]
 
     def read(self, text: str) -> float | None:
-        value = parse_number(text, self.notation)
+        value = parse_number(text, self._decimal, self._thousands)
         if value is None:
             return nan if text.strip().casefold() in self._texts else None
         return nan if value in self._numbers else value
@@ -107,11 +108,10 @@ class Cells:
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
 
 
-def parse_number(text: str, notation: Notation) -> float | None:
+def parse_number(text: str, decimal: str, thousands: str) -> float | None:
     """The number in a cell; None if it is not one, or not finite."""
-    decimal, thousands = notation
     if thousands:
-        separator, number = digit_groups(notation)
+        separator, number = digit_groups(decimal, thousands)
         if re.search(separator, text.strip()):
             if not re.fullmatch(number, text.strip()):
                 return None
@@ -129,10 +129,10 @@ def parse_number(text: str, notation: Notation) -> float | None:
 
 
 @cache
-def digit_groups(notation: Notation) -> tuple[str, str]:
+def digit_groups(decimal: str, thousands: str) -> tuple[str, str]:
     """Patterns, for Python and for Arrow: a thousands separator, a number with such separators."""
-    separator = f"[{SPACES}]" if notation.thousands == " " else re.escape(notation.thousands)
-    point = re.escape(notation.decimal)
+    separator = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
+    point = re.escape(decimal)
     return separator, f"[+-]?[0-9]{{1,3}}(?:{separator}[0-9]{{3}})+(?:{point}[0-9]*)?"
 
 
@@ -222,7 +222,7 @@ def advice(texts: Iterable[str], notation: Notation) -> Advice:
 def other_reading(texts: Sequence[str], notation: Notation) -> Advice | None:
     """The meaning of texts that are numbers in other notations; None if no text is."""
     meant = {  # the numbers of the texts in each notation, the given decimal separator last
-        other: {text: parse_number(text, other) for text in texts}
+        other: {text: parse_number(text, *other) for text in texts}
         for other in sorted(_NOTATIONS, key=lambda other: other.decimal != notation.decimal)
         if other != notation
     }

@@ -190,28 +190,19 @@ def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
     parts: Iterator[bytes] = iter(partial(file.read, size), b"")
     if layout.encoding != "utf-8":
         parts = map(str.encode, codecs.iterdecode(parts, layout.encoding))
-    rest, skip = b"", layout.lines
+    rest, skip = b"", len(layout.head)
     for part in parts:
         if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
-            yield _after_lines(skip, b"".join((rest, memoryview(part)[:end])))
-            rest, skip = part[end:], 0
+            piece = b"".join((rest, memoryview(part)[:end]))
+            yield piece[skip:]
+            rest, skip = part[end:], max(0, skip - len(piece))
             continue
         rest += part
         if len(rest) > _LARGEST_PIECE:
             raise FastPathFailed
     if _quotes(rest) % 2:
         raise FastPathFailed  # a quote is open, and Arrow does not report it
-    if rest:
-        yield _after_lines(skip, rest)
-
-
-def _after_lines(count: int, piece: bytes) -> bytes:
-    if not count:
-        return piece
-    lines = piece.splitlines(keepends=True)
-    if len(lines) < count:
-        raise FastPathFailed
-    return b"".join(lines[count:])
+    yield rest[skip:]
 
 
 def _end_of_rows(before: bytes, part: bytes) -> int:
@@ -276,7 +267,7 @@ class Converter:
         decimal, thousands = self._cells.notation
         if not thousands:
             return column
-        separator, number = digit_groups(self._cells.notation)
+        separator, number = digit_groups(decimal, thousands)
         wrong = pc.and_(
             pc.match_substring_regex(column, separator),
             pc.invert(pc.match_substring_regex(column, f"^{number}$")),

@@ -12,7 +12,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -118,8 +118,10 @@ class CsvLayout(NamedTuple):
     """How a CSV file is written, as the file and its dialect show."""
 
     header: list[str]
+    head: bytes
+    """The text before the first row, in UTF-8."""
     lines: int
-    """Lines before the first row."""
+    """The number of its lines."""
     longest: int
     """The number of bytes of the longest of the first lines."""
     delimiter: str
@@ -143,16 +145,24 @@ def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
     """How a CSV file is written; `file` is open at its beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
     with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
-        first, *others = [*islice(text, _FIRST_LINES)] or [""]
-        lines = [first.removeprefix(_MARK), *others]
-        sep = _SEP_LINE.fullmatch(lines[0])
-        rows = lines[1:] if sep else lines
+        lines = [*islice(text, _FIRST_LINES)] or [""]
+        first = lines[0].removeprefix(_MARK)
+        sep = _SEP_LINE.fullmatch(first)
+        rows = lines[1:] if sep else [first, *lines[1:]]
         delimiter = dialect.delimiter or (sep[1] if sep else _delimiter(rows, dialect))
-        records = csv.reader(chain(rows, text), delimiter=delimiter)
+
+        def more() -> Iterator[str]:  # if the header has many lines
+            for line in text:
+                lines.append(line)
+                yield line
+
+        records = csv.reader(chain(rows, more()), delimiter=delimiter)
         header = next(records, [])
     _check_header(path, header, encoding)
     longest = max(len(line.encode("utf-8", "surrogateescape")) for line in rows)
-    return CsvLayout(header, records.line_num + (sep is not None), longest, delimiter, encoding)
+    count = records.line_num + (sep is not None)
+    head = "".join(lines[:count]).encode("utf-8", "surrogateescape")
+    return CsvLayout(header, head, count, longest, delimiter, encoding)
 
 
 def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
@@ -33,7 +32,6 @@ from securefedyj.tables.csv_files import (
     CsvFile,
     FastPathFailed,
     careful_blocks,
-    opened,
     over_pieces,
     read_rows,
 )
@@ -71,7 +69,7 @@ def rewrite_csv(
         return text if encoding == "utf-8" else encoder.encode(text.decode())
 
     with writing(target, packed, _LEVEL) as new:
-        new.write(encoded(_head(source)))
+        new.write(encoded(source.layout.head))
         for changed, text in _changed_parts(source, columns, change):
             new.write(encoded(text))
             yield changed
@@ -195,11 +193,11 @@ def _carefully(
     source: CsvFile, columns: Sequence[int], change: Change, done: int
 ) -> Iterator[tuple[Changed, bytes]]:
     """The rows after the first `done`, cell by cell."""
-    head = _head(source)
     echo: Any = SimpleNamespace(write=str)  # for `writerow`, which returns what this returns
     # Python's writer quotes cells with characters of its line terminator.
     writer = csv.writer(echo, delimiter=source.layout.delimiter, lineterminator="\r\n")
-    end = next(end for end in ("\r\n", "\r", "\n") if head.endswith(end.encode()) or end == "\n")
+    head = source.layout.head.decode("utf-8", "surrogateescape")
+    end = next((end for end in ("\r\n", "\r") if head.endswith(end)), "\n")
     rest = islice(read_rows(source), done, None)
     for old in careful_blocks(source, columns, done):
         rows = [row for _, row in islice(rest, len(old))]
@@ -211,16 +209,6 @@ def _carefully(
                 row[j] = cell or ""
         text = "".join(writer.writerow(row).removesuffix("\r\n") + end for row in rows)
         yield changed, text.encode("utf-8", "surrogateescape")
-
-
-def _head(source: CsvFile) -> bytes:
-    """The text before the first row."""
-    layout = source.layout
-    with (
-        opened(source.path) as file,
-        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
-    ):
-        return "".join(islice(text, layout.lines)).encode("utf-8", layout.errors)
 
 
 def rewrite_parquet(
