@@ -120,10 +120,9 @@ def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
         yield from text
         ended = True  # a row that ends only now has an open quote
 
-    with (
-        opened(path) as file,
-        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
-    ):
+    # Bytes that are not UTF-8 matter only in the columns that are read.
+    errors = "surrogateescape" if layout.encoding == "utf-8" else "strict"
+    with opened(path) as file, io.TextIOWrapper(file, layout.encoding, errors, newline="") as text:
         before = last = sum(1 for _ in islice(text, layout.lines))
         reader = csv.reader(lines(), delimiter=layout.delimiter)
         for row in reader:
@@ -137,13 +136,12 @@ def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
             if len(row) == len(layout.header):
                 yield last, row
             elif row:  # an empty line is not a row
-                commas = layout.delimiter == "," and len(row) == 2 * len(layout.header)
+                width = len(layout.header)
+                commas = layout.delimiter == "," and len(row) == 2 * width
+                hint = "; if the comma is the decimal separator, give --decimal ," * commas
                 raise TableError(
                     "SFY-TAB-007",
-                    f"{path}: line {last} has {len(row)} cells, the header has "
-                    f"{len(layout.header)}"
-                    + "; if the comma is the decimal separator, give --decimal ,"
-                    * commas,
+                    f"{path}: line {last} has {len(row)} cells, the header has {width}{hint}",
                 )
 
 
@@ -247,9 +245,7 @@ class Converter:
         if piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = arrow_csv.ReadOptions(
-            use_threads=False,
-            block_size=len(piece) + 1,
-            column_names=self._names,
+            use_threads=False, block_size=len(piece) + 1, column_names=self._names
         )
         try:
             table = arrow_csv.read_csv(pa.BufferReader(piece), options, self._parse, self._convert)
@@ -268,10 +264,8 @@ class Converter:
         if not thousands:
             return column
         separator, number = digit_groups(decimal, thousands)
-        wrong = pc.and_(
-            pc.match_substring_regex(column, separator),
-            pc.invert(pc.match_substring_regex(column, f"^{number}$")),
-        )
+        matches = pc.match_substring_regex
+        wrong = pc.and_(matches(column, separator), pc.invert(matches(column, f"^{number}$")))
         if pc.any(wrong).as_py():
             raise FastPathFailed
         column = pc.replace_substring_regex(column, separator, "")

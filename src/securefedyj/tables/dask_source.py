@@ -2,22 +2,18 @@
 
 A partition is a piece of the table that a worker holds as float64. A pass over the rows is a
 function of each partition, and its values are added up on the workers, a few at a time, until one
-is left. Sums are exact integers: partitions of any size, on any worker, computed once or again
-because a worker has died, give the same bits.
-
-Where a client of `distributed` is in use, partitions stay with the workers between passes. Without
-one Dask computes here, by threads or as it is configured, and in each pass again.
+is left. What stays with the workers between passes, docs/tables.md says.
 
 Workers import their functions from this module, by name. Nothing is raised on a worker: Dask would
-write the task into its log, with its arguments. An error becomes a `WorkerError`, which is passed
-on like any other result, and raised at the silo.
+write the task into its log, with its arguments. An error is returned like any other result, and
+raised at the silo.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import dask
 import numpy as np
@@ -76,7 +72,7 @@ def of_collection(
 
 
 class DaskSource:
-    """A table of Dask: its partitions in order, each an array of all columns or a `WorkerError`."""
+    """A table of Dask: its partitions in order, each an array of all columns, or an error."""
 
     names: Sequence[str] = ()
     rows = None
@@ -130,11 +126,9 @@ class DaskSilo:
         self.rows, self._phi = self._asked(_phi_sum, len(count))
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        """S_phi of the features, on the grid of their domain."""
         return wide.resize(self._phi[:, features], limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        """The sums of each pair of a feature and a lambda, in that many limbs."""
         rows, sums = self._asked(_sums, feature, lmbda, encoding, limbs)
         check_rows(self.rows, rows)
         return Sums(*np.moveaxis(sums, 1, 0))
@@ -168,8 +162,8 @@ def result(last: Delayed) -> Any:
             f"the cluster failed ({type(error).__name__}): workers died, perhaps out of memory, or "
             "the scheduler is gone. Try again, with smaller partitions or more memory",
         ) from None
-    if isinstance(value, WorkerError):
-        raise value.error
+    if isinstance(value, Exception):
+        raise value
     return value
 
 
@@ -199,26 +193,18 @@ def _total(
 # From here on: what workers do.
 
 
-class WorkerError(NamedTuple):
-    """The error of a task, in place of its result."""
-
-    error: Exception
-
-
 def _guarded(function: Callable[..., Any], *arguments: Any) -> Any:
     """The function of other tasks' results, or the first error."""
     for argument in arguments:
-        if isinstance(argument, WorkerError):
+        if isinstance(argument, Exception):
             return argument
     try:
         return function(*arguments)
     except (ValueError, OSError) as error:
         error.__traceback__ = error.__context__ = None
-        return WorkerError(error)
+        return error
     except Exception as error:  # others may quote rows
-        return WorkerError(
-            RuntimeError(f"A worker of the cluster has failed: {type(error).__name__}.")
-        )
+        return RuntimeError(f"A worker of the cluster has failed: {type(error).__name__}.")
 
 
 def _added_up(add: Callable[[Any, Any], Any], finish: Callable[[Any], Any], *parts: Any) -> Any:
@@ -231,11 +217,8 @@ def _added_up(add: Callable[[Any, Any], Any], finish: Callable[[Any], Any], *par
 
 def _rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pieces: Any) -> Array:
     """The rows of a partition: a pandas frame, or arrays of neighbouring columns."""
-    rows = (
-        pieces[0]
-        if hasattr(pieces[0], "columns")
-        else np.concatenate([*map(unmasked, pieces)], axis=1)
-    )
+    is_frame = hasattr(pieces[0], "columns")
+    rows = pieces[0] if is_frame else np.concatenate([*map(unmasked, pieces)], axis=1)
     source = as_source(rows, *request)
     if isinstance(source, TableSource):
         source.where = f"partition {partition} of the table"

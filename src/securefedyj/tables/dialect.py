@@ -128,11 +128,6 @@ class CsvLayout(NamedTuple):
     encoding: str
     """Python's name of it, with the order of bytes if there is a byte order mark."""
 
-    @property
-    def errors(self) -> str:
-        """Bytes that are not UTF-8 matter only in the columns that are read."""
-        return "surrogateescape" if self.encoding == "utf-8" else "strict"
-
     def described(self, dialect: Dialect) -> str:
         """For a person."""
         separated = _DELIMITERS.get(self.delimiter, repr(self.delimiter))

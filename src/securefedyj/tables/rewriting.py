@@ -81,33 +81,26 @@ def _changed_parts(
 ) -> Iterator[tuple[Changed, bytes]]:
     """The rows in parts, and their text in UTF-8."""
     done = 0
+    in_line = np.argsort(columns)  # the columns as they come in a line
+    places = np.asarray(columns)[in_line]
+
+    def in_piece(piece: bytes) -> tuple[Changed, bytes]:
+        changed = change(convert(piece))
+        if changed.values is None or not changed.rows:
+            return changed, piece
+        starts, ends = cells_of(piece, source.layout.delimiter, len(source.names))
+        if len(starts) != changed.rows:
+            raise FastPathFailed
+        cells = _cells(changed.values[:, in_line].ravel(), source)
+        return changed, _replaced(piece, starts[:, places], ends[:, places], cells)
+
     try:
-        for changed, text in _in_pieces(source, columns, change):
+        convert = Converter(source, columns)
+        for changed, text in over_pieces(source, in_piece):
             done += changed.rows
             yield changed, text
     except FastPathFailed:
         yield from _carefully(source, columns, change, done)
-
-
-def _in_pieces(
-    source: CsvFile, columns: Sequence[int], change: Change
-) -> Iterator[tuple[Changed, bytes]]:
-    """The rows by the fast path, with new cells in the place of old ones."""
-    convert, delimiter = Converter(source, columns), source.layout.delimiter
-    in_line = np.argsort(columns)  # the columns as they come in a line
-
-    def replace(piece: bytes) -> tuple[Changed, bytes]:
-        changed = change(convert(piece))
-        if changed.values is None or not changed.rows:
-            return changed, piece
-        starts, ends = cells_of(piece, delimiter, len(source.names))
-        if len(starts) != changed.rows:
-            raise FastPathFailed
-        cells = _cells(changed.values[:, in_line].ravel(), source)
-        places = np.asarray(columns)[in_line]
-        return changed, _replaced(piece, starts[:, places], ends[:, places], cells)
-
-    return over_pieces(source, replace)
 
 
 def _cells(values: Array, source: CsvFile) -> Any:
@@ -259,7 +252,6 @@ def _compression(file: Any) -> dict[str, str]:
     """The compression of each column in the first row group."""
     if not file.num_row_groups:
         return {}
-    group = file.metadata.row_group(0)
-    chunks = (group.column(j) for j in range(group.num_columns))
-    codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
-    return {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in codecs.items()}
+    group, names = file.metadata.row_group(0), {"UNCOMPRESSED": "NONE"}
+    chunks = map(group.column, range(group.num_columns))
+    return {one.path_in_schema: names.get(one.compression, one.compression) for one in chunks}

@@ -1,7 +1,4 @@
-"""Tables with a function applied to some columns, block by block: files, and folders of them.
-
-The new table has the format, the dialect and the names of the old one.
-"""
+"""Files and folders of them, with a function applied to some columns, block by block."""
 
 from __future__ import annotations
 
@@ -71,7 +68,8 @@ def transform_table(
 ) -> Transformed:
     """Copy a table, with a function applied to its features block by block.
 
-    All other columns stay as they are; a missing value is written as an empty cell, or as null.
+    All other columns stay as they are, and so do the format, the dialect and the names. A missing
+    value is written as an empty cell, or as null.
 
     Parameters
     ----------
@@ -147,9 +145,8 @@ def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect)
 class BoundedChange:
     """A function of the values of all features, and the numbers of values outside their bounds.
 
-    The arguments are those of `transform_table`. A block may be changed in any thread, and more
-    than once; it counts once it is given to `count`. With the mode "error", blocks after the first
-    value outside are counted, but not changed.
+    A block may be changed in any thread, and more than once; it counts once it is given to `count`.
+    With the mode "error", blocks after the first value outside are counted, but not changed.
     """
 
     def __init__(
@@ -164,8 +161,8 @@ class BoundedChange:
                 "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {mode!r}"
             )
         self._features, self._function, self._mode = features, function, mode
-        everything = np.full(len(features), -inf), np.full(len(features), inf)
-        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or everything), everything[0])
+        each = np.empty(len(features))
+        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or (-inf, inf)), each)
         self._outside: Integers = np.zeros((2, len(features)), dtype=np.int64)
 
     def __call__(self, values: Array) -> Changed:
