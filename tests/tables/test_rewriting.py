@@ -45,7 +45,7 @@ def careful_only(monkeypatch):
     def stumble(*_: object) -> None:
         raise FastPathFailed
 
-    monkeypatch.setattr(rewriting, "over_pieces", stumble)
+    monkeypatch.setattr(csv_files.CsvFile, "over_pieces", stumble)
 
 
 def transformed(tmp_path, content: bytes, features, function=lambda X: X, **options) -> bytes:

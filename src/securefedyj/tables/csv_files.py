@@ -88,16 +88,83 @@ class CsvFile:
         self.unchanged.check()
         done = 0
         try:
-            for block in fast_blocks(self, columns):
+            for block in self.fast_blocks(columns):
                 done += len(block)
                 yield block
         except FastPathFailed:
-            yield from careful_blocks(self, columns, done)
+            yield from self.careful_blocks(columns, done)
         self.unchanged.check()
+
+    def fast_blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        """Columns in blocks; raises `FastPathFailed` after the last certain one."""
+        return self.over_pieces(Converter(self, columns))
+
+    def over_pieces(self, work: Callable[[bytes], T]) -> Generator[T, None, None]:
+        """The results of `work`, a function of a piece of the rows, called in several threads."""
+        workers = os.cpu_count() or 1
+        waiting: deque[Future[T]] = deque()
+        with opened(self.path) as file, ThreadPoolExecutor(workers) as pool:
+            for piece in _pieces(file, self.layout):
+                waiting.append(pool.submit(work, piece))
+                if len(waiting) > 2 * workers:  # no worker waits while a result is used
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def careful_blocks(self, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
+        """Columns in blocks, after `done` rows; bad cells are all reported at the end."""
+        read, bad = self.cells.read, [BadCells() for _ in columns]
+
+        def numbers(line: int, row: list[str]) -> Iterator[float]:
+            for j, column in zip(columns, bad, strict=True):
+                value = read(row[j])
+                if value is None:
+                    column.add(row[j], line)
+                yield nan if value is None else value
+
+        rows = islice(self.numbered_rows(), done, None)
+        while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
+            if not any(column.count for column in bad):
+                yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
+        named = {self.names[j]: column for j, column in zip(columns, bad, strict=True)}
+        refuse_cells(str(self.path), named, self.cells.notation)
+
+    def numbered_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows, read by Python, and the lines in which they end."""
+        path, layout, encoding, ended = self.path, self.layout, self.layout.encoding, False
+
+        def lines() -> Iterator[str]:
+            nonlocal ended
+            yield from text
+            ended = True  # a row that ends only now has an open quote
+
+        # Bytes that are not UTF-8 matter only in the columns that are read.
+        errors = "surrogateescape" if encoding == "utf-8" else "strict"
+        with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
+            before = last = sum(1 for _ in islice(text, layout.lines))
+            reader = csv.reader(lines(), delimiter=layout.delimiter)
+            for row in reader:
+                if ended:
+                    raise TableError(
+                        "SFY-TAB-006",
+                        f"{path}: this is not CSV: a quote is open from line {last + 1} to the "
+                        "end of the file",
+                    )
+                last = before + reader.line_num
+                if len(row) == len(layout.header):
+                    yield last, row
+                elif row:  # an empty line is not a row
+                    width = len(layout.header)
+                    commas = layout.delimiter == "," and len(row) == 2 * width
+                    hint = "; if the comma is the decimal separator, give --decimal ," * commas
+                    raise TableError(
+                        "SFY-TAB-007",
+                        f"{path}: line {last} has {len(row)} cells, the header has {width}{hint}",
+                    )
 
     def text_columns(self) -> dict[str, list[str]]:
         """The columns whose first cells are neither numbers nor missing, with these cells."""
-        rows = [row for _, row in islice(read_rows(self), _FIRST_ROWS)]
+        rows = [row for _, row in islice(self.numbered_rows(), _FIRST_ROWS)]
         found = {}
         for name, texts in dict(zip(self.names, zip(*rows, strict=True), strict=False)).items():
             values = [self.cells.read(text) for text in texts]
@@ -107,79 +174,8 @@ class CsvFile:
 
     def lines_of(self, rows: Collection[int]) -> dict[int, int]:
         """The lines in which rows end, by their numbers from 1; a cell may have several lines."""
-        numbered = enumerate(islice(read_rows(self), max(rows, default=0)), start=1)
+        numbered = enumerate(islice(self.numbered_rows(), max(rows, default=0)), start=1)
         return {number: line for number, (line, _) in numbered if number in rows}
-
-
-def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file, read by Python, and the lines in which they end."""
-    path, layout, ended = csv_file.path, csv_file.layout, False
-
-    def lines() -> Iterator[str]:
-        nonlocal ended
-        yield from text
-        ended = True  # a row that ends only now has an open quote
-
-    # Bytes that are not UTF-8 matter only in the columns that are read.
-    errors = "surrogateescape" if layout.encoding == "utf-8" else "strict"
-    with opened(path) as file, io.TextIOWrapper(file, layout.encoding, errors, newline="") as text:
-        before = last = sum(1 for _ in islice(text, layout.lines))
-        reader = csv.reader(lines(), delimiter=layout.delimiter)
-        for row in reader:
-            if ended:
-                raise TableError(
-                    "SFY-TAB-006",
-                    f"{path}: this is not CSV: a quote is open from line {last + 1} to the end of "
-                    "the file",
-                )
-            last = before + reader.line_num
-            if len(row) == len(layout.header):
-                yield last, row
-            elif row:  # an empty line is not a row
-                width = len(layout.header)
-                commas = layout.delimiter == "," and len(row) == 2 * width
-                hint = "; if the comma is the decimal separator, give --decimal ," * commas
-                raise TableError(
-                    "SFY-TAB-007",
-                    f"{path}: line {last} has {len(row)} cells, the header has {width}{hint}",
-                )
-
-
-def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
-    """Columns of a CSV file in blocks, after `done` rows; bad cells are all reported at the end."""
-    read, bad = csv_file.cells.read, [BadCells() for _ in columns]
-
-    def numbers(line: int, row: list[str]) -> Iterator[float]:
-        for j, column in zip(columns, bad, strict=True):
-            value = read(row[j])
-            if value is None:
-                column.add(row[j], line)
-            yield nan if value is None else value
-
-    rows = islice(read_rows(csv_file), done, None)
-    while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
-        if not any(column.count for column in bad):
-            yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
-    named = {csv_file.names[j]: column for j, column in zip(columns, bad, strict=True)}
-    refuse_cells(str(csv_file.path), named, csv_file.cells.notation)
-
-
-def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
-    """Columns of a CSV file in blocks; raises `FastPathFailed` after the last certain one."""
-    return over_pieces(csv_file, Converter(csv_file, columns))
-
-
-def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, None, None]:
-    """The results of `work`, a function of a piece of the rows, called in several threads."""
-    workers = os.cpu_count() or 1
-    waiting: deque[Future[T]] = deque()
-    with opened(csv_file.path) as file, ThreadPoolExecutor(workers) as pool:
-        for piece in _pieces(file, csv_file.layout):
-            waiting.append(pool.submit(work, piece))
-            if len(waiting) > 2 * workers:  # no worker waits while a result is used
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:

@@ -1,13 +1,14 @@
 """Keyed digests of a silo's rows: the same for the same data, and meaningless without the key.
 
 They stay with the silo, and show whether a table is still the one that a run started with, and
-whether a column was in an earlier run. The order of rows does not matter: a run sees sums over rows, and a table that was exported again
-often has another order. So two tables have the same digest exactly if they are the same multiset of
-rows. Each row becomes a number of 128 bits that looks random, by AES in CBC-MAC under a key derived
-from the given one; the numbers are added up in four columns of 32 bits, and the sums are hashed
-with BLAKE2b. Sums need no order and no memory, so a pass over blocks suffices. Other rows have the
-same digest only if sums of 128 random bits are equal by chance, or if somebody with the key
-searches for them: a silo's note to itself need not withstand that.
+whether a column was in an earlier run. The order of rows does not matter: a run sees sums over
+rows, and a table that was exported again often has another order. So two tables have the same
+digest exactly if they are the same multiset of rows. Each row becomes a number of 128 bits that
+looks random, by AES in CBC-MAC under a key derived from the given one; the numbers are added up in
+four columns of 32 bits, and the sums are hashed with BLAKE2b. Sums need no order and no memory, so
+a pass over blocks suffices. Other rows have the same digest only if sums of 128 random bits are
+equal by chance, or if somebody with the key searches for them: a silo's note to itself need not
+withstand that.
 """
 
 from __future__ import annotations

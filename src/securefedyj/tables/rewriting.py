@@ -27,14 +27,7 @@ from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.passes import ahead, rows_at_once
 from securefedyj.tables.arrow import block_of, check_types, reading
 from securefedyj.tables.cells import Cells
-from securefedyj.tables.csv_files import (
-    Converter,
-    CsvFile,
-    FastPathFailed,
-    careful_blocks,
-    over_pieces,
-    read_rows,
-)
+from securefedyj.tables.csv_files import Converter, CsvFile, FastPathFailed
 from securefedyj.tables.files import writing
 from securefedyj.tables.paths import Unchanged
 from securefedyj.tables.source import check_finite
@@ -96,7 +89,7 @@ def _changed_parts(
 
     try:
         convert = Converter(source, columns)
-        for changed, text in over_pieces(source, in_piece):
+        for changed, text in source.over_pieces(in_piece):
             done += changed.rows
             yield changed, text
     except FastPathFailed:
@@ -191,8 +184,8 @@ def _carefully(
     writer = csv.writer(echo, delimiter=source.layout.delimiter, lineterminator="\r\n")
     head = source.layout.head.decode("utf-8", "surrogateescape")
     end = next((end for end in ("\r\n", "\r") if head.endswith(end)), "\n")
-    rest = islice(read_rows(source), done, None)
-    for old in careful_blocks(source, columns, done):
+    rest = islice(source.numbered_rows(), done, None)
+    for old in source.careful_blocks(columns, done):
         rows = [row for _, row in islice(rest, len(old))]
         changed = change(old)
         new = old if changed.values is None else changed.values
