@@ -33,7 +33,7 @@ from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.arrow import side_by_side
 from securefedyj.tables.cells import BadCells, Cells, TableError, digit_groups, refuse_cells
-from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
+from securefedyj.tables.dialect import CsvLayout, Dialect, decoding_errors, layout_of
 from securefedyj.tables.paths import Unchanged, compressed
 
 PIECE = 1 << 20  # bytes
@@ -138,8 +138,7 @@ class CsvFile:
             yield from text
             ended = True  # a row that ends only now has an open quote
 
-        # Bytes that are not UTF-8 matter only in the columns that are read.
-        errors = "surrogateescape" if encoding == "utf-8" else "strict"
+        errors = decoding_errors(encoding)
         with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
             before = last = sum(1 for _ in islice(text, layout.lines))
             reader = csv.reader(lines(), delimiter=layout.delimiter)

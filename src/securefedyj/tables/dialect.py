@@ -136,6 +136,11 @@ class CsvLayout(NamedTuple):
         return words + f", digits grouped by {dialect.thousands!r}" * (dialect.thousands != "")
 
 
+def decoding_errors(encoding: str) -> str:
+    """Bytes that are not UTF-8 matter only in the columns that are read."""
+    return "surrogateescape" if encoding == "utf-8" else "strict"
+
+
 def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
     """How a CSV file is written; `file` is open at its beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
@@ -156,7 +161,7 @@ def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
     _check_header(path, header, encoding)
     longest = max(len(line.encode("utf-8", "surrogateescape")) for line in rows)
     count = records.line_num + (sep is not None)
-    head = "".join(lines[:count]).encode("utf-8", "surrogateescape")
+    head = "".join(lines[:count]).encode("utf-8", decoding_errors(encoding))
     return CsvLayout(header, head, count, longest, delimiter, encoding)
 
 
