@@ -2,7 +2,7 @@
 
 A partition is a piece of the table that a worker holds as float64. A pass over the rows is a
 function of each partition, and its values are added up on the workers, a few at a time, until one
-is left. What stays with the workers between passes, docs/tables.md says.
+is left. docs/tables.md describes what stays with the workers between passes.
 
 Workers import their functions from this module, by name. Nothing is raised on a worker: Dask would
 write the task into its log, with its arguments. An error is returned like any other result, and

@@ -7,7 +7,7 @@ digest exactly if they are the same multiset of rows. Each row becomes a number 
 looks random, by AES in CBC-MAC under a key derived from the given one; the numbers are added up in
 four columns of 32 bits, and the sums are hashed with BLAKE2b. Sums need no order and no memory, so
 a pass over blocks suffices. Other rows have the same digest only if sums of 128 random bits are
-equal by chance, or if somebody with the key searches for them: a silo's note to itself need not
+equal by chance, or if someone with the key searches for them: a silo's note to itself need not
 withstand that.
 """
 
