@@ -1,7 +1,6 @@
-"""The audit: is what was revealed what the result tells, and no more?
+"""The audit of a run, for a reader who must answer for the data: what was revealed to whom.
 
-The findings are those of `findings.py`; this is what is said of them, for a reader who must answer
-for the data. docs/protocol.md, section 7.2.
+`findings.py` recomputes what was revealed; here it is put into words.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from securefedyj.printable import printable
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.findings import findings
 from securefedyj.protocol.result import Result
-from securefedyj.protocol.reveals import Revealed, Verdict
+from securefedyj.protocol.reveals import Verdict
+
+if TYPE_CHECKING:
+    from securefedyj.protocol.transcript import Transcript
 
 # What every party learns about each feature.
 OPENED = (
@@ -30,18 +33,21 @@ OPENED = (
 MOST_LISTED = 20
 
 
-def audit(revealed: Revealed, result: Result | None) -> Audit:
+def audit(transcript: Transcript) -> Audit:
     """Recompute from the result what was revealed on the way to it."""
-    return Audit(revealed, result, list(findings(revealed, result)))
+    return Audit(transcript, list(findings(transcript)))
 
 
 @dataclass(frozen=True)
 class Audit:
     """The outcome of an audit: what does not follow from the result, if anything."""
 
-    revealed: Revealed = field(repr=False)
-    result: Result | None = field(repr=False)
+    revealed: Transcript = field(repr=False)
     findings: list[str]
+
+    @property
+    def result(self) -> Result | None:
+        return self.revealed.result
 
     @property
     def passed(self) -> bool:
@@ -124,7 +130,8 @@ class Audit:
         return textwrap.wrap(words, 79)
 
     def _table(self) -> list[str]:
-        if self.result is None:
+        revealed, result = self.revealed, self.result
+        if result is None:
             return []
         lines = [
             "",
@@ -132,7 +139,6 @@ class Audit:
             "",
             f"{'feature':<32} {'values':>9} {'signs':>6} {'bits':>5} {'lambda':>14}",
         ]
-        revealed, result = self.revealed, self.result
         columns = (result.n, revealed.signs_opened(), revealed.bits_opened(), result.lmbda)
         for name, n, signs, bits, lmbda in zip(revealed.agreement.features, *columns, strict=True):
             lines.append(f"{printable(name, 32):<32} {n:>9} {signs:>6} {bits:>5} {lmbda:>14.8g}")

@@ -48,7 +48,7 @@ def simulate(
     local = sum(seconds for _, seconds in outcomes)
     rounds = max(party.rounds for party in parties)
     sent = {party.name: party.bytes_sent for party in parties}
-    return outcomes[0][0].concluded(), Cost.of_all(rounds, sent, local, seconds - local)
+    return outcomes[0][0].with_result(), Cost.of_all(rounds, sent, local, seconds - local)
 
 
 async def fit_table(
@@ -75,7 +75,7 @@ def _simulate_in_processes(
     # They compute side by side: only within one of them can the sums be told from the rest.
     slowest = max(finished.values(), key=lambda done: done.seconds)
     _, local = slowest.result
-    return transcript.concluded(), Cost.of_all(None, sent, local, slowest.seconds - local)
+    return transcript.with_result(), Cost.of_all(None, sent, local, slowest.seconds - local)
 
 
 async def _fit_with_engine(
