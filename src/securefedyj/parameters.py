@@ -3,8 +3,7 @@
 docs/parameters.md describes every field. The file holds the result as it stands in the
 transcript, to the last bit, so what `load` returns transforms like the estimator of the run, on
 another machine to the last two digits: NumPy's exp and log1p depend on the processor. The file
-is read strictly: these numbers decide how patients' data are changed, and a field that is
-missing, unknown or of the wrong kind means that the file is not what its reader takes it for.
+is read strictly, because these numbers decide how patients' data are changed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 FORMAT = "securefedyj parameters"
 VERSION = 3
-# What stood for itself before it could be agreed on, until version 2.
+# Fixed until version 2, agreed on since version 3.
 _AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified": False}
-# Of a file of version 1, which 0.1 wrote, these are not known.
+# Not in files of version 1, which release 0.1 wrote.
 _NOT_IN_1: dict[str, float | bool] = {"center_low": 0.0, "converged": True}
 
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
@@ -64,7 +64,7 @@ class ParametersFile(Record, frozen=True, kw_only=True):
 
     format: str
     version: int
-    consortium: dict[str, Any] | None = None
+    consortium: Origin | UnsetType = UNSET
     agreement: dict[str, Any]
     standardize: bool
     transcript_sha256: str
@@ -77,7 +77,7 @@ class ParametersError(InputError):
 
 @dataclass(frozen=True)
 class Parameters:
-    """A fitted transformation and where it comes from."""
+    """A fitted transformation, and the run that it comes from."""
 
     agreement: Agreement
     result: Result
@@ -89,9 +89,7 @@ class Parameters:
     def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
         """The parameters that a finished run found."""
         if transcript.result is None:
-            raise InputError(
-                "SFY-PAR-005", "the transcript has no result: the run did not come to its end"
-            )
+            raise InputError("SFY-PAR-005", "the transcript has no result: the run is not complete")
         return cls(
             transcript.agreement,
             transcript.result,
@@ -122,7 +120,7 @@ class Parameters:
         return {
             "format": FORMAT,
             "version": VERSION,
-            **({} if self.origin is None else {"consortium": self.origin._asdict()}),
+            **({} if self.origin is None else {"consortium": asdict(self.origin)}),
             "agreement": self.agreement.to_json(),
             "standardize": self.standardize,
             "transcript_sha256": self.transcript_sha256,
@@ -147,12 +145,12 @@ class Parameters:
             raise ParametersError(
                 "SFY-PAR-007",
                 f"this file is of version {shown(data.get('version'))}, and this release reads "
-                f"versions 1 to {VERSION}: use the release that wrote it, or write it anew from "
-                "the transcript",
+                f"versions 1 to {VERSION}: use the release that wrote it, or write it again "
+                "from the transcript",
             )
         try:
             file = convert(data, ParametersFile, "the file")
-            origin = None if file.consortium is None else Origin.from_json(file.consortium)
+            origin = None if file.consortium is UNSET else file.consortium
             features, agreement = file.features, file.agreement
             if file.version == 1:
                 features = [_not_in_1(feature) for feature in features]
