@@ -108,7 +108,7 @@ def test_digest_is_that_of_the_transcript_file(run, tmp_path):
 def test_run_without_result_is_not_saved(run, tmp_path):
     transcript = copy.copy(run[0].transcript_)
     transcript.result = None
-    with pytest.raises(ValueError, match="did not come to its end"):
+    with pytest.raises(ValueError, match="is not complete"):
         parameters.save(transcript, tmp_path / "p.json")
     assert list(tmp_path.iterdir()) == []
 

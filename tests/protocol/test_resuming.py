@@ -308,7 +308,7 @@ def test_thresholds_that_are_no_prefix_stop_the_run_at_once(monkeypatch, flip):
 
     monkeypatch.setattr(Clear, "open_bits", altered)
     diary = Diary()
-    with pytest.raises(ProtocolError, match="reaches a threshold and not a lower one"):
+    with pytest.raises(ProtocolError, match="reaches a threshold but not a lower one"):
         fit(diary=diary)
     assert diary.entries[-1] == ("opening", len(whole()) - 3), "nothing is opened by them"
 
