@@ -22,7 +22,6 @@ from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
-from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
 from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
@@ -244,7 +243,7 @@ def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
 
 def _features(names: Sequence[str], result: Result) -> list[dict[str, Any]]:
     """The result as the file lists it, feature by feature."""
-    columns = {**result._asdict(), **result.standardization._asdict(), "name": np.array(names)}
+    columns = {**result._asdict(), "name": np.array(names)}
     listed = [columns[field].tolist() for field in FeatureParameters.__struct_fields__]
     names_in_file = FeatureParameters.__struct_encode_fields__
     return [dict(zip(names_in_file, values, strict=True)) for values in zip(*listed, strict=True)]
@@ -265,10 +264,5 @@ def _result(features: list[dict[str, Any]], agreement: Agreement) -> Result:
                 "SFY-PAR-002",
                 f"{where} of the agreement is called {shown(feature['name'])} in the list",
             )
-    columns = {
-        name: np.array([getattr(feature, name) for feature in checked])
-        for name in FeatureParameters.__struct_fields__
-        if name != "name"
-    }
-    numbers = (columns.pop(name) for name in Standardization._fields)
-    return Result(standardization=Standardization(*numbers), **columns)
+    columns = (np.array([getattr(feature, name) for feature in checked]) for name in Result._fields)
+    return Result(*columns)

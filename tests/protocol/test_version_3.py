@@ -35,8 +35,8 @@ def test_a_transcript_of_an_earlier_release_passes_the_audit(earlier):
     audit = earlier.audit()
     assert audit.passed, audit.findings
     assert audit.verdict is True
-    assert "the verdict was opened as 1" in " ".join(audit.statement().split())
-    assert "the verdict was opened as 1" in " ".join(page.render(earlier).split())
+    assert "Verified: yes." in " ".join(audit.statement().split())
+    assert "Verified: yes." in " ".join(page.render(earlier).split())
 
 
 def test_it_is_read_as_it_is(earlier):
@@ -79,7 +79,7 @@ def test_what_it_tells_is_counted_as_in_this_version(earlier):
     assert now.magnitudes().tolist() == earlier.magnitudes().tolist()
     assert now.result is not None
     assert earlier.result is not None
-    for ours, theirs in zip(now.result[:-1], earlier.result[:-1], strict=True):
+    for ours, theirs in zip(now.result, earlier.result, strict=True):
         assert ours.tolist() == theirs.tolist()
 
 

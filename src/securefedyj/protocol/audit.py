@@ -22,7 +22,7 @@ from securefedyj.protocol.reveals import Verdict
 if TYPE_CHECKING:
     from securefedyj.protocol.transcript import Transcript
 
-# What every party learns about each feature.
+# Revealed to every party about each feature.
 OPENED = (
     "the number of its values over all silos together, and whether they vary;",
     "the signs of the search, which follow from lambda;",
@@ -78,12 +78,12 @@ class Audit:
         agreement = self.revealed.agreement
         without = f"; without data: {_names(agreement.helpers)}" if agreement.helpers else ""
         facts = facts_of(agreement.engine)
-        but = _on_few_silos(agreement.silos) if facts.secure else ""
+        few = _on_few_silos(agreement.silos) if facts.secure else ""
         return [
             f"Parties: {_names(agreement.parties)}{without}.",
             f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
             *facts.statement,
-            *textwrap.wrap(but, 79, break_on_hyphens=False),
+            *textwrap.wrap(few, 79, break_on_hyphens=False),
         ]
 
     def how_precisely(self) -> list[str]:
@@ -97,35 +97,35 @@ class Audit:
 
     @property
     def verdict(self) -> bool | None:
-        """Whether it is told that the result was verified; None if that was not agreed on.
+        """Whether the transcript says that the result was verified; None if that was not agreed.
 
-        It is what the transcript tells, and so no proof: who took part goes by its own checks.
+        It is no proof: a party that took part relies on its own checks.
         """
         if not self.revealed.agreement.verified:
             return None
-        told = np.zeros(self.revealed.n_features, dtype=bool)
+        verified = np.zeros(self.revealed.n_features, dtype=bool)
         for verdict in self.revealed.all(Verdict):
             if not verdict.holds:
                 return False
-            told[verdict.features] = True
-        return bool(told.all())
+            verified[verdict.features] = True
+        return bool(verified.all())
 
     def how_certainly(self) -> list[str]:
         """Whether one party could have falsified the result."""
         match self.verdict:
             case None:
-                words = f"Not verified: {one_could_cheat(self.revealed.agreement)}"
+                words = f"Verified: no. {one_could_cheat(self.revealed.agreement)}"
             case False:
                 words = (
-                    "The parties had agreed to verify the result, but this transcript does not "
-                    "tell that they did."
+                    "Verified: no. The parties agreed to verify the result, but this transcript "
+                    "does not say that they did."
                 )
             case True:
                 words = (
-                    "The parties had agreed to verify the result, and the verdict was opened as 1. "
-                    "Whoever took part has checked that the result is right for the sums that the "
-                    "silos gave, even if one member of the committee cheated. Who has only this "
-                    "transcript cannot check that."
+                    "Verified: yes. The parties agreed to verify the result, and each that took "
+                    "part has checked that it is right for the sums that the silos gave, even if "
+                    "one member of the committee cheated. A reader of this transcript alone cannot "
+                    "check that."
                 )
         return textwrap.wrap(words, 79)
 
@@ -135,7 +135,7 @@ class Audit:
             return []
         lines = [
             "",
-            "Bits are those that were revealed of the values of a feature, signs included.",
+            "Bits were revealed about the values of a feature; they include the signs.",
             "",
             f"{'feature':<32} {'values':>9} {'signs':>6} {'bits':>5} {'lambda':>14}",
         ]
@@ -148,10 +148,11 @@ class Audit:
 def one_could_cheat(agreement: Agreement) -> str:
     """What follows where the result was not verified."""
     if facts_of(agreement.engine).verifies:
-        who = "one member of the committee that cheated"
-    else:
-        who = f"engine {agreement.engine} cannot do that. One party that cheated"
-    return f"{who} could have falsified the result, and nobody would have noticed."
+        return "One member of the committee could have falsified the result without being detected."
+    return (
+        f"Engine {agreement.engine} cannot verify results. One party could have falsified this one "
+        "without being detected."
+    )
 
 
 def _names(names: Sequence[str]) -> str:
@@ -159,14 +160,14 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _on_few_silos(silos: Sequence[str]) -> str:
-    """What the result itself tells where one or two parties have data; nothing otherwise."""
-    known = "how many values of each feature there are, and their mean and variance"
+    """What the result itself reveals where one or two parties have data; else nothing."""
+    known = "the number of values of each feature, and their mean and variance"
     match [printable(name) for name in silos]:
         case [only]:
-            return f"But only {only} has data: all parties know of {only} {known}."
+            return f"Only {only} has data, so all parties know about {only} {known}."
         case [one, other]:
             return (
-                f"But only {one} and {other} have data: each can subtract its own part from the "
-                f"result, and then knows of the other {known}."
+                f"Only {one} and {other} have data. Each can subtract its own part from the "
+                f"result, and then knows about the other {known}."
             )
     return ""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.engines import Engine, Shared, SharedBits, concatenate
+from securefedyj.engines import Shared, SharedBits, concatenate
 from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.numerics import wide
@@ -84,14 +84,6 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
         *(_admitted(engine, verdict, below, bits, bits_of_result) for below, bits in parts)
     )
     return engine.joined([verdict, *(bits for pair in admitted for bits in pair)])
-
-
-async def _measured(
-    batch: Batch, engine: Engine, group: Group, sums: Shared
-) -> tuple[SharedBits, SharedBits]:
-    """V compared with the steps of its magnitude; all bits of V and S_y."""
-    V, S_y = await batch.moments(engine, sums)
-    return await engine.measure(concatenate([V, S_y]), V.size, MAGNITUDE_STEP, _steps(group))
 
 
 async def _judged(
@@ -238,11 +230,8 @@ async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> 
     run, features = batch.run, batch.features[batch.n > 0]
     places = [group.places for group in groups]
     shared = await run.share(run.engine, batch.inputs(groups))
-    part = _measured if compare else _all_bits
-    branches: list[Coroutine[Any, Any, tuple[SharedBits | None, SharedBits]]] = [
-        part(batch, run.engine, group, sums) for group, sums in zip(groups, shared, strict=True)
-    ]
-    parts = await in_lockstep(*branches)
+    pairs = zip(groups, shared, strict=True)
+    parts = await in_lockstep(*(_measured(batch, *pair, compare) for pair in pairs))
     if compare:
         opened = await run.open_bits(run.engine, [below for below, _ in parts if below is not None])
         magnitude: Integers = np.empty(len(features), dtype=np.int64)
@@ -267,10 +256,15 @@ async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> 
     run.reveal(Moments(features, V, S_y))
 
 
-async def _all_bits(
-    batch: Batch, engine: Engine, group: Group, sums: Shared
-) -> tuple[None, SharedBits]:
-    return None, await engine.bits(concatenate(await batch.moments(engine, sums)))
+async def _measured(
+    batch: Batch, group: Group, sums: Shared, compare: bool
+) -> tuple[SharedBits | None, SharedBits]:
+    """V compared with the steps of its magnitude, if wanted; all bits of V and S_y."""
+    engine = batch.run.engine
+    V, S_y = await batch.moments(engine, sums)
+    if compare:
+        return await engine.measure(concatenate([V, S_y]), V.size, MAGNITUDE_STEP, _steps(group))
+    return None, await engine.bits(concatenate([V, S_y]))
 
 
 def _wanted(width: int, V_low: Integers, top: Integers, y_low: Integers) -> Bools:

@@ -46,7 +46,13 @@ class Result(NamedTuple):
     """Whether lambda is certain to the promised precision (see `resolution`), or for a constant
     feature whether all values are equal (see `_constant_values`)."""
     constant: Bools
-    standardization: Standardization
+    center: Array
+    width: Array
+    center_low: Array
+
+    @property
+    def standardization(self) -> Standardization:
+        return Standardization(self.center, self.width, self.center_low)
 
 
 def compute_result(transcript: Transcript) -> Result:
@@ -78,7 +84,9 @@ def compute_result(transcript: Transcript) -> Result:
         beyond & ~constant,
         np.ones(p, dtype=bool),
         constant,
-        Standardization(np.zeros(p), np.ones(p), np.zeros(p)),
+        center=np.zeros(p),
+        width=np.ones(p),
+        center_low=np.zeros(p),
     )
     decays = zip(
         is_decaying(domain.L_positive, lmbda).tolist(),
@@ -102,13 +110,13 @@ def _place_constants(
     chosen = np.array([j for j in moments if result.constant[j]], dtype=np.intp)
     V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True) if len(chosen) else ((), ())
     n, y = result.n[chosen], [S // n for S, n in zip(S_y, result.n[chosen].tolist(), strict=True)]
-    domain, center = transcript.agreement.domain.take(chosen), result.standardization.center[chosen]
-    value, certain = _constant_values(domain, n, y, center)
+    domain = transcript.agreement.domain.take(chosen)
+    value, certain = _constant_values(domain, n, y, result.center[chosen])
     result.converged[chosen] = certain & (np.array(V, dtype=object) == 0)
-    result.mean[chosen] = result.standardization.center[chosen] = value
-    result.standardization.center_low[chosen] = 0.0
+    result.mean[chosen] = result.center[chosen] = value
+    result.center_low[chosen] = 0.0
     # As if the standard deviation were 1.
-    result.standardization.width[chosen] = 1 / (1 + np.abs(value))
+    result.width[chosen] = 1 / (1 + np.abs(value))
 
 
 def _constant_values(
@@ -220,17 +228,17 @@ def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, 
     variance = 0.0 if result.constant[j] else V / (n * n << 2 * grid)
     result.mean[j], result.var[j] = S_y / unit, variance
     if slope <= 0:  # only a forged transcript has a mean beyond the range of Psi
-        result.standardization.center[j] = result.standardization.width[j] = np.nan
+        result.center[j] = result.width[j] = np.nan
         return
     center = _center(_ratio(slope, scale), _ratio(growth, scale), _ratio(size, unit), Decimal(u))
     if negative:
         center = -center
-    result.standardization.center[j] = float(center)
+    result.center[j] = float(center)
     with localcontext(_DIGITS):
-        result.standardization.center_low[j] = float(center - Decimal(float(center)))
+        result.center_low[j] = float(center - Decimal(float(center)))
     # A constant is centered as if its standard deviation were 1.
     deviation = 1.0 if result.constant[j] else sqrt(variance)
-    result.standardization.width[j] = deviation / (slope / scale)
+    result.width[j] = deviation / (slope / scale)
 
 
 # Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not. The

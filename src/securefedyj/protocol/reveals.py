@@ -9,8 +9,8 @@ The annotations of a class are its only declaration: reading, writing and bounds
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -154,75 +154,56 @@ def read_reveal(line: Any, n_features: int) -> Reveal:
 
 
 def to_object(values: Any) -> dict[str, Any]:
-    """A named tuple as a JSON object, with the fields of a tuple inside it among its own."""
-    found: dict[str, Any] = {}
-    for name, value in values._asdict().items():
-        if hasattr(value, "_asdict"):
-            found |= to_object(value)
-        elif isinstance(value, np.ndarray):
+    """A named tuple as a JSON object."""
+    found = values._asdict()
+    for name, value in found.items():
+        if isinstance(value, np.ndarray):
             found[name] = value.tolist()
-        else:
-            found[name] = [hex(v) for v in value] if isinstance(value, list) else value
-    return found
+        elif isinstance(value, list):
+            found[name] = [hex(v) for v in value]
+    return found  # type: ignore[no-any-return]
 
 
 def from_object(kind: type[T], data: Any, where: str) -> T:
     """Read what `to_object` gives, or the line of a reveal; raises Malformed for anything else."""
-    made: T = _from_record(kind, convert(data, _record(kind), where))  # type: ignore[arg-type]
-    return made
-
-
-def _whole(dtype: Any) -> Any:
-    limits = np.iinfo(dtype)
-    return Annotated[int, Meta(ge=int(limits.min), le=int(limits.max))]
-
-
-# By the annotation of a field: what its list holds in the file, and what that becomes.
-_LISTS: dict[Any, tuple[Any, Any]] = {
-    Index: (_whole(np.intp), np.intp),
-    Integers: (_whole(np.int64), np.int64),
-    Signs: (_whole(np.int8), np.int8),
-    Bools: (bool, np.bool_),
-    Array: (Finite, np.float64),
-    Magnitude: (Annotated[int, *get_args(Magnitude)[1:]], np.int64),
-    # Integers of any size, as `hex` writes them.
-    list[int]: (Annotated[str, Meta(pattern=r"\A(0x0|-?0x[1-9a-f][0-9a-f]{0,2047})\Z")], None),
-}
-
-
-@cache
-def _annotations(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+    record = convert(data, _record(kind), where)  # type: ignore[arg-type]
+    values = {name: getattr(record, name) for name in record.__struct_fields__}
+    for name, annotation in get_type_hints(kind, include_extras=True).items():
+        if annotation in _LISTS:
+            values[name] = _LISTS[annotation][1](values[name])
+    return kind(**values)
 
 
 @cache
 def _record(kind: Any) -> type[msgspec.Struct]:
-    """The record that a named tuple is in the file."""
+    """The record that a named tuple is in the file, by its annotations."""
+    fields: list[tuple[str, Any]] = []
+    for name, annotation in get_type_hints(kind, include_extras=True).items():
+        item: Any = _LISTS.get(annotation, (None,))[0]
+        fields.append((name, annotation if item is None else list[item]))
     tag: dict[str, Any] = {}
     if kind in KINDS.values():
         tag = {"tag_field": "reveal", "tag": kind.__name__.lower()}
-    return msgspec.defstruct(kind.__name__, _fields(kind), bases=(Record,), frozen=True, **tag)
+    return msgspec.defstruct(kind.__name__, fields, bases=(Record,), frozen=True, **tag)
 
 
-def _fields(kind: Any) -> Iterator[tuple[str, Any]]:
-    for name, annotation in _annotations(kind).items():
-        if hasattr(annotation, "_fields"):
-            yield from _fields(annotation)
-        elif annotation in _LISTS:
-            yield name, list[_LISTS[annotation][0]]  # type: ignore[misc]
-        else:
-            yield name, annotation
+def _whole(dtype: Any) -> tuple[Any, Any]:
+    limits = np.iinfo(dtype)
+    bounds = Meta(ge=int(limits.min), le=int(limits.max))
+    return Annotated[int, bounds], partial(np.array, dtype=dtype)
 
 
-def _from_record(kind: Any, record: msgspec.Struct) -> Any:
-    values: dict[str, Any] = {}
-    for name, annotation in _annotations(kind).items():
-        if hasattr(annotation, "_fields"):
-            values[name] = _from_record(annotation, record)
-        elif annotation == list[int]:
-            values[name] = [int(text, 16) for text in getattr(record, name)]
-        elif annotation in _LISTS:
-            values[name] = np.array(getattr(record, name), dtype=_LISTS[annotation][1])
-        else:
-            values[name] = getattr(record, name)
-    return kind(**values)
+# By the annotation of a field: what its list holds in the file, and how it is read.
+_LISTS: dict[Any, tuple[Any, Callable[[list[Any]], Any]]] = {
+    Index: _whole(np.intp),
+    Integers: _whole(np.int64),
+    Signs: _whole(np.int8),
+    Bools: (bool, partial(np.array, dtype=bool)),
+    Array: (Finite, partial(np.array, dtype=np.float64)),
+    Magnitude: (Annotated[int, *get_args(Magnitude)[1:]], partial(np.array, dtype=np.int64)),
+    # Integers of any size, as `hex` writes them.
+    list[int]: (
+        Annotated[str, Meta(pattern=r"\A(0x0|-?0x[1-9a-f][0-9a-f]{0,2047})\Z")],
+        lambda texts: [int(text, 16) for text in texts],
+    ),
+}
