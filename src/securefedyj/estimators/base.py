@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from securefedyj.errors import InputError
 from securefedyj.estimators.columns import KEPT_TYPES, ColumnReader
-from securefedyj.estimators.handover import OnError, power_transformer
+from securefedyj.estimators.export import OnError, onnx_model, power_transformer
 from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.pooled import PooledFit
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.result import Result
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14
 
 OUTSIDE = "lie outside the agreed bounds"
-"""In the warning of `transform`, for who counts them otherwise."""
+"""In the warning of `transform`, for callers that count such values themselves."""
 
 
 class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
@@ -46,7 +47,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
     n_samples_seen_: NDArray[np.int64]
     _standardization: Standardization
     _agreed: tuple[Array, Array] | None = None
-    """Lower and upper bounds that values of a fit had to keep to, if any were agreed on."""
+    """The agreed lower and upper bounds of the values of the fit, if there were any."""
 
     def transform(self, X: ArrayLike) -> Array:
         """Apply the fitted transformation to every feature.
@@ -88,12 +89,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         """
         check_is_fitted(self)
         data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
-        if data.shape[1] != self.n_features_in_:
-            raise InputError(
-                "SFY-FIT-002",
-                f"X has {data.shape[1]} features, but {type(self).__name__} "
-                f"is expecting {self.n_features_in_} features as input.",
-            )
+        self._check_width("SFY-FIT-002", data.shape[1])
 
         def psi_inverse(z: Array, j: int) -> Array:
             if self.standardize:
@@ -107,8 +103,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
             # "Some values in column" is scikit-learn's, whose tests ask for it.
             warnings.warn(
                 f"Some values in {self._named(np.any(lost, axis=0), 'column')} have no original in "
-                f"{original.dtype}: they lie at or beyond the bound of the fitted transformation, "
-                "or too close to it. They become inf or NaN.",
+                f"{original.dtype}: they lie at, beyond or too close to the bound of the fitted "
+                "transformation. They become inf or NaN.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -177,8 +173,6 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         -------
         model : onnx.ModelProto
         """
-        from securefedyj.estimators.onnx_graph import onnx_model
-
         check_is_fitted(self)
         return onnx_model(self)
 
@@ -201,12 +195,14 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
 
         return PowerTransformDisplay.from_estimator(self, X, feature=feature)
 
+    def _set_fit(self, fit: Result | PooledFit, mean: Array, var: Array) -> None:
+        self.lambdas_, self.mean_, self.var_ = fit.lmbda, mean, var
+        self.at_bound_, self.converged_, self.n_samples_seen_ = fit.at_bound, fit.converged, fit.n
+        self._standardization = fit.standardization
+
     def _set_result(self, result: Result, domain: Domain) -> None:
-        """Take over what a run has found, now or long ago."""
-        self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
-        self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
-        self.converged_ = result.converged
-        self._standardization = result.standardization
+        """Take the result of a run, now or from a file."""
+        self._set_fit(result, result.mean, result.var)
         self._agreed = (domain.lower, domain.upper)
 
     def _psi(self, x: Array, j: int) -> Array:
@@ -229,7 +225,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         if outside.any():
             warnings.warn(
                 f"Values of {self._named(outside > 0)} {OUTSIDE} ({outside.sum():,} in all). They "
-                "are transformed all the same; no silo had such values in the fit.",
+                "are transformed; no silo had such values in the fit.",
                 UserWarning,
                 stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
             )

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from securefedyj.errors import ProtocolError
-from securefedyj.integrations.flare.packets import MAX_BODY, Kind, Packet, decode
-from securefedyj.integrations.flare.stream import Stream
+from securefedyj.integrations.flare.stream import MAX_BODY, Packet, PacketKind, Stream, decode
 from securefedyj.network.carrier import Arrival, Data, Left, Present
 from securefedyj.network.transport.link import MOST_WAITING
 
@@ -111,7 +110,7 @@ class PacketCarrier:
                 self._introduce(peer, 0)
 
     def _introduce(self, peer: str, target: int) -> None:
-        self._post(peer, Packet(Kind.HELLO, self._own[peer], target, 0, 0))
+        self._post(peer, Packet(PacketKind.HELLO, self._own[peer], target, 0, 0))
 
     async def _tick(self) -> None:
         while True:
@@ -131,18 +130,18 @@ class PacketCarrier:
         if peer not in self._own or (peer, packet.source) in self._over:
             return
         if packet.target != self._own[peer]:  # it does not know us yet, or no more
-            if packet.kind is not Kind.BYE:
+            if packet.kind is not PacketKind.BYE:
                 self._introduce(peer, packet.source)
             return
         if self._inbox.qsize() >= _MOST_ARRIVALS:
             return
         stream = self._streams.get(peer)
         if stream is None or stream.peers != packet.source:
-            if packet.kind is Kind.BYE:
+            if packet.kind is PacketKind.BYE:
                 self._over.append((peer, packet.source))
                 return
             stream = self._arrive(peer, packet.source)
-        if packet.kind is Kind.BYE:
+        if packet.kind is PacketKind.BYE:
             self._leave(peer)
             return
         held = sum(one.held for one in self._streams.values())

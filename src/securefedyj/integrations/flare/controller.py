@@ -14,7 +14,7 @@ from nvflare.apis.signal import Signal
 
 from securefedyj.files import write_atomically
 from securefedyj.integrations.flare.executor import DIGEST, PARAMETERS, REASON, TASK
-from securefedyj.integrations.job import LONGEST_REASON, compared
+from securefedyj.integrations.job import LONGEST_REASON, difference
 from securefedyj.printable import printable
 from securefedyj.report.results import PARAMETERS as FILE
 
@@ -67,7 +67,7 @@ class SecureFedYJController(Controller):
         )
         if abort_signal.triggered:
             return
-        reason = self._reason or compared(self.parties, self._results)
+        reason = self._reason or difference(self.parties, self._results)
         if reason:
             self.system_panic(reason, fl_ctx)
             return

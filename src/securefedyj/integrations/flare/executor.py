@@ -13,9 +13,8 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from securefedyj.integrations.flare.bus import TOPIC, AuxBus
-from securefedyj.integrations.flare.site import read_site
-from securefedyj.integrations.flare.taking_part import take_part
-from securefedyj.integrations.job import Notes, told_to_all
+from securefedyj.integrations.flare.taking_part import read_site, take_part
+from securefedyj.integrations.job import Notes, public_reason
 from securefedyj.joining import Cancelled
 
 TASK = "securefedyj"
@@ -48,7 +47,7 @@ class SecureFedYJExecutor(Executor):
         except Cancelled:
             return make_reply(ReturnCode.TASK_ABORTED)
         except Exception as error:
-            reply[REASON] = told_to_all(error, fl_ctx.get_identity_name())
+            reply[REASON] = public_reason(error, fl_ctx.get_identity_name())
             self.log_error(fl_ctx, reply[REASON])
         return reply
 

@@ -12,7 +12,7 @@ from nvflare.lighter.entity import Project
 from nvflare.lighter.spec import Builder
 
 from securefedyj.files import write_atomically
-from securefedyj.integrations.flare.site import FILE
+from securefedyj.joining.site import FILE
 
 ALLOWED = (
     "securefedyj.integrations.flare.controller.SecureFedYJController",

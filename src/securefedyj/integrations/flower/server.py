@@ -9,8 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from securefedyj.files import write_atomically
-from securefedyj.integrations.flower.collecting import Answers, NoResult
-from securefedyj.integrations.flower.taking_part import DIGEST, RECORD
+from securefedyj.integrations.flower.taking_part import DIGEST, RECORD, Answers, NoResult
 from securefedyj.integrations.job import LONGEST_REASON
 from securefedyj.printable import printable
 from securefedyj.report.results import PARAMETERS as FILE

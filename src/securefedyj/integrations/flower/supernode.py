@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from securefedyj.integrations.flower.versions import check_version
+from securefedyj.integrations.flower.process import check_version
 from securefedyj.network.errors import OwnTrouble
 from securefedyj.network.locks import require_locks
 
