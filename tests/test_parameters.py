@@ -148,7 +148,7 @@ WRONG = {
     "missing field": (lambda d: d.pop("standardize"), "the file lacks 'standardize'"),
     "unknown field": (lambda d: d.update(extra=1), "the file has an unknown field 'extra'"),
     "other protocol": (lambda d: d["agreement"].update(version=99), "protocol version 99"),
-    "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks engine"),
+    "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks 'engine'"),
     "more in it": (
         lambda d: d["agreement"].update(more=1),
         "the agreement has an unknown field 'more'",

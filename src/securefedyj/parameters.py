@@ -43,7 +43,7 @@ NotNegative: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 
 
 class FeatureParameters(Record, frozen=True, kw_only=True, rename={"lmbda": "lambda"}):
-    """One feature. A wrong number would pass unnoticed through every later transformation."""
+    """One feature. A wrong number would change every later transformation unnoticed."""
 
     name: str
     n: Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -170,7 +170,7 @@ def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> 
     transcript : Transcript
         Of a finished run, such as `transcript_` of a fitted `SecureFedYJ`.
     path : path-like
-        The file; one that is there is replaced.
+        The file; an existing one is replaced.
     standardize : bool, default=True
         Whether the transformer that `load` makes of it gives zero mean and unit variance.
     """
@@ -193,7 +193,7 @@ def read(path: Path | str) -> Parameters:
     Raises
     ------
     ParametersError
-        If the file is not what it should be: names it, and says what is wrong.
+        If the file is not a parameters.json; the message names it and says what is wrong.
     """
     try:
         return Parameters.from_json(parse(read_within(path, MOST_BYTES)))
@@ -230,12 +230,12 @@ def digest_of(transcript: Transcript) -> str:
 
 
 def _not_in_1(feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature of version 1 as this version writes it, as far as the file tells."""
+    """A feature of version 1 as this version writes it."""
     return feature if _NOT_IN_1.keys() & feature.keys() else {**feature, **_NOT_IN_1}
 
 
 def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
-    """The agreement as it is written now: names and bounds mean what they meant."""
+    """The agreement as it is written now; names and bounds have not changed."""
     if agreement.get("version") not in (1, 2) or _AGREED_BEFORE_3.keys() & agreement.keys():
         return agreement
     return {**agreement, **_AGREED_BEFORE_3, "version": PROTOCOL_VERSION}

@@ -277,7 +277,7 @@ def test_an_absurd_agreement_is_found_without_computing_with_it(change):
 def test_part_of_a_run_does_not_pass():
     transcript = small_run()
     found = Transcript(transcript.agreement, transcript.reveals[:-1], transcript.result)
-    assert "what was revealed is not a whole run" in findings_of(found)
+    assert "what was revealed is not a complete run" in findings_of(found)
 
 
 def test_reveals_in_another_order_are_found():

@@ -277,7 +277,7 @@ def test_a_refuted_run_has_no_result_and_does_not_go_on():
     assert set(sent) <= {"HELLO", "KEY", "STOP"}, "nothing is shared again"
     audit = Transcript.from_lines(keeper.lines).with_result().audit()
     assert not audit.passed
-    assert "what was revealed is not a whole run" in audit.findings
+    assert "what was revealed is not a complete run" in audit.findings
 
 
 def test_a_run_that_was_to_be_verified_and_was_not_does_not_pass_the_audit():

@@ -1,4 +1,4 @@
-"""What the estimators have in common, with the contract of scikit-learn."""
+"""What the estimators share, with the contract of scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTSIDE = "lie outside the agreed bounds"
 
 
 class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
-    """What a fitted Yeo-Johnson transformation can do, however it was fitted."""
+    """What every fitted Yeo-Johnson transformation can do."""
 
     standardize: bool
     copy: bool
@@ -84,8 +84,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         -------
         X_original : ndarray of shape (n_samples, n_features)
             The original data, of the type that `transform` would have. NaN, with a warning, where
-            no value is transformed to what was given: for lambda < 0 or lambda > 2 the
-            transformation is bounded on one side.
+            no value has this transform: for lambda < 0 or lambda > 2 the transformation is bounded
+            on one side.
         """
         check_is_fitted(self)
         data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
@@ -139,7 +139,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         """A fitted `sklearn.preprocessing.PowerTransformer` with the same parameters.
 
         scikit-learn cannot carry a feature whose mean or variance does not fit float64, or whose
-        variance is lost beside the mean: its arithmetic would return noise. Without
+        variance is lost next to the mean: its arithmetic would return noise. Without
         standardization, it cannot carry one whose transformed values may not fit float64.
 
         Parameters
@@ -212,7 +212,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         return yeojohnson.transform(x, self.lambdas_[j])
 
     def _warn_not_converged(self, chosen: NDArray[np.bool_], words: str) -> None:
-        """Warn of features whose lambda is not certain, if there are any; for `_warn` of a fit."""
+        """Warn of features whose lambda is not certain; called by `_warn` of a fit."""
         if chosen.any():
             # past this, _warn and fit
             warnings.warn(f"{self._listed(chosen)}: {words}.", ConvergenceWarning, stacklevel=4)

@@ -18,7 +18,7 @@ from securefedyj.numerics.pooled import fit_pooled
 if TYPE_CHECKING:
     from securefedyj.estimators.base import YeoJohnsonTransformer
 
-# From the palette of Okabe and Ito, whose colours every reader can tell apart.
+# From the palette of Okabe and Ito, whose colours every reader can distinguish.
 _BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8C8C8C"
 _BINS, _POINTS, _CURVE = 30, 41, 200
 # The likelihood is drawn up to this many standard errors on both sides of lambda.

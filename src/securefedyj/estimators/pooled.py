@@ -45,7 +45,7 @@ class ExpYJ(YeoJohnsonTransformer):
         Mean and variance of the transformed features before standardization, as float64: at
         extreme lambdas they may be inf or 0. `transform` does not depend on them.
     at_bound_ : ndarray of bool of shape (n_features,)
-        Where the search ended at the edge of its range, |lambda| = 1e300.
+        Where the search hit its limit, |lambda| = 1e300.
     converged_ : ndarray of bool of shape (n_features,)
         Where lambda is certain to 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)): the score changes its
         sign that close to it, by more than rounding could. With fewer than 40 steps, "expsearch"
@@ -115,7 +115,7 @@ class ExpYJ(YeoJohnsonTransformer):
             file or of a folder of them, a polars LazyFrame or a PyArrow table. All its columns are
             fitted; `securefedyj.tables.source.as_source` chooses some by name. One that is too
             large to be held is read in blocks, once for each pass, with the same result. A table of
-            Dask is fitted by one of its workers, which takes in the rows of all.
+            Dask is fitted by one of its workers, which reads the rows of all.
         y : None
             Ignored.
 

@@ -5,7 +5,7 @@ of V, then the bits of V and S_y that it admits. A verified exchange has one: wh
 about what was revealed before hold, the magnitude, and those bits. If the claims do not hold, or
 where a magnitude does not admit a bit, 0 is opened.
 
-One opening, so that nobody sees a part of it and can still change the rest. A member that has
+One opening, so that no party sees a part of it and can still change the rest. A member that has
 checked everything notes the part that it will send (`OpeningLog.accepted`) before it says so. When
 the first part is sent, all members have therefore noted theirs. After an interruption they send the
 same bytes again, and nothing is computed a second time.

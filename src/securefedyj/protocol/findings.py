@@ -89,7 +89,7 @@ def _schedule_findings(transcript: Transcript) -> Iterator[str]:
         yield f"what was revealed does not follow the schedule of a run: {error}"
         return
     if not schedule.complete:
-        yield "what was revealed is not a whole run"
+        yield "what was revealed is not a complete run"
 
 
 def _result_findings(transcript: Transcript, result: Result) -> Iterator[str]:

@@ -106,7 +106,7 @@ def compute_result(transcript: Transcript) -> Result:
 def _place_constants(
     transcript: Transcript, result: Result, moments: dict[int, tuple[int, int]]
 ) -> None:
-    """Center constant features at their value, and say where others may be among the values."""
+    """Center constant features at their value, and mark those that may have other values."""
     chosen = np.array([j for j in moments if result.constant[j]], dtype=np.intp)
     V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True) if len(chosen) else ((), ())
     n, y = result.n[chosen], [S // n for S, n in zip(S_y, result.n[chosen].tolist(), strict=True)]
@@ -199,7 +199,7 @@ def certainty_of(transcript: Transcript, result: Result) -> Certainty:
 
 
 def _complete(values: list[int], low: Integers) -> list[int]:
-    """V or S_y, with what was not opened at the middle of its range."""
+    """V or S_y, with the bits that were not opened at the middle of their range."""
     return [
         (value << shift) + (1 << shift >> 1)
         for value, shift in zip(values, low.tolist(), strict=True)
@@ -262,7 +262,7 @@ def _center(slope: Decimal, growth: Decimal, mean: Decimal, u: Decimal) -> Decim
 
 
 def _log(x: Decimal) -> Decimal:
-    """The logarithm, by one exponential: that of float64, and what is missing to 46 digits."""
+    """The logarithm to 46 digits: that of float64, corrected by one exponential."""
     near = Decimal(log(x))
     rest = x * (-near).exp() - 1
     return near + rest * (1 - rest * (1 - rest * 2 / 3) / 2)

@@ -222,7 +222,7 @@ class Schedule:
         with_values = reveal.holds * (self.n[reveal.features] > 0)
         for values in (reveal.magnitude, reveal.V, reveal.S_y):
             if any(value and not some for value, some in zip(values, with_values, strict=True)):
-                raise Malformed("moments where there are none")
+                raise Malformed("moments of a feature that has none")
         self.refuted = not reveal.holds
         for part in reveal.parts(self.n):
             now = NextOpening(type(part), part.features, due.step, self.optimum(part.features))

@@ -1,4 +1,4 @@
-"""One party's run as far as it has come, and whom it informs of each opening (section 6)."""
+"""One party's run as far as it has come, and the log of its openings (section 6)."""
 
 from __future__ import annotations
 

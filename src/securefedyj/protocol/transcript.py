@@ -160,7 +160,7 @@ class Transcript:
     def bits_opened(self) -> Integers:
         """How many bits about the values of each feature were revealed, besides n.
 
-        The signs, the comparisons that tell the magnitude of V, the bits of V, and those of S_y
+        The signs, the comparisons that give the magnitude of V, the bits of V, and those of S_y
         with its sign, from the first that is not 0.
         """
         bits, magnitude = self.signs_opened(), self.magnitudes()

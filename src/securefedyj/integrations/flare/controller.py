@@ -1,4 +1,4 @@
-"""The part of a job that runs at FLARE's server, which learns the result and nothing else."""
+"""The part of a job that runs at FLARE's server, which learns only the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SecureFedYJController(Controller):
     parties
         Their names, which are those of FLARE's clients.
     timeout
-        Seconds for the whole job; 0 for as long as the sites wait for each other.
+        Seconds for the whole job; 0 means as long as the sites wait for each other.
     """
 
     def __init__(self, digest: str, parties: list[str], timeout: int = 0) -> None:
@@ -40,10 +40,10 @@ class SecureFedYJController(Controller):
         self._reason = ""
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is to be prepared."""
+        """Nothing to prepare."""
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is left behind."""
+        """Nothing to clean up."""
 
     def process_result_of_unknown_task(
         self, client: Client, task_name: str, client_task_id: str, result: Shareable,
