@@ -40,6 +40,19 @@ class Batch(NamedTuple):
         n_squared = wide.from_ints([count * count for count in n.tolist()], 2)
         return cls(run, domain, features, n, n_squared, domain.phi_grid())
 
+    def groups(self, chosen: Index, points: Array, *, scored: bool) -> list[Group]:
+        """Groups for the score at one or more nodes, or for moments alone in narrower rings."""
+        nodes, size = points.shape
+        every = np.concatenate([chosen] * nodes)
+        encoding = choose_encoding(self.domain.take(every), self.n[every], points.ravel())
+        limbs = encoding.limbs if scored else -(-(encoding.v_bits + 2) // 64)
+        widths = limbs.reshape(nodes, size).max(axis=0)
+        pairs = np.arange(nodes * size).reshape(nodes, size)
+        return [
+            Group(g, chosen[g], points[:, g], encoding.take(pairs[:, g].ravel()), width, scored)
+            for width, g in groups_by_width(widths, WORTHWHILE // nodes)
+        ]
+
     def inputs(self, groups: Sequence[Group]) -> list[Input]:
         """This silo's terms for each group, from one pass over its rows.
 
@@ -130,29 +143,6 @@ class Group(NamedTuple):
     def pairs(self) -> Index:
         """The features in the batch once for each node."""
         return np.concatenate([self.chosen] * len(self.points))
-
-
-def moment_groups(batch: Batch, chosen: Index, lmbda: Array) -> list[Group]:
-    """Groups for V and S_y alone: without D, rings are narrower."""
-    encoding = choose_encoding(batch.domain.take(chosen), batch.n[chosen], lmbda)
-    limbs_of_V = -(-(encoding.v_bits + 2) // 64)
-    return [
-        Group(g, chosen[g], lmbda[None, g], encoding.take(g), limbs, scored=False)
-        for limbs, g in groups_by_width(limbs_of_V, WORTHWHILE)
-    ]
-
-
-def score_groups(batch: Batch, chosen: Index, points: Array) -> list[Group]:
-    """Groups for the score, at one or more nodes."""
-    nodes, size = points.shape
-    every = np.concatenate([chosen] * nodes)
-    encoding = choose_encoding(batch.domain.take(every), batch.n[every], points.ravel())
-    widths = encoding.limbs.reshape(nodes, size).max(axis=0)
-    pairs = np.arange(nodes * size).reshape(nodes, size)
-    return [
-        Group(g, chosen[g], points[:, g], encoding.take(pairs[:, g].ravel()), limbs, scored=True)
-        for limbs, g in groups_by_width(widths, WORTHWHILE // nodes)
-    ]
 
 
 def groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]:

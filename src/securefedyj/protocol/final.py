@@ -24,7 +24,7 @@ from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Bools, Index, Integers
 from securefedyj.party.rounds import in_lockstep
-from securefedyj.protocol.batch import Batch, Group, moment_groups, score_groups
+from securefedyj.protocol.batch import Batch, Group
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Final,
@@ -39,7 +39,8 @@ from securefedyj.protocol.state import Input, Opened
 async def open_result(batch: Batch, due: NextOpening) -> None:
     """The exchange at the end of a batch, or the part of it that was not made before."""
     some = np.flatnonzero(batch.n > 0)
-    groups = moment_groups(batch, some, batch.run.schedule.optimum(batch.features[some]))
+    optimum = batch.run.schedule.optimum(batch.features[some])
+    groups = batch.groups(some, optimum[None], scored=False)
     if not batch.run.agreement.verified:
         await _open_in_two(batch, due.kind is Magnitudes, groups)
         return
@@ -160,7 +161,7 @@ class Claims:
         schedule, features = batch.run.schedule, batch.features
         several = np.flatnonzero(batch.n > 1)
         self._varies = schedule.varies[features]
-        self._variation = moment_groups(batch, several, np.zeros(len(several)))
+        self._variation = batch.groups(several, np.zeros((1, len(several))), scored=False)
         varying = np.flatnonzero(self._varies)
         _, lower, upper = schedule.bracket.take(features[varying])
         # The same point twice where there is one.
@@ -168,7 +169,7 @@ class Claims:
             np.where(np.isfinite(lower), lower, upper),
             np.where(np.isfinite(upper), upper, lower),
         ]
-        self._scores = score_groups(batch, varying, np.array(ends)) if len(varying) else []
+        self._scores = batch.groups(varying, np.array(ends), scored=True)
         self._negative = np.array([~np.isfinite(lower), np.isfinite(upper)])
 
     @property

@@ -68,17 +68,11 @@ def findings(transcript: Transcript) -> Iterator[str]:
 
 def _absurd(transcript: Transcript) -> list[str]:
     """Numbers that are too large to compute with."""
-    n, names = transcript.counts(), transcript.agreement.features
-    found = [
-        f"feature {names[j]!r}: {n[j]} values"
-        for j in np.flatnonzero((n < 0) | (n > MOST_VALUES)).tolist()
-    ]
-    if found:
-        return found
-    return [
-        f"feature {names[j]!r}: no values have a variance of such a magnitude"
-        for j in np.flatnonzero(transcript.magnitudes() > MOST_MAGNITUDE).tolist()
-    ]
+    n, magnitude = transcript.counts(), transcript.magnitudes()
+    found = [(j, f"{n[j]} values") for j in np.flatnonzero((n < 0) | (n > MOST_VALUES))]
+    for j in np.flatnonzero(magnitude > MOST_MAGNITUDE):
+        found.append((j, "no values have a variance of such a magnitude"))
+    return [f"feature {transcript.agreement.features[j]!r}: {what}" for j, what in found]
 
 
 def _schedule_findings(transcript: Transcript) -> Iterator[str]:

@@ -24,7 +24,7 @@ from securefedyj.numerics.search import Speculation, speculate
 from securefedyj.numerics.silo import Silo
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.batch import Batch, score_groups
+from securefedyj.protocol.batch import Batch
 from securefedyj.protocol.final import open_result
 from securefedyj.protocol.reveals import Counts, Step, Variation
 from securefedyj.protocol.schedule import NextOpening, Schedule, TooFewValues, features_at_once
@@ -131,7 +131,7 @@ async def _search(batch: Batch, due: NextOpening) -> None:
 
 async def _compare(batch: Batch, features: Index, tree: Speculation, first: bool) -> list[_Signs]:
     """Signs at all points, under sharing; features of one ring width in a group (6.2)."""
-    groups = score_groups(batch, features - batch.features[0], tree.points)
+    groups = batch.groups(features - batch.features[0], tree.points, scored=True)
     shared = await batch.run.share(batch.run.engine, batch.inputs(groups))
     nodes = len(tree.points)
     shrink = await in_lockstep(*(_signs(batch, sums, nodes, first) for sums in shared))
