@@ -97,9 +97,8 @@ async def run_party(
         raise InputError(
             "SFY-RUN-006", f"{name!r} has data, but was agreed on as a helper without data"
         )
-    silos = [party for party in agreement.parties if party not in agreement.helpers]
     connect = facts_of(agreement.engine).connect
-    engine = await connect(name, agreement.parties, agreement.committee, silos)
+    engine = await connect(name, agreement.parties, agreement.committee, agreement.silos)
     return await secure_fed_yj(engine, silo, agreement, transcript, log, accepted)
 
 

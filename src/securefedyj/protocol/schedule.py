@@ -170,11 +170,11 @@ class Schedule:
                 self.refuted = not reveal.holds
                 self._stage = Magnitudes
             case Magnitudes():
-                self._take_magnitudes(reveal, due)
+                self._take_magnitudes(reveal)
             case Moments():
-                self._take_moments(reveal, due)
+                self._take_moments(reveal)
             case Final():
-                self._take_final(reveal, due)
+                self._take_final(reveal)
         self.due = self._next()
 
     def _take_counts(self, reveal: Counts) -> None:
@@ -193,15 +193,15 @@ class Schedule:
         self.bracket.put(due.features, exp_update(here, reveal.delta, limits))
         self._step += 1
 
-    def _take_magnitudes(self, reveal: Magnitudes, due: NextOpening) -> None:
-        most = (self._encoding(due).v_bits - 1) // MAGNITUDE_STEP
+    def _take_magnitudes(self, reveal: Magnitudes) -> None:
+        most = (self._encoding(reveal.features).v_bits - 1) // MAGNITUDE_STEP
         if np.any((reveal.magnitude < 0) | (reveal.magnitude > most)):
             raise Malformed("a magnitude that no values within the bounds have")
-        self.magnitude[due.features] = reveal.magnitude
+        self.magnitude[reveal.features] = reveal.magnitude
         self._stage = Moments
 
-    def _take_moments(self, reveal: Moments, due: NextOpening) -> None:
-        encoding = self._encoding(due)
+    def _take_moments(self, reveal: Moments) -> None:
+        encoding = self._encoding(reveal.features)
         n, magnitude = self.n[reveal.features], self.magnitude[reveal.features]
         y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
         V_low, y_low = lowest_opened(magnitude, self.agreement.result_bits)
@@ -218,18 +218,17 @@ class Schedule:
                 raise Malformed("an S_y that no values within the bounds have")
         self._begin(self._first + self._size)
 
-    def _take_final(self, reveal: Final, due: NextOpening) -> None:
+    def _take_final(self, reveal: Final) -> None:
         with_values = reveal.holds * (self.n[reveal.features] > 0)
         for values in (reveal.magnitude, reveal.V, reveal.S_y):
             if any(value and not some for value, some in zip(values, with_values, strict=True)):
                 raise Malformed("moments of a feature that has none")
         self.refuted = not reveal.holds
         for part in reveal.parts(self.n):
-            now = NextOpening(type(part), part.features, due.step, self.optimum(part.features))
             if isinstance(part, Magnitudes):
-                self._take_magnitudes(part, now)
+                self._take_magnitudes(part)
             elif isinstance(part, Moments):
-                self._take_moments(part, now)
+                self._take_moments(part)
                 return
         self._begin(self._first + self._size)
 
@@ -237,9 +236,10 @@ class Schedule:
         """Go to the batch that begins with this feature."""
         self._first, self._step, self._stage = first, 0, Variation
 
-    def _encoding(self, due: NextOpening) -> Encoding:
-        domain = self.agreement.domain.take(due.features)
-        return choose_encoding(domain, self.n[due.features], due.lmbda)
+    def _encoding(self, features: Index) -> Encoding:
+        """Of y at lambda*."""
+        domain = self.agreement.domain.take(features)
+        return choose_encoding(domain, self.n[features], self.optimum(features))
 
     def _next(self) -> NextOpening | None:
         """The opening that comes next; skips those for which no feature is left."""
