@@ -184,6 +184,8 @@ class Transcript:
         self.result = self.compute_result()
         return self
 
+    concluded = with_result  # its name in release 0.2
+
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         return compute_result(self)
