@@ -146,9 +146,8 @@ def _moment_findings(reveal: Moments, transcript: Transcript) -> Iterator[str]:
     agreement, chosen = transcript.agreement, reveal.features
     n, constant = transcript.counts()[chosen], transcript.constant()[chosen]
     magnitude = transcript.magnitudes()[chosen]
-    lmbda = np.where(constant, 1.0, transcript.search_state().value[chosen])
     lows = lowest_opened(magnitude, agreement.result_bits)
-    reach = reach_of(agreement.domain.take(chosen), n, lmbda)
+    reach = reach_of(agreement.domain.take(chosen), n, transcript.optimum()[chosen])
     for j, k, V, V_low, S_y, y_low, same, can in zip(
         *(part.tolist() for part in (chosen, magnitude)),
         *(reveal.V, lows[0].tolist(), reveal.S_y, lows[1].tolist()),

@@ -58,9 +58,8 @@ class Result(NamedTuple):
 def compute_result(transcript: Transcript) -> Result:
     """The fit, from what was revealed in a whole run."""
     p, domain = transcript.n_features, transcript.agreement.domain
-    state, constant = transcript.search_state(), transcript.constant()
-    lmbda = np.where(constant, 1.0, state.value)
-    beyond = at_bound(state, domain.limits())
+    constant, lmbda = transcript.constant(), transcript.optimum()
+    beyond = at_bound(transcript.search_state(), domain.limits())
     n, magnitude = transcript.counts(), transcript.magnitudes()
     moments = dict[int, tuple[int, int]]()
     for reveal in transcript.all(Moments):

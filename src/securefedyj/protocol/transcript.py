@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, write_atomically
-from securefedyj.numerics.arrays import Bools, Integers
+from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.resolution import Certainty
 from securefedyj.numerics.search import Bracket, exp_update
@@ -143,6 +143,10 @@ class Transcript:
             state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
         return state
 
+    def optimum(self) -> Array:
+        """lambda* of each feature as far as the search has come, 1 for those that do not vary."""
+        return np.where(self.constant(), 1.0, self.search_state().value)
+
     def magnitudes(self) -> Integers:
         """The magnitude of V of each feature, -1 while it is unknown."""
         magnitude = np.full(self.n_features, -1, dtype=np.int64)
@@ -163,8 +167,7 @@ class Transcript:
         The signs, the comparisons that give the magnitude of V, the bits of V, and those of S_y
         with its sign, from the first that is not 0.
         """
-        bits, magnitude = self.signs_opened(), self.magnitudes()
-        lmbda = np.where(self.constant(), 1.0, self.search_state().value)
+        bits, magnitude, lmbda = self.signs_opened(), self.magnitudes(), self.optimum()
         for reveal in self.all(Magnitudes):
             some = reveal.features
             domain = self.agreement.domain.take(some)
