@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
-from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
@@ -63,7 +62,7 @@ class ParametersFile(Record, frozen=True, kw_only=True):
 
     format: str
     version: int
-    consortium: Origin | UnsetType = UNSET
+    consortium: dict[str, Any] | UnsetType = UNSET
     agreement: dict[str, Any]
     standardize: bool
     transcript_sha256: str
@@ -119,7 +118,7 @@ class Parameters:
         return {
             "format": FORMAT,
             "version": VERSION,
-            **({} if self.origin is None else {"consortium": asdict(self.origin)}),
+            **({} if self.origin is None else {"consortium": self.origin._asdict()}),
             "agreement": self.agreement.to_json(),
             "standardize": self.standardize,
             "transcript_sha256": self.transcript_sha256,
@@ -149,7 +148,7 @@ class Parameters:
             )
         try:
             file = convert(data, ParametersFile, "the file")
-            origin = None if file.consortium is UNSET else file.consortium
+            origin = Origin.from_json(file.consortium)
             features, agreement = file.features, file.agreement
             if file.version == 1:
                 features = [_not_in_1(feature) for feature in features]

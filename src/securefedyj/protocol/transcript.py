@@ -11,11 +11,10 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, write_atomically
@@ -73,20 +72,25 @@ class TranscriptError(InputError):
     """A transcript that cannot be read, or that holds something the protocol does not reveal."""
 
 
-class Origin(Record, frozen=True):
+class Origin(NamedTuple):
     """The consortium of a run; all its parties know it by the same agreed file."""
 
     name: str
     digest: str
     """Of the agreed file, as `securefedyj check` shows it: of its canonical form."""
 
+    @classmethod
+    def from_json(cls, data: Any) -> Origin | None:
+        """Read what `_asdict` gives, or nothing; raises Malformed for anything else."""
+        return None if data is UNSET else from_object(cls, data, "consortium")
+
 
 class Header(Record, frozen=True, kw_only=True):
-    """The first line; `Agreement.from_json` reads the agreement."""
+    """The first line; `Agreement` and `Origin` declare what is in it."""
 
     transcript: Literal[2]
     agreement: dict[str, Any]
-    consortium: Origin | UnsetType = UNSET
+    consortium: dict[str, Any] | UnsetType = UNSET
 
 
 class LastLine(Record, frozen=True):
@@ -222,7 +226,7 @@ class Transcript:
 
     def to_lines(self) -> Iterator[dict[str, Any]]:
         """The lines of the file, as objects."""
-        named = {} if self.origin is None else {"consortium": asdict(self.origin)}
+        named = {} if self.origin is None else {"consortium": self.origin._asdict()}
         yield self._header() | named
         for reveal in self.reveals:
             yield to_line(reveal)
@@ -262,7 +266,7 @@ class Transcript:
             raise TranscriptError("SFY-RUN-008", f"this is not a transcript of format {FORMAT}")
         try:
             header = convert(first, Header, "it")
-            origin = None if header.consortium is UNSET else header.consortium
+            origin = Origin.from_json(header.consortium)
             transcript = cls(Agreement.from_json(header.agreement), origin=origin)
         except ValueError as error:
             raise TranscriptError(
