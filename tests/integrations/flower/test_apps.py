@@ -122,7 +122,7 @@ def test_words_of_a_node_are_harmless_and_few():
 
 @pytest.mark.parametrize("number", [2, 4])
 def test_each_party_has_one_node(number):
-    with pytest.raises(NoResult, match=f"3 parties, and {number} SuperNodes"):
+    with pytest.raises(NoResult, match=f"3 parties, and {number} connected SuperNodes"):
         run_server(results(*NAMES, *NAMES)[:number], timeout=0)
 
 
