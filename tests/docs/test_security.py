@@ -17,8 +17,8 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.session.interruptions import Interruptions
 from securefedyj.network.session.memory import Memory
-from securefedyj.protocol.course import PAIRS_AT_ONCE
 from securefedyj.protocol.reveals import Step, Variation
+from securefedyj.protocol.schedule import PAIRS_AT_ONCE
 from tests.federated_data import agreement
 from tests.protocol.small_run import STEPS, small_run
 

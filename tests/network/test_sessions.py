@@ -1150,8 +1150,8 @@ def test_who_does_not_confirm_leaves_all_without_a_result():
 
 def test_too_few_values_end_the_run_for_everybody_without_a_stop(monkeypatch):
     monkeypatch.setattr(
-        "securefedyj.network.session.memory.check_enough",
-        lambda course: _raise(TooFewValues("SFY-TEST-001", "few")),
+        "securefedyj.protocol.schedule.Schedule.check",
+        lambda schedule: _raise(TooFewValues("SFY-TEST-001", "few")),
     )
 
     async def program(machine: Machine, now: Transcript) -> Transcript:

@@ -18,7 +18,7 @@ from securefedyj.party.machine import MAX_AHEAD, Party
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.party.rounds import in_lockstep, play_round
 from securefedyj.protocol.agreement import MOST_LEVELS
-from securefedyj.protocol.course import PAIRS_AT_ONCE
+from securefedyj.protocol.schedule import PAIRS_AT_ONCE
 from tests.simulation import FIVE, assemble
 
 NAMES = ("ana", "bob", "cem")

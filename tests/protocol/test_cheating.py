@@ -12,7 +12,7 @@ from securefedyj.engines.replicated import hashes
 from securefedyj.engines.replicated.gates import Check
 from securefedyj.errors import PartyStopped, Unverified
 from securefedyj.party.messages import Kind
-from securefedyj.protocol.batch import REFUTED
+from securefedyj.protocol.schedule import REFUTED
 from tests.protocol import cheating, cheats
 from tests.protocol.cheating import (
     FOUR,

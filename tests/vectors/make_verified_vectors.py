@@ -25,8 +25,8 @@ from securefedyj.party.inprocess import run
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import secure_fed_yj
+from securefedyj.protocol.schedule import Schedule
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 
@@ -181,7 +181,7 @@ class Setting:
 
     def points(self) -> list[tuple[int, float]]:
         """Features and lambdas of all sums: 0, the ends of the bracket, lambda*."""
-        course = Course.of(Transcript.from_lines(self.lines))
+        course = Schedule.of(Transcript.from_lines(self.lines))
         some = np.flatnonzero(course.n > 0)
         varying = np.flatnonzero(course.varies)
         _, *ends = course.bracket.take(varying)

@@ -7,8 +7,8 @@ import numpy as np
 from securefedyj.engines.registry import Facts, facts_of
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import MOST_VALUES, features_at_once
 from securefedyj.protocol.reveals import MAGNITUDE_STEP
+from securefedyj.protocol.schedule import MOST_VALUES, features_at_once
 
 _HEADERS = 1 << 16
 """Bytes for the header of a message, names included, and for records without a message."""

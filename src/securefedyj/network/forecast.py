@@ -32,8 +32,8 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course, features_at_once
 from securefedyj.protocol.program import SILENT, run_party
+from securefedyj.protocol.schedule import Schedule, features_at_once
 from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
@@ -227,7 +227,7 @@ def _bits_claimed(transcript: Transcript) -> int:
 
     docs/protocol.md, sections 6.5 and 8.1: the planes above what V and S_y can have.
     """
-    course, domain = Course.of(transcript), transcript.agreement.domain
+    course, domain = Schedule.of(transcript), transcript.agreement.domain
     encoding = choose_encoding(domain, course.n, course.optimum(np.arange(len(course.n))))
     y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
     high = int(encoding.v_bits.max()) + 1, int((y_bits + np.log2(course.n)).max()) + 1

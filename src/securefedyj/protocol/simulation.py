@@ -24,7 +24,7 @@ def simulate(
 ) -> tuple[Transcript, Cost]:
     """Run all parties of an agreement, each with its own table or None.
 
-    Together they keep arranged rows up to so many bytes, a quarter of the memory by default.
+    Together they keep arranged rows up to `cache_bytes`, by default a quarter of the memory.
     """
     room = default_cache_bytes() if cache_bytes is None else cache_bytes
     room //= max(1, sum(table is not None for table in tables))
@@ -48,7 +48,7 @@ def simulate(
     local = sum(seconds for _, seconds in outcomes)
     rounds = max(party.rounds for party in parties)
     sent = {party.name: party.bytes_sent for party in parties}
-    return outcomes[0][0].concluded(), Cost.of_all(rounds, sent, local, seconds - local)
+    return outcomes[0][0].with_result(), Cost.of_all(rounds, sent, local, seconds - local)
 
 
 async def fit_table(
@@ -72,16 +72,16 @@ def _simulate_in_processes(
     finished = launch(_fit_with_engine, arguments)
     transcript, _ = finished[agreement.parties[0]].result
     sent = {name: done.bytes_sent for name, done in finished.items()}
-    # They compute side by side: only within one of them can the sums be told from the rest.
+    # They run at the same time: the sums can be separated from the rest only within one process.
     slowest = max(finished.values(), key=lambda done: done.seconds)
     _, local = slowest.result
-    return transcript.concluded(), Cost.of_all(None, sent, local, slowest.seconds - local)
+    return transcript.with_result(), Cost.of_all(None, sent, local, slowest.seconds - local)
 
 
 async def _fit_with_engine(
     engine: Engine, agreement: Agreement, table: Table | None, cache_bytes: int
 ) -> tuple[Transcript, float]:
-    """What `fit_table` does, in a process whose engine is connected already."""
+    """The same as `fit_table`, in a process whose engine is already connected."""
     silo = timed_silo(agreement, table, cache_bytes)
     transcript = await secure_fed_yj(engine, silo, agreement)
     return transcript, silo.prepared + silo.seconds if silo else 0.0

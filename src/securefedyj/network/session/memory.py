@@ -2,8 +2,8 @@
 
 docs/security.md, section 6, "Going on after an interruption". Everything in here is public among
 the parties, but for the key of the rows' digest, which stays in the journal (`journal`), and for
-our part of a final opening. As a program's log (`program.Log`), the memory is told of each opening
-before it is sent, and of what was opened before the next message.
+our part of a final opening. As the log of a program (`program.OpeningLog`), the memory records each
+opening before it is sent, and what was opened before the next message.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from securefedyj.errors import Unverified, code_of
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course
-from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
 from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Reveal, Step, Variation
+from securefedyj.protocol.schedule import Schedule, TooFewValues
 from securefedyj.protocol.transcript import Origin, Transcript, to_line
 from securefedyj.strict import Malformed
 
@@ -122,7 +121,7 @@ class Memory:
     ) -> None:
         self.agreement, self.member, self._origin = agreement, member, origin
         self.transcript = Transcript(agreement)
-        self._course = Course(agreement)
+        self._course = Schedule(agreement)
         self.least = self._begun = 0
         self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
@@ -255,20 +254,19 @@ class Memory:
 
     def ends_batch(self, reveals: int) -> bool:
         """Whether what follows so many of our reveals is a final opening."""
-        due = Course.of(Transcript(self.agreement, self.transcript.reveals[:reveals])).due
+        due = Schedule.of(Transcript(self.agreement, self.transcript.reveals[:reveals])).due
         return due is not None and due.kind is Final
 
     def outcome(self) -> Transcript | TooFewValues:
         """The result that follows from all that was opened, if it passes the audit."""
         try:
-            check_enough(self._course)
-            check_verdict(self._course)
+            self._course.check()
         except TooFewValues as few:
             return few
         except Unverified:
             raise NotVerified from None
         known = list(self.transcript.reveals)
-        concluded = Transcript(self.agreement, known, origin=self._origin).concluded()
+        concluded = Transcript(self.agreement, known, origin=self._origin).with_result()
         checked = concluded.audit()
         if not checked.passed:
             raise EndOfRun(
@@ -325,7 +323,7 @@ class Memory:
             raise Malformed(f"an exchange that begins at {reveals} of {len(known)} openings")
         here = self._course
         if reveals < len(known):
-            here = Course.of(Transcript(self.agreement, known[:reveals]))
+            here = Schedule.of(Transcript(self.agreement, known[:reveals]))
         self._begun, self._room = reveals, here.most_openings()
 
 
