@@ -28,7 +28,7 @@ from securefedyj.cli.display import Display
 from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate, read_identity
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 
 if TYPE_CHECKING:
     from securefedyj.joining.part import Part

@@ -16,7 +16,7 @@ from securefedyj.joining.run import Cancelled, Run
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate, read_identity
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Progress
 from securefedyj.parameters import Parameters
 from securefedyj.tables.dialect import Dialect

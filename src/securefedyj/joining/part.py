@@ -15,7 +15,7 @@ from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.identity import Identity
 from securefedyj.network.locks import require_locks
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Progress
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked

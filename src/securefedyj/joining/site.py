@@ -34,7 +34,7 @@ from typing import Any
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, read_within
 from securefedyj.network.consortium import toml
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.printable import shown
 from securefedyj.strict import Malformed
 from securefedyj.tables.dialect import Dialect

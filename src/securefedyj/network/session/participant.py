@@ -34,12 +34,13 @@ from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
-from securefedyj.network.session.events import Event, Moment, Outcome, Output
-from securefedyj.network.session.journal import Journal
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.events import Event, Moment, Outcome, Output, RunTerms
+from securefedyj.network.session.journal import open_journal
+from securefedyj.network.session.memory import Memory
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Meter, Progress, exchanges_done, prefix
-from securefedyj.network.session.run import Terms
 from securefedyj.network.session.sessions import Sessions
+from securefedyj.network.session.states import State
 from securefedyj.network.session.worker import Worker
 from securefedyj.network.transport.link import HubDialer
 from securefedyj.numerics.silo import TimedSilo
@@ -146,7 +147,7 @@ class _Participant:
             self._facts.check_ready()
         except ImportError as error:
             raise JoinError(code_of(error, "SFY-JOIN-037"), f"{error}.") from None
-        self._journal = Journal(
+        self._journal = open_journal(
             settings.output,
             self._agreement,
             consortium.digest(),
@@ -156,7 +157,7 @@ class _Participant:
         )
         self._channels = Channels(consortium, name, settings.identity)
         self._dialer = settings.dialer or _dialer(settings)
-        terms = Terms(
+        terms = RunTerms(
             name,
             tuple(party.name for party in consortium.parties if party.name != name),
             "" if consortium.hub is None else consortium.hub.address,
@@ -190,9 +191,9 @@ class _Participant:
                 return outcome
             self._settings.say(
                 f"This run is finished: its result is in {self._settings.output} and stays as it "
-                "is. To fit anew, choose another --output. Should a party lack the result, it is "
-                f"handed on: we wait up to {self._settings.wait:g} seconds for all others to have "
-                "it. If they do, stop this by Ctrl-C."
+                "is. For a new fit, choose another --output. A party that lacks the result can get "
+                f"it now: we wait up to {self._settings.wait:g} seconds until all others have it. "
+                "If they do, stop this with Ctrl-C."
             )
             self._settings.done(outcome, None)
         elif self._journal.interruptions:
@@ -280,9 +281,10 @@ class _Participant:
                         return
 
     def _preview(self, left: Left) -> None:
-        """Note who has left before its last words are read."""
-        if self._channels.leads_to(left.peer, left.connection):
-            self._happen_aside(events.PeerDeparting(left.peer))
+        """In a computation, tell the user at once who has left; its last records are read later."""
+        computing = self._sessions.state is State.COMPUTING
+        if computing and self._channels.leads_to(left.peer, left.connection):
+            self._happen_aside(events.PeerLeft(left.peer))
 
     # The sessions.
 
@@ -311,15 +313,15 @@ class _Participant:
                 self._channels.send(peer, record)
             case events.Say(words):
                 self._settings.say(words)
-            case events.Keep(transcript, tally):
+            case events.Keep(transcript, costs):
                 silo = self._silo
                 spent = (0.0, 0.0) if silo is None else (silo.seconds, silo.prepared)
-                self._settings.done(transcript, tally.cost(self._settings.name, *spent))
+                self._settings.done(transcript, costs.cost(self._settings.name, *spent))
             case events.Reconnect():
                 raise _Reconnect
-            case events.Finished(outcome):
+            case events.RunFinished(outcome):
                 self._outcome = outcome
-            case events.Failed(error):
+            case events.RunFailed(error):
                 raise error
             case events.Compute():
                 raise AssertionError  # only `_happen` can wait for it
@@ -357,14 +359,14 @@ class _Participant:
 
     def _revealed(self) -> None:
         self._dialer.progress()
-        self._happen_aside(events.Revealed())
+        self._happen_aside(events.OpeningKept())
 
 
 @dataclass
 class _Log:
     """What a program tells of its openings: kept in the journal first, then shown."""
 
-    journal: Journal
+    journal: Memory
     opened: Callable[[Progress], None]
     meter: Meter
     party: Party[Transcript] | None = None

@@ -24,15 +24,14 @@ from __future__ import annotations
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.session import events
-from securefedyj.network.session.events import Event, Moment, Output
-from securefedyj.network.session.memory import HUB, Memory
+from securefedyj.network.session.events import Event, Moment, Output, RunTerms
+from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.peers import Peer, check_greeting
 from securefedyj.network.session.progress import exchanges_done
 from securefedyj.network.session.records import (
     Alive,
     AnyRecord,
     Begin,
-    Delivery,
     Done,
     End,
     Greeting,
@@ -42,28 +41,20 @@ from securefedyj.network.session.records import (
     OtherVersion,
     Ready,
 )
-from securefedyj.network.session.run import Run, Terms
+from securefedyj.network.session.run import PartyRun
 from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.printable import in_words
 
+HUB = "the hub"
+
 
 class Sessions:
-    """All sessions of one party, from its start to its result.
+    """All sessions of one party, from its start to its result."""
 
-    Parameters
-    ----------
-    terms
-        What does not change.
-    memory
-        What was revealed before, and all that the run must not forget.
-    now
-        The time.
-    """
-
-    def __init__(self, terms: Terms, memory: Memory, now: Moment) -> None:
+    def __init__(self, terms: RunTerms, memory: Memory, now: Moment) -> None:
         self._terms = terms
-        self._run = Run(terms, memory, now)
+        self._run = PartyRun(terms, memory, now)
         self._connected = self._reached = False  # the hub: now, and when it was last tried
         self._faults = 0  # broken channels without progress between them
 
@@ -74,7 +65,7 @@ class Sessions:
     @property
     def interruptions(self) -> str:
         """How often the run was interrupted so far, and by whom."""
-        return self._run.interruptions.tale()
+        return self._run.interruptions.summary()
 
     def handle(self, event: Event, now: Moment) -> list[Output]:
         """Take note of what has happened; return what is to be done, in order.
@@ -92,7 +83,7 @@ class Sessions:
                 run.memory.fail(str(error))
                 run.tell_all(End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
-            run.output.append(events.Failed(error))
+            run.output.append(events.RunFailed(error))
         return run.output
 
     def _take(self, event: Event) -> None:
@@ -107,10 +98,8 @@ class Sessions:
                 run.patience.remind()
             case events.PeerArrived(name):
                 self._arrive(peers[name])
-            case events.PeerDeparting(name):
-                self._announce(peers[name])
             case events.PeerLeft(name):
-                self._lose(peers[name], "left")
+                self._leave(peers[name])
             case events.ChannelStands(name):
                 self._greet(peers[name])
             case events.ChannelBroke(name, reason):
@@ -119,7 +108,7 @@ class Sessions:
                 peers[name].hear(run.now.steady)
             case events.RecordArrived(name, record):
                 self._listen(peers[name], record)
-            case events.Revealed():
+            case events.OpeningKept():
                 run.patience.progress()
                 self._faults = 0
             case events.Computed(messages):
@@ -146,14 +135,15 @@ class Sessions:
         if self._run.memory.confirmed:
             self._run.send(peer, Kept())
 
-    def _announce(self, peer: Peer) -> None:
-        """Say at once who has left while we compute, which may take minutes."""
-        if self._run.state is State.COMPUTING and not (peer.kept or peer.announced):
+    def _leave(self, peer: Peer) -> None:
+        if self._run.state is not State.COMPUTING:
+            self._lose(peer, "left")
+        elif not (peer.kept or peer.announced):  # it is lost later; the computation may take long
             self._run.say(f"Party {peer.name} left{self._run.where}.")
             peer.announced = True
 
     def _lose(self, peer: Peer, what: str) -> None:
-        # Without a channel it is the carrier who says that it was there, as often as it likes.
+        # Without a channel only the carrier says that it was there, as often as it likes.
         if peer.connected and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
         peer.lose(self._run.now.steady)
@@ -207,8 +197,8 @@ class Sessions:
                 self._take_ready(peer, record)
             case Begin():
                 peer.begin = record
-            case Delivery(message):
-                self._take_message(peer, message)
+            case Message():
+                self._take_message(peer, record)
             case Handover():
                 peer.handover = record
             case Done(digest):
@@ -278,7 +268,7 @@ class Sessions:
     def _abandon(self) -> None:
         """Give up a session in which somebody is there, and says nothing of it."""
         run = self._run
-        sentence = run.patience.tale_of_silence(run.lacking, run.where)
+        sentence = run.patience.silence_summary(run.lacking, run.where)
         run.interrupt(Signal.PEER_LOST, ", ".join(run.lacking))
         raise OutOfPatience("SFY-JOIN-051", sentence)
 
@@ -294,20 +284,20 @@ class Sessions:
             raise OutOfPatience(
                 "SFY-JOIN-055",
                 f"All was opened, and {in_words(late)} did not confirm the result within "
-                f"{self._terms.wait:g} seconds: it is not written. Let all parties give the same "
-                "command again, then it is compared, and nothing is opened again.",
+                f"{self._terms.wait:g} seconds: it is not written. Rerun the command at every party: "
+                "the results are compared then, and nothing is opened again.",
             )
         what = run.patience.blame(run.now.steady)
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"
         done = exchanges_done(run.memory.transcript)
-        kept = f" after exchange {done}; the same command goes on from there" if done else ""
+        kept = f" after exchange {done}; rerun the command to resume" if done else ""
         raise OutOfPatience(
             "SFY-JOIN-052", f"{what} within {self._terms.wait:g} seconds: stopped{kept}."
         )
 
 
-def _culprit(peer: str, payload: bytes, terms: Terms) -> str:
+def _culprit(peer: str, payload: bytes, terms: RunTerms) -> str:
     """Who has ended a session, as a peer says that has stopped it."""
     for name in (HUB, terms.name, *terms.peers):
         if payload == name.encode() and name != peer:
