@@ -28,9 +28,8 @@ from securefedyj.network.errors import EndOfRun
 from securefedyj.network.session import channels, participant, records
 from securefedyj.network.session.journal import JournalError, open_journal
 from securefedyj.network.session.memory import Memory
-from securefedyj.network.session.participant import JoinError, Progress
+from securefedyj.network.session.participant import JoinError, Progress, Worker
 from securefedyj.network.session.progress import SessionCosts
-from securefedyj.network.session.worker import Worker
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import timed_silo

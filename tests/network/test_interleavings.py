@@ -175,7 +175,7 @@ class Chaos:
         computing = self.machines[name].is_in(State.COMPUTING)
         left = frame.what == "left" and line.known.get(frame.peer) == frame.connection
         if left and computing:
-        self.happen(name, events.PeerLeft(frame.peer))
+            self.happen(name, events.PeerLeft(frame.peer))
 
     def read(self, name: str) -> None:
         line = self.lines[name]

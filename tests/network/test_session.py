@@ -57,7 +57,7 @@ def running():
     def begin(error: Exception | None = None, **options: Any) -> Session:
         new = session(**options)
         begun.append(new)
-        compute = new.start(party("ana", error), 10.0)
+        compute = new.run(party("ana", error), 10.0)
         assert new.computed(compute.step(*compute.arguments), 10.0)
         return new
 

@@ -9,8 +9,7 @@ from securefedyj.joining.part import Part
 from securefedyj.network.bookkeeping import Record
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
-from securefedyj.network.session.participant import Settings
-from securefedyj.network.session.worker import Worker
+from securefedyj.network.session.participant import Settings, Worker
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.protocol.cost import Cost

@@ -8,6 +8,7 @@ is sent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -105,39 +106,23 @@ class Drained(Exception):
 class Memory:
     """What was revealed, what was sent, and what went wrong, noted in a journal if there is one.
 
-    Parameters
-    ----------
-    agreement
-        What the parties have agreed upon.
-    member
-        Whether we are in the committee: only members send openings.
-    origin
-        The consortium that the result names.
-    lines
-        The journal, if there is one.
+    Only members of the committee send openings. The result names the `origin`, and `opened` gets
+    the transcript after each opening.
 
     Attributes
     ----------
-    transcript
-        What was revealed so far.
-    least
-        What every party has had: the openings before the last exchange that opened something.
-    sent
-        How many openings were sent, by us or others, whether or not they arrived.
-    repeats
-        The openings that were repeated.
-    interruptions
-        In order.
-    running
-        Whether a session has begun and not ended.
-    confirmed
-        The digest of the result that all parties have, or empty.
-    failed
-        Why the run has ended for good, or empty.
-    draining
-        Whether the session is over, and only messages that were under way may still come.
+    transcript, repeats, interruptions
+        What was revealed so far; the openings that were repeated; in order.
+    least, sent
+        How many openings every party has had: those before the last exchange that opened something.
+        How many were sent, by us or others, whether or not they arrived.
+    running, draining
+        Whether a session has begun and not ended; whether it is over, and messages that were sent
+        before may still come.
+    confirmed, failed
+        The digest of the result that all parties have; why the run has ended for good; or empty.
     part
-        What we hold of the last final opening that we accepted, or None.
+        What we hold of the last final opening that we accepted.
     """
 
     def __init__(
@@ -149,6 +134,7 @@ class Memory:
         lines: LineFile | None = None,
     ) -> None:
         self.agreement, self.member, self._origin, self._lines = agreement, member, origin, lines
+        self.opened: Callable[[Transcript], None] = lambda transcript: None
         self.transcript = Transcript(agreement)
         self._course = Course(agreement)
         self.least = self._begun = 0
@@ -212,8 +198,9 @@ class Memory:
                     f"Opening {number + 1} was made again and is another: the rows of some party "
                     f"have changed, or it does not follow the protocol. {NEW_RUN}",
                 )
-            return
-        self.take([reveal])
+        else:
+            self.take([reveal])
+        self.opened(transcript)
 
     # What the sessions note.
 

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.events import (
-    Compute,
-    Keep,
-    Moment,
-    Output,
-    RunFinished,
-    RunTerms,
-    Say,
-    Send,
-)
+from securefedyj.network.session import events
+from securefedyj.network.session.events import Moment, Output, RunTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.outcome import Conclusion, Interruptions, check_end
 from securefedyj.network.session.peers import Patience, Peer
@@ -38,25 +30,28 @@ from securefedyj.protocol.transcript import Transcript
 
 
 class Session:
-    """One session: what all have agreed to begin with, its messages and its program.
+    """One session: what all begin it with, its messages and its program.
 
     Attributes
     ----------
     id
         The same at all parties, and never used before.
-    started
-        Whether all have begun it, so that its end is an interruption.
+    begun
+        What each party has, by its name; ours at first.
+    start
+        Where the session resumes, as soon as all have begun it: then its end is an interruption.
     party
         The program, as soon as it has started.
     """
 
     def __init__(
-        self, readies: Sequence[Ready], name: str, peers: Sequence[str], most_waiting: int
+        self, readies: Iterable[Ready], name: str, peers: Sequence[str], most_waiting: int
     ) -> None:
         # Every party has put random bytes into the id: nobody can make it that of an earlier one.
         text = "".join(sorted(ready.random for ready in readies))
         self.id = hashlib.sha256(text.encode()).digest()[:SESSION_BYTES]
-        self.started = False
+        self.begun: dict[str, Begin] = {}
+        self.start: Begin | None = None
         self.party: Party[Transcript] | None = None
         self._name, self._peers, self._most_waiting = name, peers, most_waiting
         self._unread: deque[Message] = deque()
@@ -83,16 +78,17 @@ class Session:
     def has_unread(self) -> bool:
         return bool(self._unread)
 
-    def start(self, party: Party[Transcript], now: float) -> Compute:
+    def run(self, party: Party[Transcript], now: float) -> events.Compute:
+        """Start the program."""
         self.party = party
         self._started_at = self._asked = now
-        return Compute(party.start)
+        return events.Compute(party.start)
 
-    def read_next(self, now: float) -> Compute:
+    def read_next(self, now: float) -> events.Compute:
         """Let the program read the next message."""
         assert self.party is not None
         self._asked = now
-        return Compute(self.party.receive, (self._next(),))
+        return events.Compute(self.party.receive, (self._next(),))
 
     def _next(self) -> Message:
         message = self._unread.popleft()
@@ -172,9 +168,7 @@ class PartyRun:
         self._terms = terms
         self.interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
         self._own: Ready | None = None
-        self._session: Session | None = None
-        self._start: Begin | None = None
-        self._begun: dict[str, Begin] = {}  # what all parties have, by their names
+        self.session: Session | None = None
         self._former: Session | None = None  # it may still get messages
         self._costs = SessionCosts()
 
@@ -182,10 +176,10 @@ class PartyRun:
         self.state = successor(TRANSITIONS, self.state, signal)
 
     def say(self, sentence: str) -> None:
-        self.output.append(Say(sentence))
+        self.output.append(events.Say(sentence))
 
     def send(self, peer: Peer, record: AnyRecord) -> None:
-        self.output.append(Send(peer.name, record))
+        self.output.append(events.Send(peer.name, record))
 
     def tell_all(self, record: AnyRecord) -> None:
         for peer in self.peers.values():
@@ -207,11 +201,17 @@ class PartyRun:
             self._step()
 
     def _step(self) -> None:
-        peers, ending = self.peers.values(), self.conclusion
+        peers, ending, session = self.peers.values(), self.conclusion, self.session
+        here = all(peer.here for peer in peers)
+        begun = {
+            peer.name: peer.begin
+            for peer in peers
+            if peer.begin and session and peer.begin.session == session.id.hex()
+        }
         match self.state:
             case State.GATHERING if ending.outcome is not None:
                 self.move(Signal.HAVE_RESULT)
-            case State.GATHERING if all(peer.here for peer in peers):
+            case State.GATHERING if here:
                 self._say_ready(Signal.ALL_HERE)
             case State.READY | State.BEGUN | State.DONE if ending.all_done:
                 self._keep()
@@ -219,17 +219,17 @@ class PartyRun:
                 self.move(Signal.ALL_DONE)
             case State.READY | State.BEGUN | State.KEPT if ending.all_kept:
                 self.finish(Signal.ALL_KEPT)
-            case State.DONE | State.KEPT if _asked_again(peers):
+            case State.DONE | State.KEPT if any(peer.ready for peer in peers) and here:
                 self._say_ready(Signal.ASKED_AGAIN)
             case State.READY if all(peer.ready for peer in peers):
                 self._say_begin()
-            case State.BEGUN if self._all_begun():
-                self._begin()
-            case State.TAKING if any(peer.handover for peer in peers):
-                self._take_over()
-            case State.LISTENING if self._session is not None and self._session.has_unread:
+            case State.BEGUN if session is not None and len(begun) == len(peers):
+                self._begin(session, begun)
+            case State.TAKING if session is not None and session.start is not None:
+                self._take_over(session, session.start)
+            case State.LISTENING if session is not None and session.has_unread:
                 self.move(Signal.MESSAGE_CAME)
-                self.output.append(self._session.read_next(self.now.steady))
+                self.output.append(session.read_next(self.now.steady))
 
     def _say_ready(self, signal: Signal) -> None:
         self.move(signal)
@@ -240,92 +240,73 @@ class PartyRun:
         """Say what we have, after all that came for the last session is taken."""
         if self._former is not None and self._former.has_unread:
             self.move(Signal.ON_ITS_WAY)
-            self.output.append(Compute(self._former.settle))
+            self.output.append(events.Compute(self._former.settle))
             return
         self._close_former()
         self.move(Signal.ALL_READY)
         readies = (self._own, *(peer.ready for peer in self.peers.values()))
         terms = self._terms
-        self._session = Session(
-            [ready for ready in readies if ready], terms.name, terms.peers, terms.most_waiting
-        )
-        self._begun = {terms.name: begin_of(self.memory, self._session.id.hex())}
-        self.tell_all(self._begun[terms.name])
+        session = Session(filter(None, readies), terms.name, terms.peers, terms.most_waiting)
+        session.begun[terms.name] = begin_of(self.memory, session.id.hex())
+        self.session = session
+        self.tell_all(session.begun[terms.name])
 
-    def _all_begun(self) -> bool:
-        """Whether everybody has begun the session that we have."""
-        begun = {peer.begin.session if peer.begin else "" for peer in self.peers.values()}
-        return self._session is not None and begun == {self._session.id.hex()}
-
-    def _begin(self) -> None:
+    def _begin(self, session: Session, theirs: dict[str, Begin]) -> None:
         """Find out where the session resumes, and hand over what a peer lacks of it."""
-        session, own = self._session, self._begun[self._terms.name]
-        assert session is not None
-        theirs = {peer.name: peer.begin for peer in self.peers.values() if peer.begin is not None}
-        self._begun |= theirs
-        self._start = start = starting_point(self.memory, own, theirs)
-        session.started = True
+        own = session.begun[self._terms.name]
+        session.begun |= theirs
+        session.start = start = starting_point(self.memory, own, theirs)
         for peer in self.peers.values():
             peer.start()
-            lines = hand_over(self.memory, session.id.hex(), start, theirs[peer.name].reveals)
+            lines = hand_over(self.memory, own.session, start, theirs[peer.name].reveals)
             if lines is not None:
                 self.send(peer, lines)
         if own.reveals < start.reveals:
             self.move(Signal.BEHIND)
         elif own.reveals == start.reveals and self.conclusion.outcome is not None:
-            self._session = None
+            self.session = None
             self.move(Signal.HAVE_RESULT)
         else:
-            self._resume(Signal.ALL_BEGUN)
+            self._resume(Signal.ALL_BEGUN, session, start)
 
-    def _take_over(self) -> None:
-        assert self._session is not None
-        assert self._start is not None
+    def _take_over(self, session: Session, start: Begin) -> None:
         for peer in self.peers.values():
             handover, peer.handover = peer.handover, None
-            if handover is None or peer.false or handover.session != self._session.id.hex():
+            if handover is None or peer.false or handover.session != session.id.hex():
                 continue
             try:
-                reveals = take_over(self.memory, handover, self._start, peer.name)
+                reveals = take_over(self.memory, handover, start, peer.name)
             except JoinError as error:  # another peer has it, too: two said so
                 self.say(str(error))
                 peer.false = True
                 continue
             self.memory.take(reveals)
-            self._resume(Signal.HANDED)
+            self._resume(Signal.HANDED, session, start)
             return
 
-    def _resume(self, signal: Signal) -> None:
+    def _resume(self, signal: Signal, session: Session, start: Begin) -> None:
         """Start the program; or conclude, if nothing is left to open."""
-        session, start = self._session, self._start
-        assert session is not None
-        assert start is not None
         for peer in self.peers.values():
             peer.handover = None
         self.patience.start()
         self.move(signal)
         if self.memory.finished and start.reveals == len(self.memory.transcript.reveals):
             self.say("Nothing is left to open; comparing the result with the other parties.")
-            self.output.append(Compute(self.conclusion.reach))
+            self.output.append(events.Compute(self.conclusion.reach))
             return
-        again, reopening = first_opening(self.memory, start, self._begun)
+        again, reopening = first_opening(self.memory, start, session.begun)
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; resuming after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
         self.memory.begin(start.reveals, session.id.hex(), again=again, reopening=reopening)
         party = self._terms.new_party(session.id, start.reveals, reopening)
-        self.output.append(session.start(party, self.now.steady))
+        self.output.append(session.run(party, self.now.steady))
 
     def deliver(self, message: Message) -> None:
         """Give a message to its session, which may be over; others belong to earlier ones."""
-        for session in (self._session, self._former):
+        for session in (self.session, self._former):
             if session is not None:
                 session.deliver(message)
-
-    def ends(self, stop: Message) -> bool:
-        """Whether it ends a session that we have started; otherwise we wait for READY."""
-        session = self._session
-        return session is not None and session.started and session.id == stop.session
 
     def computed(self, messages: list[Message]) -> None:
         """The program has computed as far as it could."""
@@ -335,7 +316,7 @@ class PartyRun:
             check_end(self._former.error)
             self.move(Signal.SETTLED)
             return
-        session = self._session
+        session = self.session
         assert session is not None
         if session.party is not None:
             self._send_messages(session.computed(messages, self.now.steady))
@@ -345,9 +326,9 @@ class PartyRun:
             error = session.party.error
             session.close(self._costs, self.now.steady)
             check_end(error)
-            self.output.append(Compute(self.conclusion.reach))
+            self.output.append(events.Compute(self.conclusion.reach))
             return
-        self._session = None
+        self.session = None
         self.conclusion.check()
         self.move(Signal.RETURNED)
         self.tell_all(Done(self.conclusion.digest))
@@ -360,11 +341,11 @@ class PartyRun:
         It is counted at once: a party that stops while it waits must not be blamed for it later,
         and after too many there is nothing to wait for.
         """
-        session, self._session = self._session, None
+        session, self.session = self.session, None
         self.move(signal)
         if session is not None:  # others may have started it before us
             self._send_messages(session.farewell(by, self.now.steady))
-        if session is not None and session.started:
+        if session is not None and session.start is not None:
             self._close_former()
             self._former = session
             self.memory.draining = True
@@ -381,24 +362,19 @@ class PartyRun:
 
     def _keep(self) -> None:
         self.move(Signal.ALL_DONE)
-        self._session = None
+        self.session = None
         for peer in self.peers.values():
             peer.start()
         self.memory.confirm(self.conclusion.digest)
         if isinstance(self.conclusion.outcome, Transcript):
-            self.output.append(Keep(self.conclusion.outcome, self._costs))
+            self.output.append(events.Keep(self.conclusion.outcome, self._costs))
         self.patience.keep(self.now.steady)
         self.tell_all(Kept())
 
     def finish(self, signal: Signal) -> None:
         assert self.conclusion.outcome is not None
         self.move(signal)
-        self.output.append(RunFinished(self.conclusion.outcome))
-
-    @property
-    def lacking(self) -> tuple[str, ...]:
-        """The peers that our program waits for."""
-        return self._session.lacking if self._session is not None else ()
+        self.output.append(events.RunFinished(self.conclusion.outcome))
 
     @property
     def where(self) -> str:
@@ -406,8 +382,3 @@ class PartyRun:
         done = exchanges_done(self.memory.transcript)
         running = self.state in (State.COMPUTING, State.LISTENING)
         return f" in exchange {done + 1}" if done or running else ""
-
-
-def _asked_again(peers: Collection[Peer]) -> bool:
-    """Whether a peer wants another session, and all could take part."""
-    return all(peer.here for peer in peers) and any(peer.ready for peer in peers)

@@ -228,7 +228,9 @@ class Sessions:
             )
         if message.kind != Kind.STOP:
             self._run.deliver(message)
-        elif self._run.ends(message):
+            return
+        session = self._run.session
+        if session is not None and session.start is not None and session.id == message.session:
             self._run.interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
 
     def _take_leave(self, peer: Peer, *, failed: bool) -> None:
@@ -266,10 +268,11 @@ class Sessions:
                 run.say(news)
 
     def _abandon(self) -> None:
-        """Give up a session in which somebody is there, and says nothing of it."""
+        """Give up a session in which a peer is there and sends nothing of it."""
         run = self._run
-        sentence = run.patience.silence_summary(run.lacking, run.where)
-        run.interrupt(Signal.PEER_LOST, ", ".join(run.lacking))
+        lacking = run.session.lacking if run.session is not None else ()
+        sentence = run.patience.silence_summary(lacking, run.where)
+        run.interrupt(Signal.PEER_LOST, ", ".join(lacking))
         raise OutOfPatience("SFY-JOIN-051", sentence)
 
     def _give_up(self) -> None:
@@ -284,8 +287,8 @@ class Sessions:
             raise OutOfPatience(
                 "SFY-JOIN-055",
                 f"All was opened, and {in_words(late)} did not confirm the result within "
-                f"{self._terms.wait:g} seconds: it is not written. Rerun the command at every party: "
-                "the results are compared then, and nothing is opened again.",
+                f"{self._terms.wait:g} seconds: it is not written. Rerun the command at every "
+                "party: the results are compared then, and nothing is opened again.",
             )
         what = run.patience.blame(run.now.steady)
         if not self._reached:

@@ -162,15 +162,9 @@ _FROM_OUTSIDE = frozenset(
 )
 
 LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
-    State.GATHERING: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.READY: _AT_ANY_TIME | _FROM_OUTSIDE,
+    **dict.fromkeys(State, _AT_ANY_TIME | _FROM_OUTSIDE),
     State.SETTLING: _AT_ANY_TIME | {events.OpeningKept, events.Computed},
-    State.BEGUN: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.TAKING: _AT_ANY_TIME | _FROM_OUTSIDE,
     State.COMPUTING: _AT_ANY_TIME | {events.OpeningKept, events.Computed, events.PeerLeft},
-    State.LISTENING: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.DONE: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.KEPT: _AT_ANY_TIME | _FROM_OUTSIDE,
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }
