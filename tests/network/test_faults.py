@@ -534,8 +534,9 @@ def test_only_who_is_of_the_committee_notes_openings_and_repeats_one_once(tmp_pa
     open_first()
     if name in consortium.committee:
         assert openings(tmp_path / name) == [0, 0]
-        with pytest.raises(EndOfRun, match="made again 1 time in a run"):
+        with pytest.raises(EndOfRun) as caught:
             open_first()
+        assert caught.value.code == "SFY-JOIN-031"
     else:
         open_first()
         assert openings(tmp_path / name) == []

@@ -10,6 +10,7 @@ import pytest
 from securefedyj.errors import ProtocolError
 from securefedyj.network.session import records
 from securefedyj.network.session.records import (
+    NUMBERS,
     TYPES,
     Alive,
     AnyRecord,
@@ -37,7 +38,6 @@ HANDOVER: dict[str, Any] = {"session": "ab" * 16, "first": 2, "lines": ['{"revea
 DONE: dict[str, Any] = {"digest": "ef" * 32}
 LEAVE: dict[str, Any] = {"failed": True}
 END: dict[str, Any] = {"unverified": True}
-NUMBERS = {kind: number for number, kind in TYPES.items()}
 MESSAGE = Message(VERSION, bytes(16), "bob", "ana", 2, messages.Kind.INPUT, b"sealed")
 
 EVERY_RECORD: dict[type[AnyRecord], AnyRecord] = {

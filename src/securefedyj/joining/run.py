@@ -6,7 +6,7 @@ from pathlib import Path
 
 from securefedyj.errors import InputError
 from securefedyj.joining.part import Part
-from securefedyj.network.bookkeeping import Record
+from securefedyj.network.bookkeeping import LedgerRun
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.participant import Settings, Worker
@@ -42,7 +42,7 @@ class Run:
         _refuse_result_without_state(part.output)
         self._part = part
         self._own: SiloTable | None = None
-        self._record: Record | None = None
+        self._record: LedgerRun | None = None
         self._begun = self._reported = self._left = False
         self.written: dict[str, Path] = {}
         self.no_report = ""
@@ -97,7 +97,7 @@ class Run:
         if own is not None:
             empty = [part.features[j] for j in missing_everywhere(own.census)]
             said.append(note_on_missing(part.consortium, empty))
-            self._record = Record(
+            self._record = LedgerRun(
                 part.consortium, part.party.name, own.source, part.output, part.ledger
             )
             said += [f"Warning: {sentence}" for sentence in self._record.warnings()]

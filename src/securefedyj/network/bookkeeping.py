@@ -30,7 +30,7 @@ def warnings_before(consortium: Consortium, table: Source, path: Path | None) ->
     return warnings(ledger, run) + [note] * bool(note)
 
 
-class Record:
+class LedgerRun:
     """A silo's run in its ledger."""
 
     def __init__(

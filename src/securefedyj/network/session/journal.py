@@ -37,7 +37,7 @@ class JournalError(OwnTrouble):
 
 
 class _FirstLine(strict.Record, frozen=True):
-    """What the run is about; all other lines are reveals and `memory.Note`s."""
+    """What the run is about; all other lines are reveals and `memory.JournalNote`s."""
 
     state: int
     """The format."""

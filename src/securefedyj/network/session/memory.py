@@ -59,7 +59,7 @@ class HeldPart(strict.Record, frozen=True):
         return f"HeldPart(opening={self.opening}, session={self.session!r})"
 
 
-class Note(strict.Record, frozen=True, kw_only=True):
+class JournalNote(strict.Record, frozen=True, kw_only=True):
     """A line of the journal that is not a reveal: one of these fields (docs/protocol.md, 12.5)."""
 
     session: _Number | UnsetType = UNSET
@@ -160,7 +160,7 @@ class Memory:
         """An exchange begins where the transcript ends, unless the session is over."""
         if self.draining:
             raise Drained
-        self._note(Note(exchange=len(transcript.reveals)))
+        self._note(JournalNote(exchange=len(transcript.reveals)))
 
     def opening(self, transcript: Transcript) -> None:
         """We are about to send our part of the opening after the transcript's last, if any.
@@ -173,8 +173,8 @@ class Memory:
         if number < self.sent and not self._reopening:
             if len(self.repeats) >= MOST_REPEATS:
                 raise repeated_before(number)
-            self._note(Note(repeat=number))
-        self._note(Note(opening=number))
+            self._note(JournalNote(repeat=number))
+        self._note(JournalNote(opening=number))
 
     def accepted(self, transcript: Transcript, part: bytes) -> None:
         """We have checked the final exchange, and keep our part of its opening before we say so.
@@ -186,7 +186,7 @@ class Memory:
         number = len(transcript.reveals)
         if number < self.sent:
             raise part_is_lost(number)
-        self._note(Note(accepted=HeldPart(number, self._session, part.hex())))
+        self._note(JournalNote(accepted=HeldPart(number, self._session, part.hex())))
 
     def revealed(self, transcript: Transcript) -> None:
         """The transcript's last reveal was opened; if we have it already, it must be the same."""
@@ -233,22 +233,22 @@ class Memory:
         """
         self.draining = False
         self._session, self._reopening = session, reopening
-        self._note(Note(session=reveals))
+        self._note(JournalNote(session=reveals))
         if again and self.sent <= reveals:
-            self._note(Note(opening=reveals))
+            self._note(JournalNote(opening=reveals))
 
     def interrupt(self, by: str, exchange: int) -> None:
         """Count an interruption."""
-        self._note(Note(interruption=Interruption(by, exchange)))
+        self._note(JournalNote(interruption=Interruption(by, exchange)))
 
     def confirm(self, digest: str) -> None:
         """All parties have the same result."""
-        self._note(Note(confirmed=digest))
+        self._note(JournalNote(confirmed=digest))
 
     def fail(self, sentence: str) -> None:
         """The run has ended for good."""
         if not self.failed:
-            self._note(Note(failed=sentence))
+            self._note(JournalNote(failed=sentence))
 
     # Questions.
 
@@ -301,9 +301,9 @@ class Memory:
             return
         if not isinstance(line, dict) or len(line) != 1:
             raise Malformed("a note must be an object with one field")
-        self._apply(strict.convert(line, Note, "the note"))
+        self._apply(strict.convert(line, JournalNote, "the note"))
 
-    def _note(self, note: Note) -> None:
+    def _note(self, note: JournalNote) -> None:
         """Apply a note and write it: it is safe on the disk before the next message is sent."""
         self._apply(note)
         self.write(msgspec.to_builtins(note))
@@ -325,24 +325,24 @@ class Memory:
         self.least = self._begun
         self.sent = max(self.sent, len(self.transcript.reveals))
 
-    def _apply(self, note: Note) -> None:
+    def _apply(self, note: JournalNote) -> None:
         match note:
-            case Note(session=int()):
+            case JournalNote(session=int()):
                 self.running = True
-            case Note(exchange=int(reveals)):
+            case JournalNote(exchange=int(reveals)):
                 self._begin_exchange(reveals)
-            case Note(opening=int(number)):
+            case JournalNote(opening=int(number)):
                 self.sent = max(self.sent, number + 1)
-            case Note(repeat=int(number)):
+            case JournalNote(repeat=int(number)):
                 self.repeats.append(number)
-            case Note(accepted=HeldPart() as part):
+            case JournalNote(accepted=HeldPart() as part):
                 self.part = part
-            case Note(interruption=Interruption() as interruption):
+            case JournalNote(interruption=Interruption() as interruption):
                 self.interruptions.append(interruption)
                 self.running = False
-            case Note(confirmed=str(digest)):
+            case JournalNote(confirmed=str(digest)):
                 self.confirmed, self.running = digest, False
-            case Note(failed=str(sentence)):
+            case JournalNote(failed=str(sentence)):
                 self.failed, self.running = sentence, False
 
     def _begin_exchange(self, reveals: int) -> None:

@@ -135,13 +135,13 @@ TYPES: dict[int, type[AnyRecord]] = {
     9: Kept,
     10: End,
 }
-"""The type of a record on the wire, and its class."""
-_NUMBERS = {kind: number for number, kind in TYPES.items()} | {OtherVersion: 1}
+"""The class of a record, by its type on the wire."""
+NUMBERS = {kind: number for number, kind in TYPES.items()} | {OtherVersion: 1}
 
 
 def write(record: AnyRecord) -> tls.RawRecord:
     """The record as it travels."""
-    number = _NUMBERS[type(record)]
+    number = NUMBERS[type(record)]
     if isinstance(record, Message):
         return tls.RawRecord(number, record.to_bytes())
     fields = msgspec.structs.asdict(record)
