@@ -28,7 +28,7 @@ from securefedyj.network.transport import tls
 class Channels:
     """One channel for each peer that is at the hub.
 
-    Of two parties, the later name is the TLS client and speaks first.
+    Of two parties, the one with the later name is the TLS client and speaks first.
     """
 
     def __init__(self, consortium: Consortium, name: str, identity: Identity) -> None:

@@ -135,7 +135,7 @@ def _dialer(settings: Settings) -> carrier.Dialer:
 
 
 class Worker:
-    """One thread. Unlike with asyncio's, nobody waits for it when the process is stopped."""
+    """One thread. Unlike those of asyncio, it does not delay the end of the process."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -364,9 +364,9 @@ class _Participant:
     # The program.
 
     def _new_party(self, session: bytes, reveals: int, reopening: bool) -> Party[Transcript]:
-        """The program of a session, which goes on from so many reveals.
+        """The program of a session that resumes from this number of reveals.
 
-        If it is `reopening`, with our part of the next opening as it was.
+        With `reopening`, it sends our part of the next opening as it was.
         """
         if not self._started:
             self._started = True

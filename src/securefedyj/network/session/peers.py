@@ -22,10 +22,10 @@ from securefedyj.printable import in_words, parties_in_words
 TIMEOUT = 60.0  # of silence, after which a party counts as lost
 WAIT = 600.0  # to wait for parties to come, or to come back
 
-# Of the timeout: all warn before the first of them begins anew, which ends it for all.
+# Of the timeout: all parties warn before the first of them reconnects, which ends the session.
 WARNING = 0.7
-TELL_AFTER = 0.5  # seconds until the user is told whom we wait for
-JUST_NOW = 5.0  # seconds; after them, what is left of a wait is told
+TELL_AFTER = 0.5  # seconds until the user learns whom we wait for
+JUST_NOW = 5.0  # seconds; after that, the sentence says how much of the wait is left
 
 MOST_READY = 100  # that lead to no session; each is answered to all, who may read more slowly
 CLOCKS_APART = 300.0  # seconds; beyond that, logs and certificates cannot be compared
@@ -142,18 +142,11 @@ def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> 
 
 
 class Patience:
-    """Remembers since when we wait, and says what the user should know about it.
+    """How long we have waited, and what the user should know about it.
 
-    Parameters
-    ----------
-    peers
-        All peers.
-    timeout
-        Seconds for which nobody may be silent. Those of our own computing do not count.
-    wait
-        Seconds to wait for peers without any progress.
-    now
-        By a clock that is never set, as everywhere here.
+    No peer may be silent for longer than the timeout, not counting the time of our own
+    computations. Without progress we wait for peers no longer than `wait`. All times are those of a
+    clock that is never set.
     """
 
     def __init__(self, peers: Iterable[Peer], timeout: float, wait: float, now: float) -> None:
@@ -162,27 +155,27 @@ class Patience:
         self._waiting_since: float | None = now
         self._idle_since = now
         self._kept_at: float | None = None
-        self._told: tuple[str, ...] = ()  # whom the user knows that we wait for
-        self._reminded = False  # whether that is to be said again
+        self._told: tuple[str, ...] = ()  # the peers that the user knows we wait for
+        self._reminded = False  # whether to say that again
 
     def progress(self) -> None:
-        """Something was revealed, so waiting starts anew."""
+        """Something was revealed: the wait starts over."""
         self._waiting_since = None
 
     def start(self) -> None:
-        """A session has started; whoever is missing after it is news."""
+        """A session has started; a peer that is missing after it is news."""
         self._told = ()
 
     def remind(self) -> None:
-        """The user has been told why somebody may not come: say again that we wait."""
+        """The user has learnt why a peer may not come: say again that we wait."""
         self._reminded = True
 
     def rest(self, now: float) -> None:
-        """We have computed until now, and read nothing meanwhile."""
+        """We have computed until now, and have read nothing."""
         self._idle_since = now
 
     def keep(self, now: float) -> None:
-        """The result is written; from now on we wait only for others to write theirs."""
+        """Our result is written; now we only wait for the others to write theirs."""
         self._kept_at = now
 
     # Silence.
@@ -193,10 +186,7 @@ class Patience:
         return f"Nothing was heard from the hub for {self._timeout:g} seconds."
 
     def peer_is_silent(self, where: str, now: float) -> tuple[str, str] | None:
-        """A sentence on a peer that was silent for too long, and its name.
-
-        Who has the result need not be heard.
-        """
+        """A sentence about a peer without a result that was silent for too long, and its name."""
         for peer in self._audible():
             if self._silence(peer.heard, now) > self._timeout:
                 what = f"Nothing was heard from party {peer.name} for"
@@ -204,11 +194,11 @@ class Patience:
         return None
 
     def session_is_stuck(self, now: float) -> bool:
-        """Whether our program has got nothing for longer than we wait, though all are there."""
+        """Whether our program has received nothing for too long, though all are there."""
         return now - self._idle_since > self._wait + self._timeout
 
     def silence_summary(self, names: Sequence[str], where: str) -> str:
-        """Of peers that are there while a session is stuck."""
+        """A sentence about peers that are there while a session is stuck."""
         who = f"{parties_in_words(names)} {'is' if len(names) == 1 else 'are'}"
         return (
             f"{who} there, and sent nothing of this session for more than {self._wait:g} seconds"
@@ -217,7 +207,7 @@ class Patience:
         )
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
-        """Name the peers that were silent for long, each once."""
+        """Sentences about the peers that were silent for long, each once."""
         for peer in self._audible():
             silent = self._silence(peer.heard, now)
             if silent > WARNING * self._timeout and not peer.warned:
@@ -231,19 +221,19 @@ class Patience:
                 yield peer
 
     def _silence(self, heard: float, now: float) -> float:
-        """For how many seconds nothing was heard that we could have heard."""
+        """Seconds in which we could have heard something and did not."""
         return now - max(heard, self._idle_since)
 
     # Waiting.
 
     def exhausted(self, now: float) -> bool:
-        """Whether we have waited for too long; with the result just written, that is sooner."""
+        """Whether we have waited for too long; once the result is written, that is the timeout."""
         if self._kept_at is not None:
             return now - self._kept_at > self._timeout
         return self._waited(now) > self._wait
 
     def news(self, now: float, *, opened: bool, confirmed: bool) -> str | None:
-        """Whom we wait for and what for, if the user does not know; at the end, for fewer."""
+        """Whom we wait for and why, if the user does not know it yet."""
         missing = _names(
             peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
         )
@@ -266,7 +256,7 @@ class Patience:
         return f"{waiting} {whom} {left}{end}"
 
     def blame(self, now: float) -> str:
-        """Who did not come; others may have lost their patience a moment before us."""
+        """Who did not come; others may have given up a moment before us."""
         absent = [peer for peer in self._peers if not peer.connected]
         long_ago = now - self._wait / 2
         names = _names(peer for peer in absent if peer.absent_since < long_ago) or _names(absent)

@@ -47,7 +47,7 @@ class Session:
     def __init__(
         self, readies: Iterable[Ready], name: str, peers: Sequence[str], most_waiting: int
     ) -> None:
-        # Every party has put random bytes into the id: nobody can make it that of an earlier one.
+        # Random bytes of every party are in the id: nobody can make it that of an earlier session.
         text = "".join(sorted(ready.random for ready in readies))
         self.id = hashlib.sha256(text.encode()).digest()[:SESSION_BYTES]
         self.begun: dict[str, Begin] = {}

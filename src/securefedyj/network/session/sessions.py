@@ -1,22 +1,21 @@
 """The sessions of one party: a state machine with no socket, no clock, no file and no thread.
 
-Events and the time go in (`Sessions.handle`); records to send, sentences to say and computations to
-make come out (`events`). The states and what leads from one to another are tables (`states`).
+Events and the time go in (`Sessions.handle`); records to send, sentences for the user and
+computations to make come out (`events`). The states and the moves between them are tables
+(`states`).
 
-The life of a session. When the channels to all peers stand, each party says READY, with fresh
-random bytes. Who has heard READY from everybody has also heard all that they said before, and says
-BEGIN: the id of the session, a hash of the random bytes of all, and how much of the transcript it
-has. Who has heard BEGIN from everybody knows where the session goes on from (`claims`); who lacks
-the end of that is handed it (`handover`). Then the programs start (docs/protocol.md, sections 3 and
-6); messages that come before are held. A session ends for everybody when it ends for one: whoever
-cannot go on tells the others to stop, and says READY again as soon as all are there. A READY in the
-middle of a session is therefore its end.
+When the channels to all peers stand, each party says READY, with fresh random bytes. A party that
+has READY from everybody has also received all that they sent before it, and says BEGIN: the id of
+the session, a hash of the random bytes of all, and how much of the transcript it has. With BEGIN
+from everybody it knows where the session resumes, and gets what it lacks (`resuming`). Then the
+programs start (docs/protocol.md, sections 3 and 6); messages that come before are held. A session
+that ends for one party ends for all: a party that cannot continue sends STOP to the others, and
+says READY again as soon as all are there. So a READY in the middle of a session ends it, too.
 
-When nothing is left to open, everybody is told DONE with the digest of the result. Who has heard
-the same from all writes the result, and says KEPT; who has heard that from all leaves. To a party
-that comes back without the result, READY and BEGIN lead as to any other: what it lacks is handed to
-it, and nothing is opened again. What an interruption reveals, and what not, is in docs/security.md,
-section 6.
+When nothing is left to open, each party says DONE with the digest of the result. With the same DONE
+from all it writes the result and says KEPT; with KEPT from all it leaves. A party that comes back
+without the result goes through READY and BEGIN as well: it gets what it lacks, and nothing is
+opened again. docs/security.md, section 6, says what an interruption reveals, and what not.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Sessions:
     def __init__(self, terms: RunTerms, memory: Memory, now: Moment) -> None:
         self._terms = terms
         self._run = PartyRun(terms, memory, now)
-        self._connected = self._reached = False  # the hub: now, and when it was last tried
+        self._connected = self._reached = False  # to the hub: now, and at the last attempt
         self._faults = 0  # broken channels without progress between them
 
     @property
@@ -68,9 +67,9 @@ class Sessions:
         return self._run.interruptions.summary()
 
     def handle(self, event: Event, now: Moment) -> list[Output]:
-        """Take note of what has happened; return what is to be done, in order.
+        """Take an event; return what to do, in order.
 
-        Raises IllegalTransition for what cannot happen in the present state.
+        Raises IllegalTransition for an event that cannot happen in the present state.
         """
         run = self._run
         check_legal(run.state, event)
@@ -92,7 +91,7 @@ class Sessions:
             case events.HubReached():
                 self._connected = self._reached = True
             case events.HubLost(reason):
-                self._begin_anew(reason, HUB)
+                self._start_over(reason, HUB)
             case events.HubSpoke(words):
                 run.say(words)
                 run.patience.remind()
@@ -150,8 +149,8 @@ class Sessions:
         self._run.interrupt(Signal.PEER_LOST, peer.name)
 
     def _fault(self, peer: Peer, sentence: str) -> None:
-        """A channel is broken: begin anew with fresh ones, but not for ever."""
-        peer.lose(self._run.now.steady)  # nothing more can be said on this channel
+        """A channel is broken: reconnect, but not forever."""
+        peer.lose(self._run.now.steady)  # nothing more can be sent on this channel
         self._faults += 1
         if self._faults > self._terms.most_faults:
             raise JoinError(
@@ -161,11 +160,11 @@ class Sessions:
         self._reconnect(sentence, peer.name)
 
     def _reconnect(self, reason: str, by: str) -> None:
-        self._begin_anew(reason, by)
+        self._start_over(reason, by)
         self._run.output.append(events.Reconnect())
 
-    def _begin_anew(self, reason: str, by: str) -> None:
-        """All channels are lost, or about to be given up."""
+    def _start_over(self, reason: str, by: str) -> None:
+        """All channels are lost, or about to be closed."""
         self._reached, self._connected = self._connected, False
         until = f", up to {self._terms.wait:g} seconds" * (by == HUB and not self._reached)
         self._run.say(f"{reason} Trying again{until}.")
@@ -214,9 +213,9 @@ class Sessions:
                 pass
 
     def _take_ready(self, peer: Peer, ready: Ready) -> None:
-        """Note it. Of a session that has begun, it is the end."""
+        """It ends a session that has begun."""
         if ready == peer.ready:
-            return  # said again for others, who need it
+            return  # repeated for others, who need it
         peer.say_ready(ready)
         if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
             self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
@@ -301,7 +300,7 @@ class Sessions:
 
 
 def _culprit(peer: str, payload: bytes, terms: RunTerms) -> str:
-    """Who has ended a session, as a peer says that has stopped it."""
+    """Who has ended a session, according to the peer that sent STOP."""
     for name in (HUB, terms.name, *terms.peers):
         if payload == name.encode() and name != peer:
             return f"{name}, as {peer} says"
