@@ -10,7 +10,7 @@ import pytest
 from securefedyj.integrations.job import LOG, Notes, told_to_all
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session.journal import open_journal
-from securefedyj.network.session.run import _check_end
+from securefedyj.network.session.outcome import check_end
 from securefedyj.numerics.passes import ChangedData, check_rows
 from tests.network.harness import prepare
 
@@ -18,7 +18,7 @@ from tests.network.harness import prepare
 def end_by(error: Exception) -> JoinError:
     """What comes out of a run whose program ends so."""
     with pytest.raises(JoinError) as caught:
-        _check_end(error)
+        check_end(error)
     return caught.value
 
 

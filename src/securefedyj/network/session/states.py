@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from securefedyj.network.errors import IllegalTransition
 from securefedyj.network.session import events
@@ -145,8 +145,9 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 
 
 # The driver waits for a computation to end before it reads on; these may come meanwhile.
-_AT_ANY_TIME = frozenset({events.SignOfLifeDue, events.Stopping})
-_FROM_OUTSIDE = frozenset(
+_Events: TypeAlias = frozenset[type[events.Event]]
+_AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
+_FROM_OUTSIDE: _Events = frozenset(
     {
         events.HubReached,
         events.HubLost,
@@ -161,7 +162,7 @@ _FROM_OUTSIDE = frozenset(
     }
 )
 
-LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
+LEGAL_EVENTS: dict[State, _Events] = {
     **dict.fromkeys(State, _AT_ANY_TIME | _FROM_OUTSIDE),
     State.SETTLING: _AT_ANY_TIME | {events.OpeningKept, events.Computed},
     State.COMPUTING: _AT_ANY_TIME | {events.OpeningKept, events.Computed, events.PeerLeft},
