@@ -306,7 +306,7 @@ def test_an_opening_that_was_made_again_once_is_not_made_a_third_time(tmp_path, 
         ('{"interruption": {"by": "bob"}}', "line 3: the note: interruption lacks 'exchange'"),
         (
             '{"accepted": {"opening": 3, "session": "ab", "bits": "0"}}',
-            "line 3: the note: accepted.bits must be",
+            "line 3: the note: accepted .*hex",
         ),
         ('{"reveal": "row", "values": [1.5]}', "line 3: unknown reveal 'row'"),
         ("", "line 3: this is not JSON"),

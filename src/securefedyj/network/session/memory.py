@@ -53,7 +53,11 @@ class HeldPart(strict.Record, frozen=True):
     """Its number: how many were made before."""
     session: str
     """The session that computed it: the same at all members whose parts go together."""
-    bits: Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})*\Z")]
+    bits: str
+    """Hexadecimal."""
+
+    def __post_init__(self) -> None:
+        bytes.fromhex(self.bits)
 
     def __repr__(self) -> str:
         return f"HeldPart(opening={self.opening}, session={self.session!r})"
