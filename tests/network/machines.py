@@ -14,7 +14,7 @@ import numpy as np
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session import events, records
-from securefedyj.network.session.events import Event, Moment, Output, RunTerms
+from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.records import NO_SESSION, AnyRecord
 from securefedyj.network.session.sessions import Sessions
@@ -131,7 +131,7 @@ class Machine:
             "fresh": lambda: hashlib.sha256(f"{name} {next(numbers)}".encode()).hexdigest(),
         }
         peers = tuple(peer for peer in NAMES if peer != name)
-        terms = RunTerms(
+        terms = SessionTerms(
             name=name, peers=peers, hub="hub:1", new_party=self.new_party, **{**defaults, **options}
         )
         self.sessions = Sessions(terms, known, self.moment())
@@ -166,9 +166,9 @@ class Machine:
                 self.kept.append(output)
             case events.Reconnect():
                 self.reconnects += 1
-            case events.RunFinished(outcome):
+            case events.Finish(outcome):
                 self.outcome = outcome
-            case events.RunFailed(error):
+            case events.Fail(error):
                 self.error = error
 
     def compute(self) -> None:

@@ -31,7 +31,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunTerms:
+class SessionTerms:
     """What does not change in a run.
 
     `new_party` makes the program of a session, given its id, the number of reveals to resume from,
@@ -177,13 +177,13 @@ class Reconnect(Output, frozen=True):
     """Disconnect from the hub and connect again, with new channels to all peers."""
 
 
-class RunFinished(Output, frozen=True):
-    """There is nothing more to do."""
+class Finish(Output, frozen=True):
+    """Leave with the outcome: there is nothing more to do."""
 
     outcome: Outcome
 
 
-class RunFailed(Output, frozen=True):
-    """There will be no result here."""
+class Fail(Output, frozen=True):
+    """Leave without a result."""
 
     error: JoinError

@@ -38,7 +38,7 @@ from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
-from securefedyj.network.session.events import Event, Moment, Outcome, Output, RunTerms
+from securefedyj.network.session.events import Event, Moment, Outcome, Output, SessionTerms
 from securefedyj.network.session.journal import open_journal
 from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Meter, Progress, exchanges_done, prefix
@@ -192,7 +192,7 @@ class _Participant:
         )
         self._channels = Channels(consortium, name, settings.identity)
         self._dialer = settings.dialer or _dialer(settings)
-        terms = RunTerms(
+        terms = SessionTerms(
             name,
             tuple(party.name for party in consortium.parties if party.name != name),
             "" if consortium.hub is None else consortium.hub.address,
@@ -354,9 +354,9 @@ class _Participant:
                 self._settings.done(transcript, costs.cost(self._settings.name, *spent))
             case events.Reconnect():
                 raise _Reconnect
-            case events.RunFinished(outcome):
+            case events.Finish(outcome):
                 self._outcome = outcome
-            case events.RunFailed(error):
+            case events.Fail(error):
                 raise error
             case events.Compute():
                 raise AssertionError  # only `_happen` can wait for it

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import events
-from securefedyj.network.session.events import Moment, Output, RunTerms
+from securefedyj.network.session.events import Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.outcome import Conclusion, Interruptions, check_end
 from securefedyj.network.session.peers import Patience, Peer
@@ -157,7 +157,7 @@ class PartyRun:
         How the run ended, as soon as that is known.
     """
 
-    def __init__(self, terms: RunTerms, memory: Memory, now: Moment) -> None:
+    def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
         self.peers = {name: Peer(name, now.steady) for name in terms.peers}
         self.output: list[Output] = []
         self.now = now
@@ -374,7 +374,7 @@ class PartyRun:
     def finish(self, signal: Signal) -> None:
         assert self.conclusion.outcome is not None
         self.move(signal)
-        self.output.append(events.RunFinished(self.conclusion.outcome))
+        self.output.append(events.Finish(self.conclusion.outcome))
 
     @property
     def where(self) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.session import events
-from securefedyj.network.session.events import Event, Moment, Output, RunTerms
+from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.peers import Peer, check_greeting
 from securefedyj.network.session.progress import exchanges_done
@@ -51,7 +51,7 @@ HUB = "the hub"
 class Sessions:
     """All sessions of one party, from its start to its result."""
 
-    def __init__(self, terms: RunTerms, memory: Memory, now: Moment) -> None:
+    def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
         self._terms = terms
         self._run = PartyRun(terms, memory, now)
         self._connected = self._reached = False  # to the hub: now, and at the last attempt
@@ -82,7 +82,7 @@ class Sessions:
                 run.memory.fail(str(error))
                 run.tell_all(End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
-            run.output.append(events.RunFailed(error))
+            run.output.append(events.Fail(error))
         return run.output
 
     def _take(self, event: Event) -> None:
@@ -299,7 +299,7 @@ class Sessions:
         )
 
 
-def _culprit(peer: str, payload: bytes, terms: RunTerms) -> str:
+def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
     """Who has ended a session, according to the peer that sent STOP."""
     for name in (HUB, terms.name, *terms.peers):
         if payload == name.encode() and name != peer:
