@@ -64,8 +64,9 @@ def open_journal(
     None for a party without data. The result names the consortium unless that is empty. If a
     session was running when the last process ended, the party itself has interrupted it.
     """
-    lines = LineFile(folder / FILE)
+    of_rows = rows or (lambda key: "")
     origin = Origin(consortium, digest) if consortium else None
+    lines = LineFile(folder / FILE)
     memory = Memory(agreement, member=name in agreement.committee, origin=origin, lines=lines)
     try:
         _lock(lines)
@@ -76,12 +77,16 @@ def open_journal(
             )
         read = lines.read(mend=True)
         try:
-            if read:
-                _check_format(parse(read[0]), lines.path)
+            _check_format(read, lines.path)
             if len(read) <= 1:  # nothing has begun here
-                _start(lines, memory, digest, rows)
+                lines.clear()
+                key = secrets.token_bytes(_KEY_BYTES)
+                first = _FirstLine(FORMAT, digest, key.hex(), of_rows(key), agreement.to_json())
+                memory.write(msgspec.to_builtins(first))
             else:
-                _replay(read, lines.path, memory, digest, rows)
+                first = strict.convert(parse(read[0]), _FirstLine, "line 1")
+                _check_same(first, lines.path, digest, of_rows)
+                _replay(read, memory)
         except (Malformed, UnicodeDecodeError) as error:
             raise JournalError(
                 code_of(error, "SFY-JOIN-026"),
@@ -116,17 +121,8 @@ def _lock(lines: LineFile) -> None:
         ) from None
 
 
-def _start(
-    lines: LineFile, memory: Memory, digest: str, rows: Callable[[bytes], str] | None
-) -> None:
-    key = secrets.token_bytes(_KEY_BYTES)
-    own = "" if rows is None else rows(key)
-    lines.clear()
-    first = _FirstLine(FORMAT, digest, key.hex(), own, memory.agreement.to_json())
-    memory.write(msgspec.to_builtins(first))
-
-
-def _check_format(first: Any, path: Path) -> None:
+def _check_format(lines: list[bytes], path: Path) -> None:
+    first = parse(lines[0]) if lines else {"state": FORMAT}
     version = first.get("state") if isinstance(first, dict) else None
     if type(version) is int and version < FORMAT:
         raise JournalError(
@@ -138,20 +134,16 @@ def _check_format(first: Any, path: Path) -> None:
         raise Malformed(f"this is not a state of format {FORMAT}")
 
 
-def _replay(
-    lines: list[bytes],
-    path: Path,
-    memory: Memory,
-    digest: str,
-    rows: Callable[[bytes], str] | None,
+def _check_same(
+    first: _FirstLine, path: Path, digest: str, of_rows: Callable[[bytes], str]
 ) -> None:
-    first = strict.convert(parse(lines[0]), _FirstLine, "line 1")
+    """Refuse a journal of another agreed file or of other rows."""
     if first.file != digest:
         raise JournalError(
             "SFY-JOIN-020",
             f"{path} is from a run with another agreed file; choose another --output.",
         )
-    if first.rows != ("" if rows is None else rows(bytes.fromhex(first.key))):
+    if first.rows != of_rows(bytes.fromhex(first.key)):
         raise JournalError(
             "SFY-JOIN-021",
             f"The rows are not those that this run began with ({path}): two results over "
@@ -159,6 +151,9 @@ def _replay(
             "agree on a new run for the new rows: with a new name in the agreed file and a new "
             "--output.",
         )
+
+
+def _replay(lines: list[bytes], memory: Memory) -> None:
     for number, line in enumerate(lines[1:], start=2):
         try:
             memory.replay(parse(line))
