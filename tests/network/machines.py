@@ -97,8 +97,9 @@ class Notebook(LineFile):
 
     def append(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
         self.lines.append(dict(line))
-        if sync:
-            self.safe = len(self.lines)
+
+    def sync(self) -> None:
+        self.safe = len(self.lines)
 
 
 class Machine:

@@ -46,7 +46,8 @@ class Disk(Memory):
         new, notes = Disk(self.name), self.notes
         for line in notes.lines[: notes.safe] if power_cut else notes.lines:
             new.replay(line)
-            new.notes.append(line, sync=True)
+            new.notes.append(line)
+        new.notes.sync()
         if new.running and not new.finished:
             new.interrupt(self.name, len(new.transcript.reveals))
         return new

@@ -151,8 +151,9 @@ def test_what_cannot_be_kept_ends_the_run_before_anything_is_sent(monkeypatch, j
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(OwnTrouble, match=r"cannot write .*: No space left on device"):
+    with pytest.raises(OwnTrouble, match=r"cannot write .*: No space left on device") as caught:
         journal.opening(before(1))
+    assert caught.value.code == {"write": "SFY-JOIN-027", "fsync": "SFY-JOIN-028"}[call]
 
 
 # One process at a time, and none after the end.

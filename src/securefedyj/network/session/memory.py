@@ -121,10 +121,9 @@ class Memory:
         How many openings every party has had: those before the last exchange that opened something.
         How many were sent, by us or others, whether or not they arrived.
     running, draining
-        Whether a session has begun and not ended; whether it is over, and messages that were sent
-        before may still come.
+        Whether a session has begun and not ended; whether its last messages are still coming.
     confirmed, failed
-        The digest of the result that all parties have; why the run has ended for good; or empty.
+        The digest of the result of all parties; why the run has ended for good; or empty.
     part
         What we hold of the last final opening that we accepted.
     """
@@ -169,7 +168,7 @@ class Memory:
     def opening(self, transcript: Transcript) -> None:
         """We are about to send our part of the opening after the transcript's last, if any.
 
-        When the session is over nothing is sent, and what others have sent is taken.
+        When the session is over, nothing is sent.
         """
         if not self.member or self.draining:
             return
@@ -181,14 +180,11 @@ class Memory:
         self._note(JournalNote(opening=number))
 
     def accepted(self, transcript: Transcript, part: bytes) -> None:
-        """We have checked the final exchange, and keep our part of its opening before we say so.
-
-        Once a part was sent, no other is accepted.
-        """
+        """We have checked the final exchange; keep our part of its opening before we say so."""
         if not self.member:
             return
         number = len(transcript.reveals)
-        if number < self.sent:
+        if number < self.sent:  # a part was sent: there is no other
             raise part_is_lost(number)
         self._note(JournalNote(accepted=HeldPart(number, self._session, part.hex())))
 
@@ -316,12 +312,14 @@ class Memory:
         """Add a line to the journal, and wait until it is safe on the disk unless told not to."""
         if self._lines is None:
             return
+        code = "SFY-JOIN-027"
         try:
-            self._lines.append(line, sync=sync)
+            self._lines.append(line)
+            if sync:
+                code = "SFY-JOIN-028"
+                self._lines.sync()
         except OSError as error:  # such as a full disk: nothing may be sent after it
-            raise OwnTrouble(
-                "SFY-JOIN-027", f"cannot write {self._lines.path}: {error.strerror}"
-            ) from error
+            raise OwnTrouble(code, f"cannot write {self._lines.path}: {error.strerror}") from error
 
     def _add(self, reveal: Reveal) -> None:
         self._course.take(reveal)
