@@ -146,7 +146,7 @@ class Sessions:
         if peer.connected and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
         peer.lose(self._run.now.steady)
-        self._run.interrupt(Signal.PEER_LOST, peer.name)
+        self._run.interrupt(Signal.LOST, peer.name)
 
     def _fault(self, peer: Peer, sentence: str) -> None:
         """A channel is broken: reconnect, but not forever."""
@@ -168,7 +168,7 @@ class Sessions:
         self._reached, self._connected = self._connected, False
         until = f", up to {self._terms.wait:g} seconds" * (by == HUB and not self._reached)
         self._run.say(f"{reason} Trying again{until}.")
-        self._run.interrupt(Signal.HUB_LOST, by)
+        self._run.interrupt(Signal.LOST, by)
         for peer in self._run.peers.values():
             if peer.state is not PeerState.ABSENT:
                 peer.lose(self._run.now.steady)
@@ -240,7 +240,7 @@ class Sessions:
         elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced, peer.failed = True, peer.failed or failed
-        self._run.interrupt(Signal.PEER_LOST, peer.name)
+        self._run.interrupt(Signal.LOST, peer.name)
 
     # Time.
 
@@ -271,7 +271,7 @@ class Sessions:
         run = self._run
         lacking = run.session.lacking if run.session is not None else ()
         sentence = run.patience.silence_summary(lacking, run.where)
-        run.interrupt(Signal.PEER_LOST, ", ".join(lacking))
+        run.interrupt(Signal.LOST, ", ".join(lacking))
         raise OutOfPatience("SFY-JOIN-051", sentence)
 
     def _give_up(self) -> None:

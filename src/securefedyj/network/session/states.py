@@ -58,8 +58,7 @@ class Signal(Enum):
     RETURNED = auto()  # the program, with the outcome
     STOPPED = auto()  # a peer has ended the session
     BEGAN_ANEW = auto()  # a peer said READY again, which ends the session
-    PEER_LOST = auto()
-    HUB_LOST = auto()
+    LOST = auto()  # a peer or the hub
     HAVE_RESULT = auto()  # from an earlier session
     ASKED_AGAIN = auto()  # by a peer without a result
     ALL_DONE = auto()  # with the same result
@@ -69,7 +68,7 @@ class Signal(Enum):
     ERROR = auto()
 
 
-_LOSSES = {Signal.PEER_LOST: State.GATHERING, Signal.HUB_LOST: State.GATHERING}
+_LOSS = {Signal.LOST: State.GATHERING}
 _FAILURES = {Signal.GAVE_UP: State.FAILED, Signal.ERROR: State.FAILED}
 # A party that has the result and helps a peer may learn that the peer has it as well.
 _ENDINGS = {
@@ -82,13 +81,13 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     State.GATHERING: {
         Signal.HAVE_RESULT: State.DONE,
         Signal.ALL_HERE: State.READY,
-        **_LOSSES,
+        **_LOSS,
         **_FAILURES,
     },
     State.READY: {
         Signal.ON_ITS_WAY: State.SETTLING,
         Signal.ALL_READY: State.BEGUN,
-        **_LOSSES,
+        **_LOSS,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -101,7 +100,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.BEHIND: State.TAKING,
         Signal.HAVE_RESULT: State.DONE,
         Signal.BEGAN_ANEW: State.READY,
-        **_LOSSES,
+        **_LOSS,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -109,7 +108,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.HANDED: State.COMPUTING,
         Signal.BEGAN_ANEW: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSSES,
+        **_LOSS,
         **_FAILURES,
     },
     State.COMPUTING: {
@@ -121,20 +120,18 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.MESSAGE_CAME: State.COMPUTING,
         Signal.BEGAN_ANEW: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSSES,
+        **_LOSS,
         Signal.ERROR: State.FAILED,
     },
     State.DONE: {
         Signal.ASKED_AGAIN: State.READY,
-        Signal.PEER_LOST: State.DONE,
-        Signal.HUB_LOST: State.DONE,
+        Signal.LOST: State.DONE,
         Signal.ALL_DONE: State.KEPT,
         **_FAILURES,
     },
     State.KEPT: {
         Signal.ASKED_AGAIN: State.READY,
-        Signal.PEER_LOST: State.KEPT,
-        Signal.HUB_LOST: State.KEPT,
+        Signal.LOST: State.KEPT,
         Signal.ALL_KEPT: State.OVER,
         Signal.UNCONFIRMED: State.OVER,
         Signal.ERROR: State.FAILED,
