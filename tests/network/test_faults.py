@@ -339,9 +339,9 @@ def test_a_full_disk_loses_nothing_that_was_kept(tmp_path, monkeypatch):
         path = tmp_path / "cem" / "state.jsonl"
         assert last == f"securefedyj: cannot write {path}: File too large [SFY-JOIN-027]"
         assert [file.name for file in path.parent.iterdir()] == ["state.jsonl"]
-        content = path.read_bytes()
-        assert len(content) == 2000
-        whole = content[: content.rindex(b"\n") + 1]
+        whole = path.read_bytes()
+        assert 1500 < len(whole) <= 2000
+        assert whole.endswith(b"\n"), "no piece of the line that did not fit is left"
         assert 1 < whole.count(b"reveal") < 13
         processes.start_party("cem")
         assert set(codes_and_logs(processes).values()) == {0}
