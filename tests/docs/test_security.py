@@ -15,8 +15,8 @@ from securefedyj.engines.mpyc.engine import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import EndOfRun
-from securefedyj.network.session.interruptions import Interruptions
 from securefedyj.network.session.memory import Memory
+from securefedyj.network.session.outcome import Interruptions
 from securefedyj.protocol.reveals import Step, Variation
 from securefedyj.protocol.schedule import PAIRS_AT_ONCE
 from tests.federated_data import agreement

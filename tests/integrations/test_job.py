@@ -9,8 +9,8 @@ import pytest
 
 from securefedyj.integrations.job import LOG, Notes, public_reason
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.journal import Journal
-from securefedyj.network.session.run import _check_end
+from securefedyj.network.session.journal import open_journal
+from securefedyj.network.session.outcome import check_end
 from securefedyj.numerics.passes import ChangedData, check_rows
 from tests.network.harness import prepare
 
@@ -18,7 +18,7 @@ from tests.network.harness import prepare
 def end_by(error: Exception) -> JoinError:
     """What comes out of a run whose program ends so."""
     with pytest.raises(JoinError) as caught:
-        _check_end(error)
+        check_end(error)
     return caught.value
 
 
@@ -44,7 +44,7 @@ def test_neither_rows_nor_files_of_a_site_are_told_to_others(error):
 
 def test_folder_of_a_run_is_not_told_to_others(tmp_path):
     consortium = prepare(tmp_path)
-    journal = Journal(tmp_path, consortium.agreement(), consortium.digest(), "ana")
+    journal = open_journal(tmp_path, consortium.agreement(), consortium.digest(), "ana")
     journal.close()
     with pytest.raises(JoinError, match="cannot write") as caught:
         journal.begin(0)

@@ -264,7 +264,7 @@ def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path):
         channels.append(tls.Channel(peer, known.fingerprint, settings, server_side=own == "ana"))
     ana, bob = channels
     established(ana, bob)
-    bob.send(tls.RawRecord(records.Kind.MESSAGE, bytes(tls.MOST_AT_FIRST + 1)))
+    bob.send(tls.RawRecord(records.MESSAGE, bytes(tls.MOST_AT_FIRST + 1)))
     stream = bob.outgoing()
     with pytest.raises(ProtocolError, match=f"at most {tls.MOST_AT_FIRST} are possible now"):
         list(ana.receive(stream[: 1 << 16]))
@@ -420,11 +420,11 @@ def test_a_party_that_plays_the_frames_of_another_again_is_named(tmp_path):
 
 
 ODD_RECORDS = {
-    "no greeting": (records.Kind.READY, {"random": "00", "reveals": 0}),
-    "clock": (records.Kind.GREETING, {"version": VERSION, "digest": "?", "clock": "?"}),
-    "reveals": (records.Kind.READY, {"random": "00", "reveals": "many"}),
-    "no object": (records.Kind.BEGIN, [1, 2]),
-    "no message": (records.Kind.MESSAGE, {}),
+    "no greeting": (records.NUMBERS[records.Ready], {"random": "00", "reveals": 0}),
+    "clock": (records.NUMBERS[records.Greeting], {"version": VERSION, "digest": "?", "clock": "?"}),
+    "reveals": (records.NUMBERS[records.Ready], {"random": "00", "reveals": "many"}),
+    "no object": (records.NUMBERS[records.Begin], [1, 2]),
+    "no message": (records.MESSAGE, {}),
 }
 
 

@@ -217,7 +217,7 @@ def test_those_who_wait_see_the_hubs_words_and_the_run_goes_on(tmp_path):
     (told,) = [said for said in net.said["bob"] if "refused" in said]
     assert told.startswith("The hub says: Party cem was refused. ")
     after = net.said["bob"][net.said["bob"].index(told) + 1]
-    assert after.endswith(" seconds. Ctrl-C stops; the same command goes on later.")
+    assert after.endswith(" seconds. Ctrl-C stops; rerun the command to resume.")
 
 
 def test_the_peers_are_told_by_a_party_itself_that_it_has_failed(tmp_path):

@@ -23,14 +23,14 @@ from securefedyj.tables.digest import column_digests
 
 
 def warnings_before(consortium: Consortium, table: Source, path: Path | None) -> list[str]:
-    """What earlier runs and this one tell together; no file is made."""
+    """What earlier runs and this one reveal together; no file is made."""
     ledger = Ledger(path or default_path())
     run = _run(ledger, consortium, "", table, "", "")
     note = note_on_unfinished(ledger, run, consortium.max_interruptions)
     return warnings(ledger, run) + [note] * bool(note)
 
 
-class Record:
+class LedgerRun:
     """A silo's run in its ledger."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Record:
         self._ledger.prepare()
         self._most = consortium.max_interruptions
         folder = str(output.resolve())
-        # Without a state there is nothing to go on from, and this is another run.
+        # Without a state there is nothing to resume, and this is another run.
         identity = (
             self._ledger.id_of(consortium.digest(), folder)
             if (output / STATE).exists()

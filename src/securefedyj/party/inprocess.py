@@ -37,7 +37,7 @@ def run(
 
 
 def _raise_first_error(parties: Sequence[Party[R]]) -> None:
-    """Raise the error that stopped the others, or say who waits for whom."""
+    """Raise the error that stopped the others, or an error that names who waits for whom."""
     errors = [party.error for party in parties if party.error is not None]
     if errors:
         raise min(errors, key=lambda error: isinstance(error, PartyStopped))
