@@ -28,10 +28,10 @@ from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import (
     MAX_BODY,
-    Frame,
     FrameReader,
     FrameType,
     FrameWriter,
+    HubFrame,
 )
 
 
@@ -94,7 +94,7 @@ class Client:
         self._numbered, self._frames = FrameWriter(), FrameReader("the hub")
         self.present: dict[str, int] = {}
         hello = json.dumps({"consortium": consortium.name, "party": name}).encode()
-        self._writer.write(self._numbered.encode(Frame(FrameType.HELLO, body=hello)))
+        self._writer.write(self._numbered.encode(HubFrame(FrameType.HELLO, body=hello)))
 
     async def read(self, until_present: int = 0) -> None:
         """Count what comes; return when so many peers are there, if that was asked for."""
@@ -109,7 +109,7 @@ class Client:
 
     async def write(self, to: str, body: bytes) -> None:
         while True:
-            frame = Frame(FrameType.DATA, to, self.present[to], body)
+            frame = HubFrame(FrameType.DATA, to, self.present[to], body)
             self._writer.write(self._numbered.encode(frame))
             await self._writer.drain()
 

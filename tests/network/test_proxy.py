@@ -17,7 +17,7 @@ from securefedyj.cli.main import main
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.consortium import HubEntry
 from securefedyj.network.identity import keygen
-from securefedyj.network.transport.framing import Frame, FrameType, FrameWriter
+from securefedyj.network.transport.framing import FrameType, FrameWriter, HubFrame
 from securefedyj.network.transport.link import connect
 from securefedyj.network.transport.proxy import CREDENTIALS, MOST_HEAD, Proxy, proxy_to
 from tests.network import clock
@@ -177,7 +177,7 @@ def test_words_of_the_proxy_are_not_taken_for_words_of_the_hub(tmp_path):
 
     That is how STARTTLS was broken in many programs.
     """
-    frame = FrameWriter().encode(Frame(FrameType.REFUSED, body=b"Send your key to the proxy."))
+    frame = FrameWriter().encode(HubFrame(FrameType.REFUSED, body=b"Send your key to the proxy."))
     error = attempt(tmp_path, ConnectProxy(injects=frame))
     assert isinstance(error, Unwelcome)
     assert "sends more than an answer to CONNECT" in str(error)
@@ -218,7 +218,7 @@ def test_a_proxy_may_be_spoken_to_by_tls(tmp_path, monkeypatch):
                 await connect(consortium, "ana", net.identity("ana"), 5.0, way)
             monkeypatch.setenv("SSL_CERT_FILE", str(own.certificate))
             link = await connect(consortium, "ana", net.identity("ana"), 5.0, way)
-            welcome = await link.receive(5.0)
+            welcome = await link.receive_frame(5.0)
             assert welcome is not None
             assert welcome.type == FrameType.WELCOME
             await link.close(1.0)
@@ -282,7 +282,7 @@ def test_tinyproxy_asks_for_a_password_and_takes_it(tmp_path, monkeypatch):
                 await connect(consortium, "ana", ana, PATIENCE, proxy_to(hub, url))
             monkeypatch.setenv(CREDENTIALS, f"ana:{SECRET}")
             link = await connect(consortium, "ana", ana, PATIENCE, proxy_to(hub, url))
-            assert (await link.receive(PATIENCE)) is not None
+            assert (await link.receive_frame(PATIENCE)) is not None
             await link.close(1.0)
 
     with TinyProxy(tmp_path, f"BasicAuth ana {SECRET}") as proxy:
