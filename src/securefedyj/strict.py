@@ -126,7 +126,7 @@ def _in_words(text: str, data: Any) -> str:
     if reason.startswith("Object "):
         verb = "lacks" if "missing" in reason else "has an unknown field"
         return f"{start} {verb} {shown(reason.split('`')[1])}"
-    if reason.startswith("Invalid enum value"):
+    if reason.startswith(("Invalid enum value", "Invalid value")):
         return f"{start} has the unknown value {shown(value)}"
     if not reason.startswith("Expected "):
         return f"{start or ':'} {reason[0].lower()}{reason[1:]}"
