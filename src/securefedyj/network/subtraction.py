@@ -1,6 +1,6 @@
-"""What a party learns of others by subtracting its own part from the result, said plainly.
+"""What a party learns about others by subtracting its own part from the result.
 
-No secure computation prevents it: the result itself tells, and more so the fewer silos have values.
+No secure computation prevents it: the result itself reveals it, and more if fewer silos have values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_NAMES = 5
 
 
 def note_on_silos(consortium: Consortium) -> str:
-    """What to say where one or two parties have data; nothing otherwise."""
+    """A note for one or two parties with data; otherwise empty."""
     silos = [printable(party.name) for party in consortium.silos]
     if len(silos) == 1:
         return (
@@ -31,7 +31,7 @@ def note_on_silos(consortium: Consortium) -> str:
 
 
 def note_on_missing(consortium: Consortium, features: Sequence[str]) -> str:
-    """What to say to a silo that has no values of these features; nothing where many others may."""
+    """A note for a silo without values of these features; empty if many others may have some."""
     others = len(consortium.silos) - 1
     if not features or others > 2:
         return ""

@@ -172,15 +172,10 @@ class Room:
 
 
 class Served:
-    """The consortia of a hub, and TLS for their parties.
+    """The consortia of a hub by their names, and TLS for their parties.
 
-    Attributes
-    ----------
-    rooms
-        By the names of the consortia.
-    tls
-        For all connections. A party whose files were all removed may still pass it; the hub then
-        tells it that it does not serve its consortium.
+    A party whose files were all removed may still pass TLS; the hub then tells it that it does not
+    serve its consortium.
     """
 
     def __init__(self, consortia: Sequence[Consortium], identity: Identity) -> None:
@@ -251,22 +246,7 @@ class Served:
                 f"A connection that claims to be {name} was refused: its certificate ({actual}) "
                 "is not the one in the hub's file.",
             )
-        refused, digest = f"Party {name} was refused. ", room.consortium.digest()
-        # The peers would find out what follows; they do not rely on the hub for it.
-        if hello.version != VERSION:
-            message = (
-                f"This party speaks protocol version {hello.version}, the hub speaks version "
-                f"{VERSION}; install the same release everywhere."
-            )
-            raise HubRefusal("SFY-HUB-006", message, room, name, refused + message)
-        if hello.digest not in ("", digest):
-            message = (
-                "This party's consortium.toml is not the hub's: its digest begins "
-                f"{shown(hello.digest[:16])}, the hub's {digest[:16]!r}. Use the same file "
-                "everywhere (`securefedyj check` shows the digest), and give the hub the new one "
-                "if it has the old one."
-            )
-            raise HubRefusal("SFY-HUB-007", message, room, name, refused + message)
+        check_same(room, hello)
         return room, name
 
     def owner(self, der: bytes) -> str:
@@ -306,6 +286,29 @@ def check_own(consortium: Consortium, own: str, where: Path) -> None:
             f"{where} is not the hub's certificate in the file of {consortium.name!r}: no party "
             "would accept this hub.",
         )
+
+
+def check_same(room: Room, hello: Hello) -> None:
+    """Refuse early what the peers would refuse; they do not rely on the hub for it."""
+    digest = room.consortium.digest()
+    if hello.version != VERSION:
+        code, message = (
+            "SFY-HUB-006",
+            f"This party speaks protocol version {hello.version}, the hub speaks version "
+            f"{VERSION}; install the same release everywhere.",
+        )
+    elif hello.digest not in ("", digest):
+        code, message = (
+            "SFY-HUB-007",
+            "This party's consortium.toml is not the hub's: its digest begins "
+            f"{shown(hello.digest[:16])}, the hub's {digest[:16]!r}. Use the same file everywhere "
+            "(`securefedyj check` shows the digest), and give the hub the new one if it has the "
+            "old one.",
+        )
+    else:
+        return
+    for_others = f"Party {hello.party} was refused. {message}"
+    raise HubRefusal(code, message, room, hello.party, for_others)
 
 
 def _certificates(consortia: Iterable[Consortium]) -> set[str]:

@@ -42,17 +42,7 @@ _CLOSED = ("it closed the connection", "the hub closed it")
 
 
 class HubServer:
-    """Serves several consortia on one port.
-
-    Parameters
-    ----------
-    consortia
-        The agreed files, with distinct names.
-    identity
-        Key and certificate of the hub. The certificate is the one in the agreed files.
-    log
-        Called with an event and its fields.
-    """
+    """Serves several consortia on one port; `log` gets each event and its fields."""
 
     def __init__(
         self, consortia: Sequence[Consortium], identity: Identity, log: Log = log_line
@@ -167,7 +157,7 @@ class HubServer:
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
         """Log a line that names the party, by its certificate; few lines if there are many."""
         now, party = asyncio.get_running_loop().time(), self.served.owner(der) if der else ""
-        throttle = self._throttle(party, now)
+        throttle = self._throttles.setdefault(party, Throttle(now))
         if throttle.lets_through(now):
             known = {"party": party} if party else {}
             shown = {"certificate": fingerprint_of_der(der)} if der else {}
@@ -196,7 +186,8 @@ class HubServer:
     ) -> None:
         room, name = connection.room, connection.name
         now = asyncio.get_running_loop().time()
-        throttle = self._throttle(f"{name} of {room.consortium.name!r}", now)
+        party = f"{name} of {room.consortium.name!r}"
+        throttle = self._throttles.setdefault(party, Throttle(now))
         logged = throttle.lets_through(now)
         about = {"consortium": room.consortium.name, "party": name}
         if logged:
@@ -224,9 +215,6 @@ class HubServer:
                       **vars(connection.traffic))  # fmt: skip
         if reason not in _CLOSED and name not in room.present:
             room.tell_all(f"Party {name} was lost: {reason}.")
-
-    def _throttle(self, party: str, now: float) -> Throttle:
-        return self._throttles.setdefault(party, Throttle(now))
 
 
 async def _receive(connection: Connection, frames: AsyncIterator[HubFrame]) -> None:

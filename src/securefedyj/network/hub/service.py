@@ -97,14 +97,9 @@ def log_troubles(troubles: Sequence[Trouble], log: Log) -> None:
 
 
 class AgreedFiles:
-    """Files, and folders with files; while a file is broken, its last good version counts.
+    """Files of the hub with this identity; while one is broken, its last good version counts.
 
-    Parameters
-    ----------
-    paths
-        A folder stands for all its files that end in .toml, except hidden ones.
-    identity
-        Of the hub, which each file must name.
+    A folder stands for all its files that end in .toml, except hidden ones.
     """
 
     def __init__(self, paths: Sequence[Path], identity: Identity) -> None:

@@ -91,16 +91,10 @@ def _ago(moment: float, now: float) -> str:
 
 
 class StatusServer:
-    """A web server for `/`, `/metrics` and `/healthz`, and nothing else.
-
-    Parameters
-    ----------
-    rooms
-        Returns the consortia that the hub serves now.
-    """
+    """A web server for `/`, `/metrics` and `/healthz`, and nothing else."""
 
     def __init__(self, rooms: Callable[[], Collection[Room]]) -> None:
-        self._rooms = rooms
+        self._rooms = rooms  # returns those that the hub serves now
         self._host = ""
         self._servers: list[asyncio.Server] = []
         self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first

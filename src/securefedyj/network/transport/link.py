@@ -28,6 +28,7 @@ from securefedyj.network.transport.framing import (
 )
 from securefedyj.network.transport.outbox import Outbox
 from securefedyj.network.transport.proxy import Proxy, on_inspection, proxy_to, through
+from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable
 
 _READ = 1 << 18
@@ -47,12 +48,7 @@ class Link:
 
     What waits to be sent is what the protocol has computed and would have to hold anyway.
 
-    Attributes
-    ----------
-    heard, on_left
-        As in `Carrier`.
-    most
-        Bytes that may wait to be received, and one frame more.
+    At most `most` bytes, and one frame more, wait to be received.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -235,7 +231,7 @@ async def connect(
             "SFY-NET-015", f"Cannot connect to the hub at {hub.address}{way}: TLS broke."
         ) from None
     link = Link(reader, writer)
-    hello = Hello(consortium.name, name, digest=consortium.digest())
+    hello = Hello(consortium.name, name, VERSION, consortium.digest())
     link.post(HubFrame(FrameType.HELLO, body=json.dumps(msgspec.to_builtins(hello)).encode()))
     return link
 
@@ -245,19 +241,12 @@ class HubDialer:
 
     Parameters
     ----------
-    consortium, name, identity
-        Where the hub is, and which party we are.
     timeout
         Seconds for the hub to answer.
     most_unwelcome
         Give up when the hub has closed this number of connections without an answer.
     proxy
         The URL of an HTTP proxy; by default, the one in the environment, if any.
-
-    Attributes
-    ----------
-    proxy
-        The one that leads to the hub, if any.
     """
 
     def __init__(

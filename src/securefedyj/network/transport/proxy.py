@@ -31,7 +31,6 @@ MOST_HEAD = 1 << 14  # bytes of a proxy's answer
 _PORTS = {"http": 80, "https": 443}
 _TEMPORARY = (408, 429)  # of 400 to 499, what may be over soon
 _VARIABLE = "The environment variable https_proxy"
-
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
