@@ -160,7 +160,7 @@ def _alarms(run: RunEntry, finished: Sequence[_Compared]) -> Iterator[str]:
             had.setdefault(name, []).append(asked)
     more: dict[str, list[str]] = {}
     for name, *bounds in zip(run.features, run.terms.lower, run.terms.upper, strict=True):
-        now = run.terms.max_steps, run.terms.result_bits, tuple(bounds)
+        now = _Asked(run.terms.result_bits, run.terms.max_steps, tuple(bounds))
         for words in _more_precise(now, had.get(name, [])):
             more.setdefault(words, []).append(name)
     if more:
@@ -172,8 +172,12 @@ def _alarms(run: RunEntry, finished: Sequence[_Compared]) -> Iterator[str]:
         yield f"NOT VERIFIED{unlike}: one cheating member of the committee can falsify the result."
 
 
-_Asked = tuple[int, int, tuple[float, ...]]
-"""What a run asks of a feature: max_steps, result_bits and bounds."""
+class _Asked(NamedTuple):
+    """What a run asks of a feature."""
+
+    result_bits: int
+    max_steps: int
+    bounds: tuple[float, ...]
 
 
 def _asked_before(compared: _Compared) -> Iterator[tuple[str, _Asked]]:
@@ -188,7 +192,7 @@ def _asked_before(compared: _Compared) -> Iterator[tuple[str, _Asked]]:
     for feature, digest, *bounds in zip(
         other.features, other.columns, terms.lower, terms.upper, strict=True
     ):
-        asked = terms.max_steps, terms.result_bits, tuple(bounds)
+        asked = _Asked(terms.result_bits, terms.max_steps, tuple(bounds))
         for name in [*renamed.get(digest, []), *[feature] * (feature in changed)]:
             yield name, asked
 
@@ -201,11 +205,11 @@ def _more_precise(now: _Asked, before: Sequence[_Asked]) -> Iterator[str]:
     """
     if not before:
         return
-    for place, name in ((1, "result_bits"), (0, "max_steps")):
-        most = max(asked[place] for asked in before)
-        if now[place] > most:
-            yield f"{name} = {now[place]} (at most {most} before)"
-    if all(asked[2] != now[2] for asked in before):
+    for name in ("result_bits", "max_steps"):
+        most = max(getattr(asked, name) for asked in before)
+        if getattr(now, name) > most:
+            yield f"{name} = {getattr(now, name)} (at most {most} before)"
+    if all(asked.bounds != now.bounds for asked in before):
         yield "other bounds, which can open further digits,"
 
 

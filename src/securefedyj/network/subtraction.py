@@ -1,6 +1,6 @@
 """What a party learns about others by subtracting its own part from the result.
 
-No secure computation prevents it: the result itself reveals it, and more if fewer silos have values.
+No secure computation prevents it: the result itself reveals it, the more the fewer silos there are.
 """
 
 from __future__ import annotations
