@@ -27,7 +27,7 @@ from securefedyj.network.hub.consortia import QUEUE
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
@@ -45,11 +45,11 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("1 consortium of 3, large frames", 1, 3, MAX_BODY),
-    Case("1 consortium of 200, large frames", 1, 200, MAX_BODY),
+    Case("1 consortium of 3, large frames", 1, 3, MAX_FRAME_BODY),
+    Case("1 consortium of 200, large frames", 1, 200, MAX_FRAME_BODY),
     Case("1 consortium of 200, small frames", 1, 200, 1024),
-    Case("10 consortia of 3, large frames", 10, 3, MAX_BODY),
-    Case("10 consortia of 20, every other party never reads", 10, 20, MAX_BODY, deaf=True),
+    Case("10 consortia of 3, large frames", 10, 3, MAX_FRAME_BODY),
+    Case("10 consortia of 20, every other party never reads", 10, 20, MAX_FRAME_BODY, deaf=True),
 )
 
 

@@ -23,14 +23,14 @@ from securefedyj.network.hub import limits as lobby_module
 from securefedyj.network.hub import server as hub_module
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.transport import link, tls
+from securefedyj.network.transport.frame_queue import FrameQueue
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
     HubFrame,
 )
-from securefedyj.network.transport.outbox import Outbox
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.patience import PATIENCE
@@ -272,7 +272,7 @@ def test_frames_that_break_the_rules_end_the_connection(tmp_path, bad):
     assert "frame" in line.lower()
 
 
-class Watched(Outbox):
+class Watched(FrameQueue):
     """Counts the bytes of bodies that wait in it."""
 
     put_in = taken = 0
@@ -297,7 +297,7 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
         boxes.append(Watched(limit))
         return boxes[-1]
 
-    monkeypatch.setattr(rooms, "Outbox", watched)
+    monkeypatch.setattr(rooms, "FrameQueue", watched)
 
     async def scenario(net: Loopback) -> None:
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
@@ -308,12 +308,14 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 while True:
-                    ana.send(HubFrame(FrameType.DATA, "bob", present.connection, bytes(MAX_BODY)))
+                    ana.send(
+                        HubFrame(FrameType.DATA, "bob", present.connection, bytes(MAX_FRAME_BODY))
+                    )
                     await ana.writer.drain()
-                    sent += MAX_BODY
+                    sent += MAX_FRAME_BODY
         waiting = sum(box.bodies() for box in boxes)
-        assert rooms.QUEUE // 2 < waiting <= rooms.QUEUE + MAX_BODY
-        assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
+        assert rooms.QUEUE // 2 < waiting <= rooms.QUEUE + MAX_FRAME_BODY
+        assert sent < 64 * MAX_FRAME_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.transport.resume_reading()
         while (frame := await bob.receive()) is not None and frame.type != FrameType.DATA:
             pass
@@ -394,9 +396,9 @@ def test_what_a_party_says_before_it_leaves_is_passed_on(tmp_path):
         assert (await bob.receive()).type == FrameType.WELCOME
         assert (await bob.receive()).type == FrameType.PRESENT
         for _ in range(64):  # more than ana has read when she leaves
-            bob.send(HubFrame(FrameType.DATA, "ana", own.connection, bytes(MAX_BODY)))
+            bob.send(HubFrame(FrameType.DATA, "ana", own.connection, bytes(MAX_FRAME_BODY)))
         await bob.writer.drain()
-        bodies = [bytes([number]) * MAX_BODY for number in range(64)]
+        bodies = [bytes([number]) * MAX_FRAME_BODY for number in range(64)]
         for body in bodies:
             ana.send("bob", there.connection, body)
         closing = asyncio.create_task(ana.close(30.0))

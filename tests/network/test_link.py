@@ -13,7 +13,7 @@ import pytest
 from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
@@ -37,22 +37,22 @@ class Counting(Link):
 
 
 def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
-    frames, most = 200, 10 * MAX_BODY
+    frames, most = 200, 10 * MAX_FRAME_BODY
 
     async def scenario() -> None:
         ours, theirs = socket.socketpair()
-        link = Counting(*await asyncio.open_connection(sock=ours))
-        link.most, arrived = most, link.arrived
+        link = Counting(*await asyncio.open_connection(sock=ours), most)
+        arrived = link.arrived
         _, hub = await asyncio.open_connection(sock=theirs)
         numbered = FrameWriter()
         for number in range(frames):
-            body = bytes([number]) * MAX_BODY
+            body = bytes([number]) * MAX_FRAME_BODY
             hub.write(numbered.encode(HubFrame(FrameType.DATA, "bob", 1, body)))
-        while len(arrived) * MAX_BODY < most:
+        while len(arrived) * MAX_FRAME_BODY < most:
             await asyncio.sleep(0)
         for _ in range(1000):  # it would go on reading now, if it did
             await asyncio.sleep(0)
-        assert len(arrived) * MAX_BODY <= most + MAX_BODY
+        assert len(arrived) * MAX_FRAME_BODY <= most + MAX_FRAME_BODY
         for number in range(frames):
             frame = await link.receive_frame(30.0)
             assert frame is not None

@@ -160,7 +160,7 @@ def test_health_is_told_in_one_word():
 
 
 def test_a_request_without_end_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(status_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(status_module, "REQUEST_SECONDS", 0.05)
     slow, long = answers(b"GET / HT", b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000)
     assert slow == b""
     assert long.startswith(b"HTTP/1.1 400 ")

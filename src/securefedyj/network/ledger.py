@@ -26,7 +26,7 @@ from securefedyj.errors import InputError
 from securefedyj.network.lines import LineFile
 from securefedyj.strict import Finite, Malformed, Record, convert, hexadecimal, parse
 
-VARIABLE = "SECUREFEDYJ_LEDGER"
+LEDGER_VARIABLE = "SECUREFEDYJ_LEDGER"
 BEGAN, FINISHED, FAILED = "began", "finished", "failed"
 
 
@@ -109,7 +109,7 @@ _LINE: Any = RunEntry | RunFinished | RunFailed
 
 def default_path() -> Path:
     """Where the ledger is unless the user names another place."""
-    if named := os.environ.get(VARIABLE):
+    if named := os.environ.get(LEDGER_VARIABLE):
         return Path(named)
     try:
         return Path.home() / ".securefedyj" / "ledger.jsonl"

@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
 
 from securefedyj.printable import printable_lines
 
@@ -14,18 +13,14 @@ LONGEST_VALUE = 600  # characters
 BURST, PAUSE = 40, 2.0
 """Lines at once about refused connections, then seconds per line."""
 
-Log = Callable[..., None]
+EventLog = Callable[..., None]
 
 
 def log_line(event: str, **fields: object) -> None:
-    """One line for a person and a script: time, event, key=value. Never contents."""
-    write_line(sys.stderr, event, **fields)
-
-
-def write_line(stream: TextIO, event: str, **fields: object) -> None:
+    """Print one line for people and scripts to stderr: time, event, key=value."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     pairs = " ".join(f"{key}={json.dumps(_short(value))}" for key, value in fields.items())
-    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=stream, flush=True)
+    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=sys.stderr, flush=True)
 
 
 def _short(value: object) -> object:

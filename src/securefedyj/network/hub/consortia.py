@@ -15,8 +15,8 @@ from securefedyj.errors import CodedError, InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.network.transport import tls
+from securefedyj.network.transport.frame_queue import FrameQueue
 from securefedyj.network.transport.framing import FrameType, Hello, HubFrame
-from securefedyj.network.transport.outbox import Outbox
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import shown
 from securefedyj.strict import Malformed, convert, parse
@@ -75,7 +75,7 @@ class Connection:
     room: Room
     name: str
     number: int
-    outbox: Outbox = field(default_factory=lambda: Outbox(QUEUE))
+    outbox: FrameQueue = field(default_factory=lambda: FrameQueue(QUEUE))
     traffic: Traffic = field(default_factory=Traffic)
 
     def notify(self, kind: FrameType, message: str = "") -> None:

@@ -24,11 +24,11 @@ from securefedyj.network.consortium import Consortium, ConsortiumError
 from securefedyj.network.hub.consortia import HELLO, Connection, HubRefusal, Room, Served
 from securefedyj.network.hub.limits import GRACE, Lobby, MadeRoom, heard, secured
 from securefedyj.network.identity import Identity, fingerprint_of_der
-from securefedyj.network.log import Log, Throttle, log_line
+from securefedyj.network.log import EventLog, Throttle, log_line
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.addresses import listeners, plain_address
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
@@ -45,7 +45,7 @@ class HubServer:
     """Serves several consortia on one port; `log` gets each event and its fields."""
 
     def __init__(
-        self, consortia: Sequence[Consortium], identity: Identity, log: Log = log_line
+        self, consortia: Sequence[Consortium], identity: Identity, log: EventLog = log_line
     ) -> None:
         self.served = Served(consortia, identity)
         self._log = log
@@ -135,7 +135,7 @@ class HubServer:
                         writer.write(numbered.encode(last))
                         await writer.drain()
                         raise
-                    bounded.most = MAX_BODY
+                    bounded.most = MAX_FRAME_BODY
             connection = room.enter(name, next(self._numbers))
             await self._serve(connection, address, frames, writer, numbered)
         except TimeoutError:
@@ -155,7 +155,7 @@ class HubServer:
                         await writer.wait_closed()
 
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
-        """Log a line that names the party, by its certificate; few lines if there are many."""
+        """EventLog a line that names the party, by its certificate; few lines if there are many."""
         now, party = asyncio.get_running_loop().time(), self.served.owner(der) if der else ""
         throttle = self._throttles.setdefault(party, Throttle(now))
         if throttle.lets_through(now):

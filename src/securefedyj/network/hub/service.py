@@ -15,7 +15,7 @@ from securefedyj.network.hub.consortia import check_own
 from securefedyj.network.hub.server import HubServer
 from securefedyj.network.hub.status import StatusServer
 from securefedyj.network.identity import Identity, fingerprint
-from securefedyj.network.log import Log, log_line
+from securefedyj.network.log import EventLog, log_line
 
 LOOK_EVERY = 1.0  # seconds between two looks at folders
 PATTERN = "*.toml"
@@ -54,7 +54,7 @@ async def serve(
         await hub.stop()
 
 
-async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: Log) -> None:
+async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: EventLog) -> None:
     """Let the hub serve what the files contain, when asked to and when a folder has changed.
 
     A change counts when it has lasted from one look to the next: a file that is being copied is
@@ -91,7 +91,7 @@ class Trouble(NamedTuple):
         return str(self.error)
 
 
-def log_troubles(troubles: Sequence[Trouble], log: Log) -> None:
+def log_troubles(troubles: Sequence[Trouble], log: EventLog) -> None:
     for trouble in troubles:
         log("trouble", reason=trouble.sentence)
 

@@ -24,7 +24,7 @@ from securefedyj.network.transport.addresses import listeners
 
 MOST_REQUEST = 1 << 13  # bytes
 MOST_AT_ONCE = 16  # connections
-PATIENCE = 5.0  # seconds to send a request and to take the answer
+REQUEST_SECONDS = 5.0  # seconds to send a request and to take the answer
 _REFRESH = 5  # seconds
 _HTML, _TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' own name for its format
@@ -119,7 +119,7 @@ class StatusServer:
             del self._open[oldest]
             oldest.transport.abort()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(REQUEST_SECONDS):
                 try:
                     head = await reader.readuntil(b"\r\n\r\n")
                 except asyncio.LimitOverrunError:

@@ -21,7 +21,7 @@ from securefedyj.errors import InputError, ProtocolError
 from securefedyj.party.messages import VERSION
 from securefedyj.strict import Record
 
-MAX_BODY = 1 << 16  # bytes; longer streams travel in pieces
+MAX_FRAME_BODY = 1 << 16  # bytes; longer streams travel in pieces
 
 _LENGTH = struct.Struct("!I")
 _HEADER = struct.Struct("!BQIB")
@@ -72,9 +72,10 @@ class FrameWriter:
 
     def encode(self, frame: HubFrame) -> bytes:
         name = frame.name.encode()
-        if len(frame.body) > MAX_BODY:
+        if len(frame.body) > MAX_FRAME_BODY:
             raise InputError(
-                "SFY-NET-006", f"A frame holds at most {MAX_BODY} bytes, not {len(frame.body)}."
+                "SFY-NET-006",
+                f"A frame holds at most {MAX_FRAME_BODY} bytes, not {len(frame.body)}.",
             )
         header = _HEADER.pack(frame.type, self._next, frame.connection, len(name))
         self._next += 1
@@ -88,7 +89,7 @@ class FrameReader:
     `most` limits the bytes of a body; it is small until the other side has identified itself.
     """
 
-    def __init__(self, peer: str, most: int = MAX_BODY) -> None:
+    def __init__(self, peer: str, most: int = MAX_FRAME_BODY) -> None:
         self._peer = peer
         self.most = most
         self._next = 0

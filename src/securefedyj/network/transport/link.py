@@ -18,15 +18,15 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.network.transport import tls
+from securefedyj.network.transport.frame_queue import FrameQueue
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
     Hello,
     HubFrame,
 )
-from securefedyj.network.transport.outbox import Outbox
 from securefedyj.network.transport.proxy import Proxy, on_inspection, proxy_to, through
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable
@@ -51,15 +51,17 @@ class Link:
     At most `most` bytes, and one frame more, wait to be received.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        most: int = MOST_WAITING,
+    ) -> None:
         self.heard = asyncio.get_running_loop().time()
         self.on_left: Callable[[Left], None] = lambda left: None
-        self.most = MOST_WAITING
         self._reader, self._writer = reader, writer
-        self._waiting = 0
-        self._room = asyncio.Event()
-        self._inbox: asyncio.Queue[HubFrame | LinkLost] = asyncio.Queue(_INBOX)
-        self._outbox = Outbox()
+        self._inbox, self._outbox = FrameQueue(most, _INBOX), FrameQueue()
+        self._lost: LinkLost | None = None
         self._unanswered = self._words = 0  # pings, and sentences of the hub
         self._receiving = asyncio.create_task(self._receive())
         self._sending = asyncio.create_task(self._outbox.send_to(writer, FrameWriter()))
@@ -71,8 +73,8 @@ class Link:
 
     def send(self, peer: str, connection: int, data: bytes) -> None:
         view = memoryview(data)
-        for start in range(0, len(view), MAX_BODY):
-            piece = bytes(view[start : start + MAX_BODY])
+        for start in range(0, len(view), MAX_FRAME_BODY):
+            piece = bytes(view[start : start + MAX_FRAME_BODY])
             self.post(HubFrame(FrameType.DATA, peer, connection, piece))
 
     def sign_of_life(self) -> None:
@@ -82,12 +84,12 @@ class Link:
         """Return the next frame, or None if there is none in time."""
         try:
             async with asyncio.timeout(timeout):
-                event = await self._next()
+                frame = await self._inbox.get()
         except TimeoutError:
             return None
-        if isinstance(event, LinkLost):
-            raise event
-        return event
+        if frame is None and self._lost is not None:
+            raise self._lost
+        return frame
 
     async def receive(self, timeout: float) -> Arrival | None:
         frame = await self.receive_frame(timeout)
@@ -122,8 +124,8 @@ class Link:
         self.sign_of_life()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while self._unanswered and not (self._receiving.done() and self._inbox.empty()):
-                    await self._next()
+                while self._unanswered and await self._inbox.get() is not None:
+                    pass
         self._outbox.close()
         await asyncio.wait({self._sending}, timeout=timeout)
         for task in (self._receiving, self._sending):
@@ -137,22 +139,11 @@ class Link:
                 await self._writer.wait_closed()
 
     async def _keep(self, frame: HubFrame) -> None:
-        """Let a frame wait to be received, as soon as there is room for it."""
+        """Let a frame wait to be received, once there is room for it."""
         self._unanswered -= frame.type == FrameType.PONG
         if frame.type == FrameType.LEFT:
             self.on_left(Left(frame.name, frame.connection))
-        while self._waiting >= self.most:
-            self._room.clear()
-            await self._room.wait()
-        self._waiting += len(frame.body)
         await self._inbox.put(frame)
-
-    async def _next(self) -> HubFrame | LinkLost:
-        event = await self._inbox.get()
-        if isinstance(event, HubFrame):
-            self._waiting -= len(event.body)
-            self._room.set()
-        return event
 
     async def _receive(self) -> None:
         frames = FrameReader("the hub")
@@ -162,21 +153,18 @@ class Link:
                 for frame in frames.feed(data):
                     await self._keep(frame)
             frames.end()
-            reason = "it closed the connection"
+            reason, refused = "it closed the connection", False
         except (OSError, ProtocolError) as error:
-            reason = tls.described(error)
-            if tls.is_refusal(error):
-                await self._inbox.put(
-                    Unwelcome(
-                        "SFY-NET-018",
-                        f"The hub refuses our certificate ({reason}). It has another "
-                        "consortium.toml, or has not read the current one: compare both files with "
-                        "`securefedyj check`; the hub's log says more.",
-                    )
-                )
-        await self._inbox.put(
-            LinkLost("SFY-NET-017", f"The connection to the hub was lost: {reason}.")
-        )
+            reason, refused = tls.described(error), tls.is_refusal(error)
+        self._lost = LinkLost("SFY-NET-017", f"The connection to the hub was lost: {reason}.")
+        if refused:
+            self._lost = Unwelcome(
+                "SFY-NET-018",
+                f"The hub refuses our certificate ({reason}). It has another consortium.toml, or "
+                "has not read the current one: compare both files with `securefedyj check`; the "
+                "hub's log says more.",
+            )
+        self._inbox.close()
 
 
 def _trying() -> dict[str, Any]:
