@@ -39,10 +39,12 @@ def printable(text: str, most: int | None = None) -> str:
     return _SPACES.sub(lambda run: " " + "\\x20" * (len(run[0]) - 1), _visible(text))
 
 
-def in_words(names: Sequence[str]) -> str:
-    """Names as a list in a sentence: a, b and c."""
-    *most, last = map(printable, names or ("nobody",))
-    return f"{', '.join(most)} and {last}" if most else last
+def in_words(names: Sequence[str], most: int | None = None) -> str:
+    """Names as a list in a sentence: a, b and c; or after `most` of them: and 5 more."""
+    *first, last = map(printable, names[:most] or ("nobody",))
+    if most is not None and len(names) > most:
+        return f"{', '.join([*first, last])} and {len(names) - most} more"
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def parties_in_words(names: Sequence[str]) -> str:

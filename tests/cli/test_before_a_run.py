@@ -267,7 +267,7 @@ def test_one_empty_of_three_is_told_what_subtraction_gives(three, capsys):
         assert told in "".join(capsys.readouterr()).replace("\n", " ")
     write_table(three.folder / "north.csv", NAMES, np.empty((0, 2)))
     three.join()
-    assert "no values of lactate, age, so" in capsys.readouterr().err.replace("\n", " ")
+    assert "no values of lactate and age, so" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_feature_below_the_own_minimum_counts_as_missing_here(three, capsys):

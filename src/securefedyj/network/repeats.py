@@ -229,7 +229,4 @@ def _runs(runs: Sequence[RunEntry]) -> str:
 
 
 def _columns(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    if more > 0:
-        return f"columns {', '.join(map(printable, names[:_MOST_NAMES]))} and {more} more"
-    return f"column{'s' * (len(names) > 1)} {in_words(names)}"
+    return f"column{'s' * (len(names) > 1)} {in_words(names, _MOST_NAMES)}"

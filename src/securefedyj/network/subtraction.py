@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from securefedyj.network.consortium import Consortium
-from securefedyj.printable import printable
-
-_MOST_NAMES = 5
+from securefedyj.printable import in_words, printable
 
 
 def note_on_silos(consortium: Consortium) -> str:
@@ -35,8 +33,7 @@ def note_on_missing(consortium: Consortium, features: Sequence[str]) -> str:
     others = len(consortium.silos) - 1
     if not features or others > 2:
         return ""
-    more = f" and {len(features) - _MOST_NAMES} more" if len(features) > _MOST_NAMES else ""
-    names = f"{', '.join(map(printable, features[:_MOST_NAMES]))}{more}"
+    names = in_words(features, 5)
     if others < 2:
         return (
             f"Note: this table has no values of {names}, so at most one silo has any. All parties "
