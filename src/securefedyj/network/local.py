@@ -17,7 +17,7 @@ from typing import Any
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
-from securefedyj.network.identity import Identity, fingerprint, keygen
+from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.files import write_table
 
@@ -111,10 +111,10 @@ class Processes:
     def start_hub(self, *more: Path) -> None:
         """Start the hub, also for the agreed files in `more`, and wait until it listens."""
         hub = self.consortium.agreed_hub()
-        files = [str(self.folder / name) for name in ("hub.pem", "hub.key")]
+        own = str(self.folder / "hub")
         before = self.log("hub").count(" listening ")
-        self._start("hub", "hub", *map(str, more), "--certificate", files[0], "--key", files[1],
-                    "--listen", hub.address)  # fmt: skip
+        self._start("hub", "hub", *map(str, more), "--certificate", f"{own}.pem", "--key",
+                    f"{own}.key", "--listen", hub.address)  # fmt: skip
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
             if self.log("hub").count(" listening ") > before:
@@ -126,13 +126,12 @@ class Processes:
         self, name: str, *options: str, file: str = "consortium.toml", table: Path | None = None
     ) -> None:
         """Start a party with the options of `join`, and with the table of `prepare` by default."""
-        identity = Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
         table = self.folder / f"{name}.csv" if table is None else table
         data = ["--data", str(table)] if table.exists() else []
         data += [] if self._reports else ["--no-report"]
-        self._start(name, "join", "--key", str(identity.key), "--certificate",
-                    str(identity.certificate), *data, "--output", str(self.folder / name),
-                    "--ledger", str(self.folder / f"{name}.ledger.jsonl"), *options,
+        own = str(self.folder / name)
+        self._start(name, "join", "--key", f"{own}.key", "--certificate", f"{own}.pem", *data,
+                    "--output", own, "--ledger", f"{own}.ledger.jsonl", *options,
                     file=file)  # fmt: skip
 
     def log(self, name: str) -> str:

@@ -122,20 +122,7 @@ class HubServer:
                 async with asyncio.timeout(GRACE):
                     reader, writer = await secured(line, self.served.tls)
                     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-                    bounded, numbered = FrameReader("this connection", HELLO), FrameWriter()
-                    frames = _incoming(reader, bounded)
-                    try:
-                        room, name = self.served.identified(await anext(frames), der)
-                    except StopAsyncIteration:
-                        raise HubRefusal(
-                            "SFY-HUB-001", "it closed the connection at once"
-                        ) from None
-                    except HubRefusal as error:
-                        last = HubFrame(FrameType.REFUSED, body=str(error).encode())
-                        writer.write(numbered.encode(last))
-                        await writer.drain()
-                        raise
-                    bounded.most = MAX_FRAME_BODY
+                    room, name, frames, numbered = await self._introduced(reader, writer, der)
             connection = room.enter(name, next(self._numbers))
             await self._serve(connection, address, frames, writer, numbered)
         except TimeoutError:
@@ -154,8 +141,26 @@ class HubServer:
                     async with asyncio.timeout(GRACE):
                         await writer.wait_closed()
 
+    async def _introduced(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, der: bytes
+    ) -> tuple[Room, str, AsyncIterator[HubFrame], FrameWriter]:
+        """Identify a party by its first frame and its certificate; tell it if it is refused."""
+        bounded, numbered = FrameReader("this connection", HELLO), FrameWriter()
+        frames = _incoming(reader, bounded)
+        try:
+            room, name = self.served.identified(await anext(frames), der)
+        except StopAsyncIteration:
+            raise HubRefusal("SFY-HUB-001", "it closed the connection at once") from None
+        except HubRefusal as error:
+            last = HubFrame(FrameType.REFUSED, body=str(error).encode())
+            writer.write(numbered.encode(last))
+            await writer.drain()
+            raise
+        bounded.most = MAX_FRAME_BODY
+        return room, name, frames, numbered
+
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
-        """EventLog a line that names the party, by its certificate; few lines if there are many."""
+        """Log a line that names the party, by its certificate; few lines if there are many."""
         now, party = asyncio.get_running_loop().time(), self.served.owner(der) if der else ""
         throttle = self._throttles.setdefault(party, Throttle(now))
         if throttle.lets_through(now):
