@@ -193,8 +193,8 @@ def seconds(size):
     hub.recv(1)
     return time.perf_counter() - start
 trips = sorted(seconds(0) for _ in range(21))
-size = int(sys.argv[1])
-rates = [size / (seconds(size) - trips[10]) for _ in range(4)]
+size, delay = int(sys.argv[1]), float(sys.argv[2])
+rates = [size / (seconds(size) - 2 * delay) for _ in range(4)]
 print(json.dumps([trips[10] / 2, max(rates)]))
 """
 
@@ -204,7 +204,7 @@ def measure_line(lines: Lines, size: int = 50_000_000) -> dict[str, float]:
     answer = subprocess.Popen([*lines.within("hub"), sys.executable, "-c", _ANSWER])
     try:
         asked = subprocess.run(
-            [*lines.within("silo-1"), sys.executable, "-c", _ASK, str(size)],
+            [*lines.within("silo-1"), sys.executable, "-c", _ASK, str(size), str(lines.delay)],
             stdout=subprocess.PIPE, check=True, timeout=120,
         )  # fmt: skip
     finally:

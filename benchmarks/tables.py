@@ -1,10 +1,10 @@
 """Reading and transforming a large CSV: time, processor time and resident memory.
 
-A table of 1 million rows and 20 columns is generated (about 370 MB). Each way to read it runs in a
-process of its own, by turns, and the shortest of several runs counts: imports are not measured,
-memory is the most that the process had at any time. What is reported is the ratio to a peer: to
-pandas' read_csv; and for the transformation of every second column to Arrow's read_csv and
-write_csv, which copy the table and transform nothing. (pandas' to_csv takes several times as long.)
+A table of 1 million rows and 20 columns is generated (about 370 MB). Each way to read it runs in
+its own process, in turn, and the shortest of several runs counts: imports are not measured, and
+memory is the peak of the process. Each result is compared with a peer: with pandas' read_csv; and
+for the transformation of every second column with Arrow's read_csv and write_csv, which copy the
+table and transform nothing. (pandas' to_csv takes several times as long.)
 
     python -m benchmarks.tables --output out/tables.json
 """

@@ -1,6 +1,6 @@
 """
-Pooled data, beside scikit-learn
-================================
+Pooled data, compared with scikit-learn
+=======================================
 
 ``ExpYJ`` is used like scikit-learn's ``PowerTransformer``, and finds the same lambda for most
 features. Where a feature is nearly always the same, it finds one that is better.
@@ -29,7 +29,7 @@ near = np.isclose(ours.lambdas_, theirs.lambdas_, rtol=1e-5) & vary
 print(f"{vary.sum()} features vary; lambda is the same for {near.sum()} of them.")
 
 # %%
-# For the others we compare the log-likelihood, which both want to be as large as it can be.
+# For the others, compare the log-likelihood, which both maximize.
 missed = np.flatnonzero(vary & ~near)
 for j in missed:
     gain = log_likelihood(X[:, j], ours.lambdas_[j]) - log_likelihood(X[:, j], theirs.lambdas_[j])
@@ -38,7 +38,7 @@ for j in missed:
     assert gain > 0
 
 # %%
-# ``converged_`` says of each feature whether its lambda is certain.
+# ``converged_`` shows for each feature whether its lambda is certain.
 assert ours.converged_.all()
 
 # %%

@@ -37,14 +37,14 @@ assert np.array_equal(fed.lambdas_, swapped.lambdas_)
 assert np.allclose(fed.lambdas_, ExpYJ().fit(X).lambdas_, rtol=1e-8)
 
 # %%
-# What each party has learned, and what that took.
+# What each party has learned, and the cost.
 print(fed.transcript_.audit().statement())
 print()
 sent = max(map(fed.cost_.sent_by, fed.cost_.bytes_sent))
 print(f"{fed.cost_.rounds} rounds, {sent:,} bytes sent by the party that sent most")
 
 # %%
-# Each silo transforms its own rows. Together they are as a standard normal variable.
+# Each silo transforms its own rows. Together they have mean 0 and variance 1.
 labels = ["hospital 1", "hospital 2", "hospital 3"]
 figure, (before, after) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 for axes, tables in ((before, silos), (after, [fed.transform(silo) for silo in silos])):

@@ -7,7 +7,7 @@ a classifier on rows of its own. The transformation stays as it is in every fold
 """
 
 # %%
-# First the run, which gives the file. The third hospital is ours.
+# First the run, which writes the file. We are the third hospital.
 import tempfile
 from pathlib import Path
 
@@ -34,8 +34,8 @@ file = Path(folder.name, "parameters.json")
 save(run.transcript_, file)
 
 # %%
-# What ``load`` gives is fitted and stays so, also where a pipeline is cloned and fitted again, as
-# in each fold.
+# ``load`` returns a fitted transformer that stays fitted, also when a pipeline is cloned and fitted
+# again in each fold.
 consortium = securefedyj.load(file)
 pipelines = {
     "scaled only": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
@@ -51,12 +51,12 @@ for name, values in scores.items():
     print(f"{name:20} log loss {-values.mean():.3f} ± {values.std():.3f}")
 
 # %%
-# With as few rows as these, the scores do not tell the three apart. What the consortium's
-# transformation gives is that coefficients mean the same at each hospital, so that models can be
-# compared, or averaged.
+# With this few rows, the scores do not distinguish the three. But with the consortium's
+# transformation, coefficients mean the same at each hospital, so models can be compared, or
+# averaged.
 #
-# It has seen the rows of all folds, though no labels. Whoever wants scores that owe nothing to the
-# rows that are held out keeps these out of the run.
+# The transformation has seen the rows of all folds, though no labels. To get scores that do not
+# depend on the rows that are held out, keep these out of the run.
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 for fold in range(5):
     axes.plot([-values[fold] for values in scores.values()], "o-", label=f"fold {fold + 1}")

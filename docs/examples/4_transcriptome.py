@@ -39,7 +39,7 @@ sent = max(map(fed.cost_.sent_by, fed.cost_.bytes_sent))
 print(f"{fed.cost_.rounds} rounds, {sent / genes / 1e3:.0f} kB per gene at most")
 
 # %%
-# The usual log(1 + x) bends all genes alike, and most of these too strongly.
+# The usual log(1 + x) bends all genes equally, and most of these too strongly.
 pooled = np.concatenate(silos)
 skewness = {
     "as they are": skew(pooled),

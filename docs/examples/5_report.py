@@ -2,13 +2,13 @@
 Reading a report
 ================
 
-After a run each party has a page about it: ``report.html``, which stands alone and stays in the
-organization, since it shows the party's own rows. Here is how one is made, and what is in it.
+After a run each party has a page about it: ``report.html``, a single file that stays in the
+organization, since it shows the party's own rows. This example makes one and shows it.
 """
 # sphinx_gallery_thumbnail_path = "images/demo.svg"
 
 # %%
-# A run of three silos, whose transcript and cost we keep, as ``securefedyj join`` does.
+# A run of three silos. Its transcript and cost are kept, as by ``securefedyj join``.
 import html
 import json
 import tempfile
@@ -50,12 +50,12 @@ folder.cleanup()
 # %%
 # Read it from the top:
 #
-# - the **audit** must have passed: all that was opened on the way follows from the result;
-# - **verified** says whether a party that cheats would have been noticed;
+# - the **audit** must have passed: everything that was opened follows from the result;
+# - **verified** shows whether a party that cheats would have been noticed;
 # - each **feature** has its lambda, and whether that is certain;
 # - the **plots** show the silo's own rows before and after, with the normal curve of all silos.
-#   Where our patients are not like those of the others, they lie beside the curve, as they should;
-# - **what it took**: rounds, bytes and seconds.
+#   Where our patients differ from those of the others, they lie next to the curve, as they should;
+# - **what it cost**: rounds, bytes and seconds.
 
 
 class Shown:

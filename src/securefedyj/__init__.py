@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from securefedyj.estimators import ExpYJ, FrozenYJ, PowerTransformDisplay, SecureFedYJ
-    from securefedyj.joining import Cancelled, join, join_async
+    from securefedyj.joining.call import join, join_async
+    from securefedyj.joining.run import Cancelled
     from securefedyj.parameters import load
 
 __all__ = [
@@ -21,13 +22,13 @@ __all__ = [
 __version__ = "0.2.0"
 
 _HOMES = {
-    "Cancelled": "joining",
+    "Cancelled": "joining.run",
     "ExpYJ": "estimators",
     "FrozenYJ": "estimators",
     "PowerTransformDisplay": "estimators",
     "SecureFedYJ": "estimators",
-    "join": "joining",
-    "join_async": "joining",
+    "join": "joining.call",
+    "join_async": "joining.call",
     "load": "parameters",
 }
 

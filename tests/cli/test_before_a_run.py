@@ -170,7 +170,7 @@ def test_folder_of_parquet_is_a_table_like_any_other(three, cache, capsys):
 
 def test_memory_must_not_be_negative(three, capsys):
     assert three.join("north", "--cache-mb", "-1") == 1
-    assert "--cache-mb must not be negative." in capsys.readouterr().err
+    assert "[SFY-JOIN-003]" in capsys.readouterr().err
 
 
 def test_runs_that_did_not_finish_are_told(three, capsys):
@@ -277,14 +277,14 @@ def test_feature_below_the_own_minimum_counts_as_missing_here(three, capsys):
     three.join("north", "--own-minimum", "10")
     assert three.silo.count.tolist() == [30, 0]
     shown = capsys.readouterr().err
-    assert "age: fewer than 10 values here; it counts as missing." in shown
-    assert "lactate:" not in shown
+    assert "Ignoring age: it has fewer than 10 local values." in shown
+    assert "lactate" not in shown
     three.join("north", "--own-minimum", "9")
     assert three.silo.count.tolist() == [30, 9]
     three.join()
     assert three.silo.count.tolist() == [30, 9]
     assert three.join("north", "--own-minimum", "-1") == 1
-    assert "--own-minimum must not be negative." in capsys.readouterr().err
+    assert "[SFY-JOIN-002]" in capsys.readouterr().err
 
 
 def test_folder_with_a_result_and_no_state_is_refused_before_anything_else(three, capsys):
@@ -316,12 +316,12 @@ def test_whether_the_result_will_be_verified_and_what_that_takes(
     assert main(["plan", str(path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     if verified:
-        assert "\nVerified: no result is accepted that is not right for the sums" in checked
+        assert "\nVerified: all parties reject a result that is wrong" in checked
         assert "verifying the result adds 19 rounds, 0.00 MB and 0.4 seconds." in planned
         assert told["unverified"]["rounds"] == 138
     else:
         for shown in (checked, planned):
-            assert "\nNOT verified: one member of the committee that cheats can falsify" in shown
+            assert "\nNOT verified: one cheating member of the committee can falsify" in shown
         assert told["unverified"] is None
     assert told["verified"] is verified
     assert max(map(len, (checked + planned).replace(str(path), "").splitlines())) < 80

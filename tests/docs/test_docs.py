@@ -85,6 +85,20 @@ def test_commands_are_given_options_that_they_have(page, options):
             assert option in options.get(command, [option]), f"{command} has no {option}"
 
 
+def test_the_codes_of_errors_on_the_page_are_those_of_the_program_and_in_order():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
+    known = {code for text in sources for code in re.findall(CODE, text)}
+    assert set(re.findall(CODE, page)) <= known
+    assert {code[:-3] for code in re.findall(CODE, page)} == {code[:-3] for code in known}
+    for section in page.split("\n## "):
+        entries = re.findall(rf"^- \*\*({CODE})\*\*", section, flags=re.M)
+        assert entries == sorted(set(entries))
+
+
+CODE = r"SFY-[A-Z]+-\d{3}"
+
+
 def test_every_extra_is_on_the_page_about_installing():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")

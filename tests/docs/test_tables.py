@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.cli.common import add_reading, dialect_of, missing_values
+from securefedyj.cli.options import add_reading, reading_of
 from securefedyj.tables.cells import MISSING, Cells
 from securefedyj.tables.files import column_names, read_table
 
@@ -34,15 +34,16 @@ def test_the_german_table_is_read_as_the_page_says(tmp_path, monkeypatch):
     (shown,) = re.findall(r"^\| (age .*) \|\n\|[-|]*\n((?:\|.*\n)*)", PAGE, flags=re.M)
     names, rows = shown[0].split(" | "), shown[1].replace("missing", "nan").splitlines()
     expected = [[float(cell) for cell in row.strip("| ").split(" | ")] for row in rows]
-    assert column_names("german.csv", dialect_of(given)) == names
-    values = read_table("german.csv", names, missing_values(given), dialect_of(given))
+    missing, dialect = reading_of(given)
+    assert column_names("german.csv", dialect) == names
+    values = read_table("german.csv", names, missing, dialect)
     np.testing.assert_array_equal(values, expected)
 
 
 def test_the_options_of_the_page_are_there():
     for option in re.findall(r"^\| `(--.*?)` \|", PAGE, flags=re.M):
         if not option.startswith("--columns"):
-            dialect_of(options(option.replace("\\|", "|")))
+            reading_of(options(option.replace("\\|", "|")))
 
 
 def test_cells_are_taken_and_refused_as_the_page_says():

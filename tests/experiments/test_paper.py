@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +86,7 @@ def test_data_of_every_item_are_written(quick: Quick) -> None:
     assert "breast cancer diagnostic,569,30,2" in table.read_text(encoding="utf-8")
 
 
-def test_what_was_computed_is_kept(quick: Quick, capsys) -> None:
-    assert main(["1", "search", "--quick", "--output", str(quick.folder)]) == 0
+def test_what_was_computed_is_kept(quick: Quick, tmp_path, capsys) -> None:
+    again = shutil.copytree(quick.folder, tmp_path / "again")
+    assert main(["1", "search", "--quick", "--output", str(again)]) == 0
     assert capsys.readouterr().out.count("kept from before") == 2

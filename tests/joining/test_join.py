@@ -23,9 +23,9 @@ from securefedyj import Cancelled, join, join_async
 from securefedyj.cli.main import main
 from securefedyj.errors import code_of
 from securefedyj.joining import call, run
+from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.part import Part
 from securefedyj.network.errors import JoinError
-from securefedyj.network.identity import Identity
 from securefedyj.network.session import participant
 from securefedyj.numerics.passes import rows_at_once
 from securefedyj.numerics.rows import OutOfBounds
@@ -39,7 +39,7 @@ from tests.network.clock import until
 from tests.patience import PATIENCE, wait_until
 
 THREE = harness.THREE
-LEFT = "Stopped; the others are told, and wait. The same call goes on from here."
+LEFT = "Stopped; the other parties wait. Rerun the call to resume."
 
 
 def expected(stage):
@@ -114,14 +114,13 @@ def test_codes_and_other_names_count_for_frames(stage):
 
 
 def test_array_must_have_the_agreed_columns(stage):
-    with pytest.raises(TableError, match="the table has 3 columns without names, and 2 features"):
+    with pytest.raises(TableError, match="the table has 3 columns without names"):
         part_of(stage, data=np.ones((4, 3))).own_table(lambda *told: None)
 
 
 def part_of(stage, **others):
-    party = stage.consortium.parties[0]
-    identity = Identity(stage.folder / "ana.key", stage.folder / "ana.pem")
-    return Part(stage.consortium, party, identity, stage.folder / "ana", **others)
+    files = (stage.folder / name for name in ("ana.key", "ana.pem", "ana"))
+    return Part(JoinOptions(stage.consortium, *files, **others))
 
 
 @pytest.fixture
@@ -160,6 +159,16 @@ def test_both_ways_have_the_same_parameters():
     assert inspect.signature(join) == inspect.signature(join_async)
     assert not inspect.iscoroutinefunction(join)
     assert (join.__name__, join_async.__name__) == ("join", "join_async")
+
+
+def test_arguments_are_the_declared_options_with_their_defaults():
+    arguments = dict(inspect.signature(join_async).parameters)
+    for one in dataclasses.fields(JoinOptions):
+        default = arguments.pop(one.name).default
+        required = one.default is one.default_factory is dataclasses.MISSING
+        if one.name != "dialect":  # None stands for the dialect that the table shows
+            assert default == (inspect.Parameter.empty if required else one.default), one.name
+    assert list(arguments) == ["say", "progress", "rows", "cancelled", "dialer"]
 
 
 # Runs that are repeated.

@@ -10,14 +10,16 @@ import pytest
 
 from securefedyj import join_async
 from securefedyj.cli.main import main
-from securefedyj.joining.log import Log, without_rows
-from securefedyj.joining.site import Site, SiteError, read_site
+from securefedyj.joining.log import JoinLog, without_rows
+from securefedyj.joining.options import DECLARED, JoinOptions
+from securefedyj.joining.site import SiteError, read_site
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import participant
 from securefedyj.network.session.participant import Progress
 from securefedyj.tables.files import TableError
 from tests.joining.stage import Stage
 from tests.network import harness
+from tests.refusals import refused
 
 NEEDED = 'consortium = "c"\nkey = "k"\ncertificate = "p"\noutput = "o"\n'
 OWN = """\
@@ -50,6 +52,20 @@ def test_file_gives_the_arguments_of_join(tmp_path):
     inspect.signature(join_async).bind(**site.arguments())
 
 
+def test_keys_are_the_options_of_the_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["join", "--help"])
+    shown = capsys.readouterr().out
+    assert len(DECLARED) == 17
+    for one in DECLARED.values():
+        assert one.name == "consortium" or f"  {one.flag} " in shown, one.name
+
+
+def test_rows_are_not_shown():
+    files = {name: name for name in ("consortium", "key", "certificate", "output")}
+    assert "7.25" not in repr(JoinOptions.of({**files, "data": [[7.25]]}))
+
+
 def test_password_of_a_proxy_is_not_shown(tmp_path):
     path = tmp_path / "securefedyj.toml"
     path.write_text(NEEDED + 'proxy = "http://ana:s3cret@proxy.example"\n')
@@ -61,38 +77,43 @@ def test_what_the_file_leaves_out_is_as_in_a_call(tmp_path):
     path.write_text(NEEDED)
     defaults = inspect.signature(join_async).parameters
     for name, value in read_site(path).arguments().items():
-        if name not in (*Site.__match_args__[:4], "dialect"):
+        if name not in (*JoinOptions.__match_args__[:4], "dialect"):
             assert value == defaults[name].default, name
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "code", "value"),
     [
-        (None, "says where this site has its agreed file, key and data"),
-        ("key =", "is not a TOML file"),
-        ('[columns]\nGröße = "x"\n', "Names with other signs than A-Z, 0-9, - and _ need quotes"),
-        (b"\xff", "is not a TOML file"),
-        ("x = " + "[" * 5000, "nested too deeply"),
-        ('keys = "k"\n', "unknown key 'keys'"),
-        ('key = "k"\n', "has no 'consortium'"),
-        (NEEDED + "missing = [1]\n", "'missing' must be a list of texts, such as"),
-        (NEEDED + "wait = 0\n", "timeout and wait must be positive"),
-        (NEEDED + "timeout = nan\n", "timeout and wait must be positive"),
-        (NEEDED + "timeout = true\n", "'timeout' of the file must be a number"),
-        (NEEDED + "cache_mb = -1\n", "own_minimum and cache_mb must not be negative"),
-        (NEEDED + 'decimal = ";"\n', "the decimal sign must be a point"),
-        (NEEDED + 'encoding = "windows"\n', "unknown encoding 'windows'"),
-        (NEEDED + '[columns]\nA = "x"\nB = "x"\n', "cannot have the same name 'x'"),
-        (NEEDED + "[columns]\nA = 1\n", "'A' needs a name in quotes"),
-        (NEEDED + '[columns.more]\nA = "x"\n', "'more' needs a name in quotes"),
+        (None, "SFY-SITE-002", "names the agreed file, key and data"),
+        ("key =", "SFY-SITE-003", "is not a TOML file"),
+        ('[columns]\nGröße = "x"\n', "SFY-SITE-003", "other than A-Z, 0-9, - and _ need quotes"),
+        (b"\xff", "SFY-SITE-003", "is not a TOML file"),
+        ("x = " + "[" * 5000, "SFY-SITE-004", "nested too deeply"),
+        ('keys = "k"\n', "SFY-SITE-005", "unknown key 'keys'"),
+        ('key = "k"\n', "SFY-SITE-001", "has no 'consortium'"),
+        (NEEDED + "missing = [1]\n", "SFY-SITE-005", "missing: [0] must be a text"),
+        (NEEDED + 'missing = "x"\n', "SFY-SITE-005", "missing must be a list"),
+        (NEEDED + "data = 1\n", "SFY-SITE-005", "data must be a text"),
+        (NEEDED + "wait = 0\n", "SFY-SITE-005", "wait must be a number > 0"),
+        (NEEDED + "timeout = nan\n", "SFY-SITE-005", "timeout must be a number > 0"),
+        (NEEDED + "timeout = true\n", "SFY-SITE-005", "timeout must be a number"),
+        (NEEDED + "cache_mb = -1\n", "SFY-SITE-005", "cache_mb must be a whole number >= 0"),
+        (NEEDED + "own_minimum = -1\n", "SFY-SITE-005", "own_minimum must be a whole number >= 0"),
+        (NEEDED + 'decimal = ";"\n', "SFY-TAB-020", "';'"),
+        (NEEDED + 'encoding = "windows"\n', "SFY-TAB-023", "unknown encoding 'windows'"),
+        (NEEDED + '[columns]\nA = "x"\nB = "x"\n', "SFY-TAB-022", "'x'"),
+        (NEEDED + "[columns]\nA = 1\n", "SFY-SITE-005", "columns: 'A' must be a text"),
+        (NEEDED + '[columns.more]\nA = "x"\n', "SFY-SITE-005", "columns: 'more' must be a text"),
     ],
 )
-def test_other_files_are_refused(tmp_path, words, sentence):
+def test_other_files_are_refused(tmp_path, words, code, value):
     path = tmp_path / "securefedyj.toml"
     if words is not None:
         path.write_bytes(words if isinstance(words, bytes) else words.encode())
-    with pytest.raises(SiteError, match=sentence):
+    with refused(code, SiteError) as caught:
         read_site(path)
+    assert value in str(caught.value)
+    assert str(path) in str(caught.value)
 
 
 def test_many_columns_may_have_dots_in_their_names(tmp_path):
@@ -128,7 +149,7 @@ def test_command_reads_the_file_of_the_current_folder(site, monkeypatch, capsys)
     monkeypatch.chdir(site.folder)
     assert main(["join"]) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "What is not given here is read from securefedyj.toml.",
+        "Options that are not given here are read from securefedyj.toml.",
         "Read 5 rows of 2 features.",
         "securefedyj: As far as this. [SFY-TEST-001]",
     ]
@@ -144,7 +165,7 @@ def test_command_reads_the_file_beside_the_data(site, tmp_path_factory, monkeypa
     assert main(["join", "--site", str(site.folder / "securefedyj.toml")]) == 1
     assert "Read 5 rows of 2 features." in capsys.readouterr().err
     assert main(["join", "--site", "nowhere.toml"]) == 1
-    assert "There is no nowhere.toml, which says where" in capsys.readouterr().err
+    assert "There is no nowhere.toml." in capsys.readouterr().err
 
 
 def test_what_is_typed_counts_more(site, monkeypatch, capsys):
@@ -152,7 +173,7 @@ def test_what_is_typed_counts_more(site, monkeypatch, capsys):
     typed = ["--wait", "9", "--output", "other", "--own-minimum", "6", "--missing", "1,5"]
     assert main(["join", "consortium.toml", *typed]) == 1
     said = capsys.readouterr().err
-    assert "age: fewer than 6 values here; it counts as missing." in said
+    assert "Ignoring age: it has fewer than 6 local values." in said
     assert site.settings.wait == 9
     assert site.settings.output.name == "other"
     assert main(["join", "--decimal", "."]) == 1
@@ -178,7 +199,7 @@ def test_check_reads_the_table_as_join_will(site, monkeypatch, capsys):
     assert main(["check"]) == 0
     shown = capsys.readouterr()
     assert "ana.csv: 5 rows, separated by semicolons, UTF-8, decimal comma" in shown.out
-    assert shown.err == "What is not given here is read from securefedyj.toml.\n"
+    assert shown.err == "Options that are not given here are read from securefedyj.toml.\n"
     assert main(["check", "consortium.toml"]) == 0  # about the agreed file, as always
     shown = capsys.readouterr()
     assert "All parties must see the same digest" in shown.out
@@ -246,10 +267,10 @@ def test_log_says_of_other_errors_what_kind_they_are(error):
 
 
 def test_run_goes_on_without_its_log(tmp_path):
-    log = Log(tmp_path / "log")
+    log = JoinLog(tmp_path / "log")
     (tmp_path / "log").unlink()
     (tmp_path / "log").mkdir()
     assert log.note("one").startswith("The log cannot be written (Is a directory)")
     assert log.note("two") == ""
     with pytest.raises(OSError, match="log"):
-        Log(tmp_path / "log")
+        JoinLog(tmp_path / "log")

@@ -247,7 +247,7 @@ def test_precision_is_small_unless_agreed_otherwise(pems, tmp_path, capsys):
     assert main(["check", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "lambda in at most 40 steps, mean and variance to 44 bits" in shown
-    assert "At most 0 interruptions; with one more, a run ends" in shown
+    assert "At most 0 interruptions; one more ends a run" in shown
     assert main(["check", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["agreement"]["result_bits"], found["max_interruptions"]) == (44, 0)

@@ -61,10 +61,10 @@ def test_all_else_is_kept(folder, tmp_path, capsys):
     assert (after.features[0].unit, after.features[0].note) == ("mmol/L", "arterial")
     assert after.features[1] == before.features[1]
     said = capsys.readouterr().out
-    for words in ("west is new", "south is no party any more", "lactate from 0 to 60; was 0 to 40",
+    for words in ("west is new", "south is no longer a party", "lactate from 0 to 60; was 0 to 40",
                   "the committee is north, east, west; was north, east, south",
                   "came or left with west and south",
-                  "both files have the name 'sepsis', and a hub serves one of them"):  # fmt: skip
+                  "both files have the name 'sepsis', and a hub serves only one"):  # fmt: skip
         assert words in one_line(said)
 
 

@@ -39,23 +39,23 @@ def transcript():
     return fit(table(), NAMES, ("a", "b", "c"))
 
 
-def features_by_flag(found) -> dict[str, list[str]]:
-    return {note.flag: [NAMES[j] for j in np.flatnonzero(note.chosen)] for note in found}
+def features_by_kind(found) -> dict[str, list[str]]:
+    return {note.kind: [NAMES[j] for j in np.flatnonzero(note.chosen)] for note in found}
 
 
 def test_silo_learns_about_its_own_columns(transcript):
     own = OwnRows(table()[:OURS], transcript.result)
-    found = features_by_flag(notes_of(transcript, transcript.result, own))
+    found = features_by_kind(notes_of(transcript, transcript.result, own))
     assert found["empty here"] == ["empty"]
     assert found["constant here"] == ["constant"]
     assert found["shifted"] == ["shifted"]
-    assert found["λ beyond 10"] == ["steep"]
+    assert found["steep"] == ["steep"]
     assert found["constant"] == ["nearly"]
     assert found["few values"] == ["few"]
 
 
 def test_nobody_else_learns_about_them(transcript):
-    found = features_by_flag(notes_of(transcript, transcript.result, None))
+    found = features_by_kind(notes_of(transcript, transcript.result, None))
     assert found.keys() & {"empty here", "constant here", "shifted"} == set()
     assert "shifted against" not in report.render(transcript)
 
@@ -79,10 +79,11 @@ def test_few_rows_are_not_called_shifted_by_chance(transcript):
 
 
 def test_sample_is_called_one(transcript):
-    own = OwnRows(table()[:OURS], transcript.result, rows=10**6)
-    found = notes_of(transcript, transcript.result, own)
-    (empty,) = [note for note in found if note.flag == "empty here"]
-    assert "sampled" in empty.what
+    of_all = report.render(transcript, table()[:OURS])
+    of_some = report.render(transcript, table()[:OURS], rows=10**6)
+    sampled = "1 feature without values here among the sampled rows:</strong> <bdi>empty</bdi>"
+    assert sampled in of_some
+    assert sampled not in of_all
 
 
 def test_nearly_constant_column_does_not_break_the_page(transcript):
@@ -115,8 +116,9 @@ def test_features_that_scikit_learn_cannot_hold_are_named():
     transcript, _ = simulate(agreement, [X])
     with pytest.raises(ValueError, match="far away"):
         Parameters.of(transcript).estimator().to_sklearn()
-    assert "1 that to_sklearn() cannot carry:</strong> <bdi>far away</bdi>" in report.render(
-        transcript
+    assert (
+        "1 feature that to_sklearn() cannot carry:</strong> <bdi>far away</bdi>"
+        in report.render(transcript)
     )
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from securefedyj.tables import silo_table
-from securefedyj.tables.base import ArraySource, HeldSource
 from securefedyj.tables.silo_table import Census, load_or_stream
-from securefedyj.tables.source import as_array
+from securefedyj.tables.source import ArraySource, HeldSource, as_array
 
 X = np.random.default_rng(0).normal(size=(100, 2))
 X[::3, 1] = np.nan
@@ -26,7 +25,7 @@ def test_rows_that_fit_are_held_and_others_are_left_where_they_are():
     for own in (held, left):
         assert own.census.rows == 100
         assert own.census.count.tolist() == [100, 66]
-        np.testing.assert_array_equal(own.census.sample.values, X)
+        np.testing.assert_array_equal(own.census.sample, X)
 
 
 class Unknown:
@@ -54,7 +53,7 @@ def test_sample_of_many_rows_is_spread_over_all_of_them(cuts):
         for part in np.split(numbered, sorted(cuts)):
             total += Census.of(part)
     assert total.rows == 100
-    sample = total.sample.values
+    sample = total.sample
     assert 10 <= len(sample) <= 20
     assert set(map(tuple, sample)) <= set(map(tuple, numbered))
     assert np.all(np.diff(sample[:, 0]) > 0)

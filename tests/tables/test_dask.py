@@ -23,13 +23,12 @@ from securefedyj.numerics.passes import ChangedData, over_blocks
 from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.streamed import silo_of
 from securefedyj.numerics.sums import ArraySilo
-from securefedyj.tables import dask_source, dask_tasks
+from securefedyj.tables import dask_source
 from securefedyj.tables.cells import BadCellsError
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.digest import column_digests, rows_digest
-from securefedyj.tables.silo_table import SiloTable, few_values, load_or_stream, without
+from securefedyj.tables.silo_table import SiloTable, few_values, load_or_stream, summarize, without
 from securefedyj.tables.source import as_array, as_source, is_table
-from securefedyj.tables.summary import summarize
 from tests.refusals import refused
 
 NAMES = ["a", "b", "c"]
@@ -144,7 +143,7 @@ def test_names_numbers_that_mean_missing_and_few_values_count_as_elsewhere():
 
 
 def test_no_row_comes_here(monkeypatch):
-    """Whatever is asked of a table by `join` and `check`, little comes back, and no value."""
+    """The requests of `join` and `check` return little, and no value."""
     X = table(5000)
     came = []
     compute = dask.compute
@@ -208,7 +207,7 @@ def test_a_table_that_changes_between_passes_is_an_error():
         asked_of(silo, 40)
 
 
-def test_errors_of_workers_are_raised_here_and_tell_no_more_than_they_should():
+def test_errors_of_workers_are_raised_here_and_reveal_no_more_than_they_should():
     X = table(20)
     X[13, 2] = np.inf
     source = as_source(frame(parts_of(X, [10])))
@@ -231,7 +230,7 @@ def test_errors_of_workers_are_raised_here_and_tell_no_more_than_they_should():
 
 def test_a_refusal_survives_the_way_from_a_worker():
     error = BadCellsError("t.csv", {"a": "line 3: 'x' is not a finite number."}, ": ")
-    again = pickle.loads(pickle.dumps(dask_tasks.WorkerError(error))).error
+    again = pickle.loads(pickle.dumps(dask_source.WorkerError(error))).error
     assert (str(again), again.where, again.columns) == (str(error), error.where, error.columns)
 
 

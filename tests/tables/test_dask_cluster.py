@@ -120,7 +120,7 @@ def test_a_file_that_changed_is_not_read_again_for_a_worker_that_died(reader, tm
         asked_of(silo, 20)
 
 
-def test_who_cannot_be_reached_is_named(monkeypatch):
+def test_an_unreachable_scheduler_is_named(monkeypatch):
     monkeypatch.setattr(dask_cluster, "_SECONDS", 0.2)
     with (
         refused("SFY-TAB-010", naming=("tcp://127.0.0.1:9", "'local'")),

@@ -59,7 +59,7 @@ def test_german_excel_is_read_with_a_decimal_comma(encoding, first, told, tmp_pa
     assert described(path, dialect) == f"separated by semicolons, {told}, decimal comma"
 
 
-def test_german_excel_without_options_is_told_what_to_type(tmp_path):
+def test_the_error_for_german_excel_names_the_options(tmp_path):
     words = said("SFY-TAB-100", table(tmp_path, GERMAN))
     assert "column 'Größe, cm', 2 cells are not finite numbers: '170,5' (line 2), " in words
     assert "'170,5' would be 170.5 with --decimal , (also in Laktat)." in words
@@ -109,10 +109,18 @@ def test_text_that_breaks_off_is_not_of_its_encoding(tmp_path):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("sign", [",", ";", "\t"])
-def test_separators_line_ends_and_trailing_blank_lines_are_told_by_the_file(sign, end, tmp_path):
+def test_separators_line_ends_and_trailing_blank_lines_are_detected(sign, end, tmp_path):
     rows = [f"x{sign}y", f"1{sign}2", "", f'"3"{sign}', f"5{sign}6", "", ""]
     path = table(tmp_path, end.join(rows))
     np.testing.assert_array_equal(read_table(path), [[1, 2], [3, np.nan], [5, 6]])
+
+
+def test_other_separators_and_a_byte_order_mark_are_read(tmp_path):
+    for delimiter in ",;\t":
+        text = f'\ufeffa{delimiter}"b, c; d"\r\n1{delimiter}2\r\n\r\n3{delimiter}4\r\n'
+        path = table(tmp_path, text)
+        assert column_names(path) == ["a", "b, c; d"]
+        assert read_table(path).tolist() == [[1, 2], [3, 4]]
 
 
 def test_another_separator_is_given(tmp_path):
@@ -142,7 +150,7 @@ def test_one_column_with_decimal_commas_is_not_two(tmp_path):
         ("'", ".", ["1'234.5", "10'286", "-7", "-1'234'567"]),
     ],
 )
-def test_grouped_digits_are_read_where_that_is_asked_for(thousands, decimal, cells, tmp_path):
+def test_grouped_digits_are_read_with_the_option(thousands, decimal, cells, tmp_path):
     path = table(tmp_path, "a;b\n" + "".join(f"{cell};NA\n" for cell in cells))
     dialect = Dialect(thousands=thousands, decimal=decimal)
     assert read_table(path, ["a"], dialect=dialect)[:, 0].tolist() == [1234.5, 10286, -7, -1234567]
@@ -185,7 +193,7 @@ def test_columns_with_other_names_are_found(name, tmp_path):
     assert "'Altr': there is no such column (perhaps 'Alter'?)" in words
 
 
-def test_bad_cells_of_a_renamed_column_are_told_by_its_agreed_name(tmp_path):
+def test_bad_cells_of_a_renamed_column_have_its_agreed_name(tmp_path):
     path = table(tmp_path, "Alter,b\nx,1\n")
     checked = check_table(path, ["age", "b"], 0, 10, dialect=Dialect(rename={"Alter": "age"}))
     assert [(found.kind, found.feature) for found in checked.findings if found.stops] == [

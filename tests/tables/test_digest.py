@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 
 from securefedyj.numerics import passes
 from securefedyj.tables import digest
-from securefedyj.tables.base import HeldSource
 from securefedyj.tables.digest import column_digests, rows_digest
 from securefedyj.tables.files import read_table, write_table
+from securefedyj.tables.source import HeldSource
 from tests.refusals import refused
 
 KEY = bytes(range(32))

@@ -1,4 +1,4 @@
-"""Tables: numbers go in and out exactly, and what is wrong is said where it is."""
+"""Tables: numbers are read and written exactly, and errors name the place."""
 
 from __future__ import annotations
 
@@ -68,3 +68,9 @@ def test_file_that_is_no_table_is_named_with_the_reason(name, content, code, tmp
     (tmp_path / name).write_bytes(content)
     with refused(code, TableError, naming=name):
         read_table(tmp_path / name)
+
+
+def test_infinite_values_are_an_error_that_says_where(tmp_path):
+    pd.DataFrame({"a": [1.0, -np.inf]}).to_parquet(tmp_path / "t.parquet")
+    with refused("SFY-TAB-100", naming=("'a'", "row 2", "-inf")):
+        read_table(tmp_path / "t.parquet")

@@ -1,4 +1,4 @@
-"""Findings: all that is wrong with a table is said at once, and what it might have been."""
+"""Findings: all that is wrong with a table is reported at once, with what may be meant."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from securefedyj.numerics import passes
 from securefedyj.tables import files
-from securefedyj.tables.base import ArraySource
 from securefedyj.tables.files import check_table, read_table
-from securefedyj.tables.summary import summarize
+from securefedyj.tables.silo_table import summarize
+from securefedyj.tables.source import ArraySource
 from tests.refusals import refused
 from tests.tables.csv_text import csv_of
 
@@ -29,7 +29,7 @@ def test_missing_columns_are_named_with_similar_ones(tmp_path):
     assert "'bmi'" not in str(error.value)
 
 
-def test_column_that_is_there_twice_is_refused_only_if_it_is_asked_for(tmp_path):
+def test_duplicate_column_is_refused_only_if_it_is_used(tmp_path):
     path = csv_of(tmp_path, "a,a,b\n1,2,3\n")
     with refused("SFY-TAB-027", naming="'a'"):
         read_table(path, ["a"])
@@ -87,7 +87,7 @@ def test_check_of_a_right_table_finds_nothing(tmp_path):
     assert finding.kind == "no rows"
 
 
-def test_bad_cells_of_a_folder_are_told_with_their_file(tmp_path):
+def test_bad_cells_of_a_folder_are_named_with_their_file(tmp_path):
     csv_of(tmp_path, "a,b\n1,2\n", "1.csv")
     csv_of(tmp_path, "a,b\n1,x\n", "2.csv")
     checked = check_table(tmp_path, ["a", "b"], 0, 10)

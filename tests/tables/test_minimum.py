@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from securefedyj.tables.base import ArraySource
 from securefedyj.tables.silo_table import few_values, load_or_stream, missing_everywhere, without
-from securefedyj.tables.source import as_array
+from securefedyj.tables.source import ArraySource, as_array
 
 nan = np.nan
 TABLE = np.array([[1.0, 2.0, nan, nan], [1.0, nan, nan, 3.0], [1.0, nan, nan, 4.0]])
@@ -24,10 +23,10 @@ def test_features_with_too_few_values_are_missing_and_the_others_as_they_were():
     assert np.isnan(table[:, 1:]).all()
     assert not np.isnan(TABLE[:, 1]).all()
     assert missing_everywhere(own.census).tolist() == [1, 2, 3]
-    np.testing.assert_array_equal(own.census.sample.values, table)
+    np.testing.assert_array_equal(own.census.sample, table)
 
 
-def test_columns_that_count_as_missing_are_not_read_but_for_the_number_of_rows():
+def test_columns_that_count_as_missing_are_read_only_for_the_number_of_rows():
     own = without(load_or_stream(ArraySource(TABLE), 0), np.array([1, 3]))
     (block,) = own.source.blocks([3, 1])
     assert block.shape == (3, 2)
@@ -36,7 +35,7 @@ def test_columns_that_count_as_missing_are_not_read_but_for_the_number_of_rows()
     np.testing.assert_array_equal(block, [[nan, 1.0]] * 3)
 
 
-def test_as_many_as_the_minimum_are_enough():
+def test_the_minimum_itself_is_enough():
     assert few(TABLE, 2) == [1]
     for minimum in (0, 1):
         assert few(TABLE, minimum) == []

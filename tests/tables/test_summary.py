@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from securefedyj.tables import silo_table
-from securefedyj.tables.base import HeldSource
 from securefedyj.tables.files import round_bounds
-from securefedyj.tables.summary import MOST_DISTINCT, summarize
+from securefedyj.tables.silo_table import MOST_DISTINCT, summarize
+from securefedyj.tables.source import HeldSource
 
 
 def columns(rows: int) -> np.ndarray:

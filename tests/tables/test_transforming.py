@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from securefedyj.tables.files import MISSING, read_table, write_table
-from securefedyj.tables.transforming import _row_groups, transform_table
+from securefedyj.tables.rewriting import _row_groups
+from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused
 
 FORMATS = ["t.csv", "t.csv.gz", "t.parquet"]
@@ -47,7 +48,7 @@ def test_declared_missing_numbers_are_written_as_missing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_values_outside_the_bounds_stop_it_or_not_as_was_said(name, tmp_path):
+def test_values_outside_the_bounds_stop_it_or_not_by_option(name, tmp_path):
     source, target = tmp_path / name, tmp_path / f"out_{name}"
     write_table(source, ["b", "a"], [[1.0, -5], [20.0, 7], [30, np.nan], [2.0, 8]])
     bounds = ([0, 0], [7, 10])  # of a and b
@@ -109,9 +110,9 @@ def test_parquet_without_rows_or_compression_stays_so(tmp_path):
     assert file.metadata.row_group(0).column(1).compression == "UNCOMPRESSED"
 
 
-def test_large_row_groups_are_taken_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("securefedyj.tables.transforming.rows_at_once", lambda _: 10)
-    monkeypatch.setattr("securefedyj.tables.transforming._MOST_BYTES", 150)
+def test_large_row_groups_are_read_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("securefedyj.tables.rewriting.rows_at_once", lambda _: 10)
+    monkeypatch.setattr("securefedyj.tables.rewriting._MOST_BYTES", 150)
     table = pa.table({"a": np.arange(35.0)})
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=30)
     with parquet.ParquetFile(tmp_path / "t.parquet") as file:

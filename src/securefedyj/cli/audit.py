@@ -6,23 +6,30 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import FAILED, OK, Commands, command, read_transcript, tell
+from securefedyj.cli.common import (
+    FAILED,
+    OK,
+    Commands,
+    command,
+    flag,
+    option,
+    read_transcript,
+    tell,
+)
 
 
 def add(commands: Commands) -> None:
     parser = command(
         commands,
         "audit",
+        run,
         "check that a run revealed nothing that does not follow from its result",
         "securefedyj audit result/transcript.jsonl",
-        "Say what was revealed to whom. The exit code is 0 if the transcript passes and 1 if it "
-        "does not.",
+        "Prints what was revealed to whom. The exit code is 0 if the transcript passes and 1 if "
+        "it does not.",
     )
-    parser.add_argument(
-        "transcript", type=Path, metavar="FILE", help="a transcript.jsonl that a run has written"
-    )
-    parser.add_argument("--json", action="store_true", help="findings as JSON, for a script")
-    parser.set_defaults(run=run)
+    option(parser, "transcript", "FILE", "transcript.jsonl of a run", Path)
+    flag(parser, "--json", "print the findings as JSON")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,24 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands
+from securefedyj.cli.common import Commands, command, option
 
 
 def add(commands: Commands) -> None:
-    summary = "fit example data beside scikit-learn, then by a hub and three parties on one machine"
-    parser = commands.add_parser("demo", help=summary, description=summary.capitalize() + ".")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path("out"),
-        metavar="FOLDER",
-        help="where to save the picture and the transcript (default: %(default)s)",
-    )
-    parser.set_defaults(run=run)
+    summary = "fit example data pooled, next to scikit-learn, and then by three parties and a hub"
+    parser = command(commands, "demo", run, summary, "securefedyj demo")
+    words = "folder for the picture and the transcript"
+    option(parser, "--output", "FOLDER", words, Path, Path("out"))
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     from securefedyj.demo import run as demo  # scikit-learn's datasets take a while to import
 
     demo.run(options.output)
-    return OK

@@ -1,4 +1,4 @@
-"""What `securefedyj join` tells its user while it runs."""
+"""What a command shows while it runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import shutil
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import tell, wrapped
-
-if TYPE_CHECKING:
-    from securefedyj.joining.log import Log
-    from securefedyj.network.session.progress import Progress
+from securefedyj.joining.log import JoinLog
+from securefedyj.network.session.progress import Progress
 
 _SECONDS_BETWEEN = 0.2
 
@@ -20,26 +17,26 @@ _SECONDS_BETWEEN = 0.2
 class Display:
     """One line that is rewritten on a terminal; lines otherwise."""
 
-    def __init__(self, terminal: bool | None = None, log: Log | None = None) -> None:
+    def __init__(self, terminal: bool | None = None, log: JoinLog | None = None) -> None:
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
         self._log = log
         self._open = False
         self._last = ""
         self._now = ""  # the progress of the run in the open line
         self._passing = False  # whether that line also has the rows of a pass, which do not stay
-        self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be told
+        self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be shown again
         self._lock = threading.RLock()  # progress comes from the thread that computes
 
     def say(self, sentence: str) -> None:
         with self._lock:
-            if sentence != self._last:  # such as that the hub cannot be reached, again and again
+            if sentence != self._last:  # such as repeated failures to reach the hub
                 self.end()
                 tell(wrapped(sentence) if self._terminal else sentence, error=True)
                 self.note(sentence)
             self._last = sentence
 
     def note(self, words: str) -> None:
-        """Keep in the log what was shown elsewhere."""
+        """Log what was shown elsewhere."""
         if self._log is not None and (failed := self._log.note(words)):
             self.say(failed)
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command
+from securefedyj.cli.common import Commands, command, option
 
 
 def add(commands: Commands) -> None:
     summary = "write tables of example silos, to try a consortium with"
-    parser = command(commands, "example", summary, "securefedyj example --output first")
-    parser.add_argument("--silos", type=int, default=3, help="2 to 4 (default: %(default)s)")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=Path(),
-        metavar="FOLDER",
-        help="for NAME/patients.csv of each silo, and features.csv (default: here)",
-    )
-    parser.set_defaults(run=run)
+    parser = command(commands, "example", run, summary, "securefedyj example --output first")
+    option(parser, "--silos", "N", "number of silos, 2 to 4", int, 3)
+    words = "folder for features.csv, and NAME/patients.csv of each silo"
+    option(parser, "--output", "FOLDER", words, Path, Path())
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     from securefedyj.demo import example
 
     for path, rows in example.write(options.output, options.silos):
         print(f"{path}: {rows} rows")
     print(f"{options.output / 'features.csv'}: names and bounds of the columns")
-    return OK

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from securefedyj.cli.common import OK, Commands, command
+from securefedyj.cli.common import Commands, command, option
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
@@ -19,40 +19,35 @@ def add(commands: Commands) -> None:
     parser = command(
         commands,
         "hub",
+        run,
         "relay between the parties; the hub can read nothing",
         "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
-        "Files of a folder are read again when they change, and all files at SIGHUP: no restart "
-        "is needed for a new consortium.",
+        "The hub rereads the files of a folder when they change, and all files at SIGHUP. A new "
+        "consortium needs no restart.",
     )
-    parser.add_argument(
-        "files",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="agreed files, or folders: of these all files that end in .toml",
-    )
-    parser.add_argument(
-        "--certificate", type=Path, required=True, metavar="CERT.pem", help="the hub's, as in FILE"
-    )
-    parser.add_argument(
-        "--key", type=Path, required=True, metavar="KEY", help="of the certificate; mode 600"
-    )
-    parser.add_argument(
+    words = "agreed file, or folder: all files in it that end in .toml"
+    option(parser, "files", "FILE", words, Path, nargs="+")
+    words = "certificate of the hub, as in FILE"
+    option(parser, "--certificate", "CERT.pem", words, Path, required=True)
+    words = "private key of the certificate; its mode must be 600"
+    option(parser, "--key", "KEY", words, Path, required=True)
+    option(
+        parser,
         "--listen",
-        metavar="HOST:PORT",
-        help="where to listen, such as 10.0.0.5:443, [::1]:7443 or *:7443 (default: on all "
-        "interfaces, by IPv4 and IPv6, at the port of the hub in FILE)",
+        "HOST:PORT",
+        "where to listen, such as 10.0.0.5:443, [::1]:7443 or *:7443 (default: all interfaces, "
+        "IPv4 and IPv6, at the port of the hub in FILE)",
     )
-    parser.add_argument(
+    option(
+        parser,
         "--status",
-        metavar="HOST:PORT",
-        help="a web page at this address, and /metrics for Prometheus, that tell everybody who is "
-        "there; such as 127.0.0.1:7480 (default: none)",
+        "HOST:PORT",
+        "serve a web page at this address, and /metrics for Prometheus, which show everybody who "
+        "is connected; such as 127.0.0.1:7480 (default: none)",
     )
-    parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     from securefedyj.network.hub.service import AgreedFiles, log_troubles, serve
     from securefedyj.network.log import log_line
 
@@ -67,19 +62,18 @@ def run(options: argparse.Namespace) -> int:
     status = None if options.status is None else parse_address(options.status, "--status")
     log_troubles(troubles, log_line)
     asyncio.run(serve(consortia, files, identity, listen, status))
-    return OK
 
 
-def _listen(option: str | None, consortia: Sequence[Consortium]) -> tuple[str, int]:
+def _listen(address: str | None, consortia: Sequence[Consortium]) -> tuple[str, int]:
     """Where to listen; the port may be in the files."""
-    if option is not None:
-        return parse_address(option, "--listen")
+    if address is not None:
+        return parse_address(address, "--listen")
     ports = sorted({consortium.agreed_hub().port for consortium in consortia})
     if not ports:
         raise InputError(
             "SFY-CLI-012",
-            "There is no agreed file yet, which would have the hub's port: choose one with "
-            "--listen, such as --listen *:7443.",
+            "There is no agreed file yet, and so no port of the hub: choose one with --listen, "
+            "such as --listen *:7443.",
         )
     if len(ports) > 1:
         raise InputError(

@@ -1,6 +1,6 @@
 """The command `securefedyj`.
 
-Exit codes: 0 done, 1 an error told in one sentence, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 an error with one message, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,33 +10,21 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from securefedyj import __version__
-from securefedyj.cli import (
-    audit,
-    check,
-    demo,
-    example,
-    features,
-    hub,
-    join,
-    keygen,
-    new,
-    plan,
-    report,
-    transform,
-)
-from securefedyj.cli.common import FAILED, INTERRUPTED, complain
+from securefedyj.cli.common import FAILED, INTERRUPTED, OK, complain
 from securefedyj.errors import with_code
 from securefedyj.printable import printable
 
 _LONGEST = 4000  # characters of a sentence; it may quote a file
 
-# In the order of their use. Each module adds its options with `add` and does its work in `run`;
-# what takes long to import is imported in `run`.
-COMMANDS = (
-    demo, example, keygen, features, new, check, plan, hub, join, transform, report, audit,
-)  # fmt: skip
+# In the order of their use. Each module adds its options with `add` and does its work in `run`,
+# which also imports what takes long to import.
+COMMANDS = tuple(import_module(f"securefedyj.cli.{name}") for name in (
+    "demo", "example", "keygen", "features", "new", "check", "plan", "hub", "join", "transform",
+    "report", "audit",
+))  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,18 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that do not know Unicode
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        return int(options.run(options) or OK)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is still buffered has nowhere to go.
+        # The reader of our output has closed it; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, ValueError) as error:
         complain(_sentence(error))
         return FAILED
     except (MemoryError, RecursionError, OverflowError):
-        complain("what is to be read here is too large, or nested too deeply.")
+        complain("the input is too large, or nested too deeply.")
         return FAILED
 
 
@@ -72,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="securefedyj",
         description="Make features Gaussian: one Yeo-Johnson transformation per feature.",
-        epilog="A consortium types keygen, new, check, hub and join, in this order; the guide is "
+        epilog="A consortium types keygen, new, check, hub and join, in this order; see "
         "docs/first-consortium.md. `securefedyj COMMAND --help` has an example of each.",
     )
     parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")

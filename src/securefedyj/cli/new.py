@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from securefedyj.cli.common import OK, Commands, command, tell, tell_differences, wrapped
-from securefedyj.cli.entries import feature_of, features_of, party_of
-from securefedyj.cli.plan import add_line, check_line
+from securefedyj.cli.common import (
+    Commands,
+    command,
+    option,
+    repeated,
+    tell,
+    tell_differences,
+    wrapped,
+)
+from securefedyj.cli.plan import add_line, outlook_of
 from securefedyj.errors import InputError
-from securefedyj.network.consortium import (
-    ENGINE,
-    Consortium,
-    Feature,
-    HubEntry,
-)
-from securefedyj.network.consortium.succession import (
-    Changes,
-    default_committee,
-    successor,
-)
-from securefedyj.network.identity import read_certificate
+from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
+from securefedyj.network.consortium.succession import default_committee, successor
+from securefedyj.network.identity import fingerprint, read_certificate
 from securefedyj.network.subtraction import note_on_silos
 
 AUTO = "auto"
-_SETTINGS = (
-    "max_steps",
-    "result_bits",
-    "minimum_values",
-    "max_interruptions",
-    "verified",
-    "engine",
-)
-_WITH_FROM = {"add": "--add", "remove": "--remove", "renew": "--renew", "bounds": "--bounds",
-              "drop": "--drop"}  # fmt: skip
+_AGREED = ("engine", "max_steps", "result_bits", "minimum_values", "max_interruptions", "verified")
+_CHANGES = ("add", "remove", "renew", "bounds", "drop")
 # With more pairs of a feature and a lambda in one exchange, computing takes longer than a round.
 _MOST_PAIRS = 1 << 15
 _MPYC_LEVELS = 1  # its parties compute for far longer than messages take
@@ -45,149 +36,75 @@ def add(commands: Commands) -> None:
     parser = command(
         commands,
         "new",
+        run,
         "write the agreed file of a consortium",
         "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
         "    --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\\n"
         "    --helper coordinator=coordinator.pem \\\n"
         "    --feature lactate:0:40 --feature age:0:120",
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="the file to write; not overwritten"
-    )
-    parser.add_argument("--name", help="of the consortium")
-    parser.add_argument(
-        "--hub",
-        metavar="HOST:PORT",
-        help="where parties will reach the hub; without it, something else has to connect them, "
-        "such as NVIDIA FLARE",
-    )
-    parser.add_argument(
-        "--hub-certificate", type=Path, metavar="CERT.pem", help="of the hub; goes with --hub"
-    )
-    parser.add_argument(
-        "--silo",
-        action="append",
-        default=[],
-        metavar="NAME=CERT.pem",
-        help="a party with data; once for each",
-    )
-    parser.add_argument(
-        "--helper",
-        action="append",
-        default=[],
-        metavar="NAME=CERT.pem",
-        help="a party without data, such as a coordinator; once for each",
-    )
-    for option, earlier in (("silo", "--party"), ("helper", "--member")):
-        # What the options were called before; scripts may still have them.
-        parser.add_argument(
-            earlier,
-            dest=option,
-            action="append",
-            default=argparse.SUPPRESS,
-            help=argparse.SUPPRESS,
-        )
-    parser.add_argument(
-        "--feature",
-        action="append",
-        default=[],
-        metavar="NAME:LOWER:UPPER",
-        help="a column and the bounds of its values; once for each",
-    )
-    parser.add_argument(
-        "--features",
-        type=Path,
-        metavar="FILE.csv",
-        help="the same as a table with the columns name, lower, upper, and if you like unit, note",
-    )
-    parser.add_argument(
-        "--engine",
-        metavar="NAME",
-        help="replicated: three members compute, and a result can be verified; mpyc: all parties "
-        "compute, private unless half of them collude, slower, with --unverified only "
-        f"(default: {ENGINE})",
-    )
-    _add_succession(parser)
-    parser.add_argument(
-        "--committee",
-        metavar="A,B,C",
-        help="its three members, who compute (default: the helpers and the first silos, a helper "
-        "in the last place, where a member sees least)",
-    )
-    parser.add_argument(
-        "--max-steps",
-        type=int,
-        metavar="N",
-        help="of the search for lambda: each halves how far it may be off, and tells a bit more of "
-        f"the data (default: {Consortium.max_steps})",
-    )
-    parser.add_argument(
-        "--result-bits",
-        type=int,
-        metavar="N",
-        help="to which mean and variance are opened, 8 to 44: more are more exact, and tell more "
-        f"of the data where a feature has few distinct values (default: {Consortium.result_bits})",
-    )
-    parser.add_argument(
-        "--levels-per-exchange",
-        type=_levels,
-        metavar="N",
-        help="steps of the search (levels) that are prepared at once (default: auto, which plans "
-        "the run for the number of rows and the line below, and takes what it recommends)",
-    )
-    add_line(parser)
-    parser.add_argument(
-        "--minimum-values",
-        type=int,
-        metavar="N",
-        help="with fewer values of a feature over all silos, a run stops "
-        f"(default: {Consortium.minimum_values})",
-    )
-    parser.add_argument(
-        "--max-interruptions",
-        type=int,
-        metavar="N",
-        help="after which a run ends: a party that interrupts again and again may be asking for "
-        f"more than the result (default: {Consortium.max_interruptions})",
-    )
-    parser.add_argument(
-        "--unverified",
-        dest="verified",
-        action="store_false",
-        default=None,
-        help="trust all members of the committee to compute as the protocol says; else a result is "
-        "accepted only with a proof that it is right for the sums of the silos",
-    )
-    parser.add_argument(
-        "--verified", action="store_true", default=None, help="the default; with --from, again"
-    )
-    parser.set_defaults(run=run)
-
-
-def _add_succession(parser: argparse.ArgumentParser) -> None:
+    option(parser, "file", "FILE", "file to write; not overwritten", Path)
+    option(parser, "--name", "NAME", "name of the consortium")
+    words = "address of the hub; without a hub, a framework such as NVIDIA FLARE connects parties"
+    option(parser, "--hub", "HOST:PORT", words)
+    option(parser, "--hub-certificate", "CERT.pem", "certificate of the hub", Path)
+    repeated(parser, "--silo", "NAME=CERT.pem", "party with data")
+    repeated(parser, "--helper", "NAME=CERT.pem", "party without data, such as a coordinator")
+    for dest, earlier in (("silo", "--party"), ("helper", "--member")):  # scripts may have them
+        hidden = argparse.SUPPRESS
+        parser.add_argument(earlier, dest=dest, action="append", default=hidden, help=hidden)
+    repeated(parser, "--feature", "NAME:LOWER:UPPER", "column, and the bounds of its values")
+    words = "table of features with the columns name, lower, upper, and optionally unit and note"
+    option(parser, "--features", "FILE.csv", words, Path)
     later = parser.add_argument_group("the next file of a consortium (docs/life.md)")
-    later.add_argument(
-        "--from",
-        dest="before",
-        type=Path,
-        metavar="FILE",
-        help="the file before: all that no other option changes is kept",
+    words = "earlier file; entries that other options do not change are kept"
+    option(later, "--from", "FILE", words, Path, dest="before")
+    repeated(later, "--add", "NAME=CERT.pem", "silo that joins")
+    repeated(later, "--remove", "NAME", "party that leaves")
+    repeated(later, "--renew", "NAME=CERT.pem", "party with a new key")
+    repeated(later, "--bounds", "NAME:LOWER:UPPER", "feature with new bounds")
+    repeated(later, "--drop", "NAME", "feature to leave out")
+    _add_agreed(parser)
+    add_line(parser)
+
+
+def _add_agreed(parser: argparse.ArgumentParser) -> None:
+    """Add what the parties agree on besides names; the bounds are those of `Consortium`."""
+    words = (
+        "the three computing parties (default: the helpers and the first silos; a helper comes "
+        "last, where a member sees least)"
     )
-    for option, metavar, words in (
-        ("--add", "NAME=CERT.pem", "a silo that joins"),
-        ("--remove", "NAME", "a party that leaves"),
-        ("--renew", "NAME=CERT.pem", "a party whose key was made anew"),
-        ("--bounds", "NAME:LOWER:UPPER", "other bounds of a feature"),
-        ("--drop", "NAME", "a feature to leave out"),
+    option(parser, "--committee", "A,B,C", words)
+    for name, words in {
+        "engine": "replicated: three parties compute, and a result can be verified; mpyc: all "
+        "parties compute, private unless half of them collude, slower, requires --unverified",
+        "max_steps": "maximum number of steps in the search for lambda; each step halves the "
+        "uncertainty, and reveals one more bit of the data",
+        "result_bits": "precision of mean and variance, 8 to 44 bits; a higher precision reveals "
+        "more of features with few distinct values",
+        "minimum_values": "stop a run if a feature has fewer values over all silos",
+        "max_interruptions": "end a run after more interruptions; a party that keeps interrupting "
+        "may be asking for more than the result",
+    }.items():
+        default = getattr(Consortium, name)
+        kind, metavar = (int, "N") if isinstance(default, int) else (str, "NAME")
+        words += f" (default: {default})"
+        option(parser, f"--{name.replace('_', '-')}", metavar, words, kind)
+    words = (
+        "number of search steps (levels) in one exchange (default: auto, which takes what `plan` "
+        "recommends for the rows and the line below)"
+    )
+    option(parser, "--levels-per-exchange", "N", words, _levels)
+    for verified, name, words in (
+        (False, "--unverified", "trust all members of the committee to follow the protocol"),
+        (True, "--verified", "accept a result only with a proof that it is right (the default)"),
     ):
-        later.add_argument(
-            option, action="append", default=[], metavar=metavar, help=f"{words}; once for each"
-        )
+        parser.add_argument(name, dest="verified", action="store_const", const=verified, help=words)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     before = None if options.before is None else Consortium.read(options.before)
-    given = {key: getattr(options, key) for key in _SETTINGS if getattr(options, key) is not None}
+    given = {key: getattr(options, key) for key in _AGREED if getattr(options, key) is not None}
     consortium = _first(options, given) if before is None else _next(before, options, given)
     levels, planned = options.levels_per_exchange, ""
     if levels == AUTO or (levels is None and before is None):
@@ -201,71 +118,111 @@ def run(options: argparse.Namespace) -> int:
             "SFY-CLI-016", f"{options.file} exists and is not overwritten; move it away."
         ) from None
     tell(f"Wrote {options.file}; give the same file to all. Its digest:\n  {consortium.digest()}")
-    if planned:
-        tell(wrapped(planned))
+    notes = [planned]
     if before is not None:
         tell_differences(before, consortium, options.before)
         if before.name == consortium.name and before.digest() != consortium.digest():
-            tell(wrapped(
-                f"Note: both files have the name {before.name!r}, and a hub serves one of them: "
-                "give --name, or take the earlier file away from the hub."
-            ))  # fmt: skip
-    for note in (_note_on_committee(consortium), note_on_silos(consortium)):
-        if note:
-            tell(wrapped(note))
-    return OK
+            notes.append(
+                f"Note: both files have the name {before.name!r}, and a hub serves only one of "
+                "them: give --name, or take the earlier file away from the hub."
+            )
+    notes += [_note_on_committee(consortium), note_on_silos(consortium)]
+    for note in filter(None, notes):
+        tell(wrapped(note))
 
 
 def _first(options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
-    for key, option in _WITH_FROM.items():
+    for key in _CHANGES:
         if getattr(options, key):
             raise InputError(
-                "SFY-CLI-017", f"{option} changes an earlier file; name it by --from FILE."
+                "SFY-CLI-017", f"--{key} changes an earlier file; name it by --from FILE."
             )
     if not options.name:
         raise InputError("SFY-CLI-014", "A consortium needs a --name.")
-    silos = [party_of(entry) for entry in options.silo]
-    parties = (*silos, *(party_of(entry, "helper") for entry in options.helper))
+    parties = _parties(options)
     return Consortium(
         name=options.name,
-        hub=_hub(options),
+        hub=_hub(options, None),
         parties=parties,
-        committee=_asked(options) or default_committee(parties, given.get("engine", ENGINE)),
-        features=tuple(_features(options)),
+        committee=_committee(options) or default_committee(parties, given.get("engine", ENGINE)),
+        features=_features(options),
         **given,
     )
 
 
 def _next(before: Consortium, options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
-    if options.name:
-        given["name"] = options.name
-    hub = _hub(options, before.hub)
-    if hub is not None:
-        given["hub"] = hub
     return successor(
         before,
-        Changes(
-            add=[
-                *(party_of(entry) for entry in (*options.add, *options.silo)),
-                *(party_of(entry, "helper") for entry in options.helper),
-            ],
-            remove=options.remove,
-            renew=[party_of(entry) for entry in options.renew],
-            features=_features(options),
-            drop=options.drop,
-            bounds=[feature_of(entry) for entry in options.bounds],
-            committee=_asked(options),
-            others=given,
-        ),
+        add=_parties(options),
+        remove=options.remove,
+        renew=[_party(entry) for entry in options.renew],
+        features=_features(options),
+        drop=options.drop,
+        bounds=[_feature(entry) for entry in options.bounds],
+        committee=_committee(options),
+        name=options.name or before.name,
+        hub=_hub(options, before.hub),
+        **given,
     )
 
 
-def _features(options: argparse.Namespace) -> list[Feature]:
-    features = [feature_of(entry) for entry in options.feature]
-    return features + ([] if options.features is None else features_of(options.features))
+def _parties(options: argparse.Namespace) -> tuple[PartyEntry, ...]:
+    silos = [_party(entry) for entry in (*options.add, *options.silo)]
+    return (*silos, *(_party(entry, "helper") for entry in options.helper))
 
 
-def _asked(options: argparse.Namespace) -> tuple[str, ...]:
+def _party(entry: str, role: str = "silo") -> PartyEntry:
+    """A party, from NAME=CERT.pem."""
+    name, equals, path = entry.partition("=")
+    if not equals:
+        raise InputError(
+            "SFY-CLI-006", f"{entry!r} must be NAME=CERT.pem, such as north=north.pem."
+        )
+    pem = read_certificate(Path(path))
+    return PartyEntry(name, role, fingerprint(pem), pem)
+
+
+def _features(options: argparse.Namespace) -> tuple[Feature, ...]:
+    more = () if options.features is None else _features_of(options.features)
+    return (*map(_feature, options.feature), *more)
+
+
+def _feature(entry: str) -> Feature:
+    """A feature, from NAME:LOWER:UPPER."""
+    try:
+        name, lower, upper = entry.rsplit(":", 2)
+        return Feature(name, float(lower), float(upper))
+    except ValueError:
+        raise InputError(
+            "SFY-CLI-007", f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40."
+        ) from None
+
+
+def _features_of(path: Path) -> list[Feature]:
+    """The features of a table with the columns name, lower, upper, separated as Excel does."""
+    features = []
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        file.seek(0)
+        rows = csv.DictReader(file, delimiter=max(",;\t", key=first.count))
+        if missing := {"name", "lower", "upper"} - set(rows.fieldnames or ()):
+            raise InputError("SFY-CLI-008", f"{path}, line 1: there is no column {min(missing)!r}.")
+        for row in rows:
+            try:
+                bounds = float(row["lower"]), float(row["upper"])
+            except (TypeError, ValueError):
+                raise InputError(
+                    "SFY-CLI-009",
+                    f"{path}, line {rows.line_num}: lower and upper must be numbers, with a "
+                    "decimal point.",
+                ) from None
+            features.append(
+                Feature(row["name"], *bounds, row.get("unit") or "", row.get("note") or "")
+            )
+    return features
+
+
+def _committee(options: argparse.Namespace) -> tuple[str, ...]:
     """The committee, if the user has named it."""
     return tuple(map(str.strip, options.committee.split(","))) if options.committee else ()
 
@@ -277,52 +234,44 @@ def _levels(text: str) -> int | str:
 
 
 def _planned(consortium: Consortium, options: argparse.Namespace) -> tuple[int, str]:
-    """Levels for the rows and the line that were told, and a sentence about them."""
-    from securefedyj.network.forecast import LEVELS, bytes_per_second, forecast
+    """Levels for the rows and the line of the options, and a sentence about them."""
+    from securefedyj.network.forecast import LEVELS
 
-    check_line(options)
-    if consortium.engine != ENGINE:
-        return _MPYC_LEVELS, ""
     pairs = len(consortium.features)
-    outlook = forecast(
-        consortium,
-        rows=options.rows,
-        delay=options.delay_ms / 1e3,
-        bytes_per_second=bytes_per_second(options.mbit),
-        levels=[m for m in LEVELS if m == 1 or pairs * (2**m - 1) <= _MOST_PAIRS],
-    )
+    levels = [m for m in LEVELS if m == 1 or pairs * (2**m - 1) <= _MOST_PAIRS]
+    outlook = outlook_of(consortium, options, levels=levels)
+    if outlook is None:
+        return _MPYC_LEVELS, ""
     return outlook.recommended, (
-        f"levels_per_exchange = {outlook.recommended}, planned for {options.rows:,} rows of each "
-        f"silo and lines of {options.delay_ms:g} ms and {options.mbit:g} Mbit/s; "
-        f"`plan --rows {options.rows}` tells more."
+        f"levels_per_exchange = {outlook.recommended}, planned for {options.rows:,} rows per silo "
+        f"and lines of {options.delay_ms:g} ms and {options.mbit:g} Mbit/s; `plan --rows "
+        f"{options.rows}` shows more."
     )
 
 
-def _hub(options: argparse.Namespace, before: HubEntry | None = None) -> HubEntry | None:
-    address = None if before is None else before.address
+def _hub(options: argparse.Namespace, before: HubEntry | None) -> HubEntry | None:
+    address = options.hub if before is None or options.hub is not None else before.address
     certificate = None if before is None else before.certificate
-    if options.hub is not None:
-        address = options.hub
     if options.hub_certificate is not None:
         certificate = read_certificate(options.hub_certificate)
     if (address is None) != (certificate is None):
         raise InputError(
             "SFY-CLI-015", "--hub and --hub-certificate go together; give both or neither."
         )
-    return None if address is None or certificate is None else HubEntry(address, certificate)
+    return None if certificate is None else HubEntry(address, certificate)
 
 
 def _note_on_committee(consortium: Consortium) -> str:
-    """Where the helpers are in the committee; nothing if none is."""
-    helpers = [party.name for party in consortium.parties if party.role == "helper"]
-    inside = [name for name in consortium.committee if name in helpers]
+    """Where the helpers are in the committee; empty if none is."""
+    committee = consortium.committee
+    inside = [name for name in committee if consortium.party(name).role == "helper"]
     if not inside or consortium.engine != ENGINE:
         return ""
-    members, names = ", ".join(consortium.committee), " and ".join(inside)
-    if list(consortium.committee[-len(inside) :]) == inside:
+    members, names = ", ".join(committee), " and ".join(inside)
+    if list(committee[-len(inside) :]) == inside:
         come = "comes" if len(inside) == 1 else "come"
         return f"The committee is {members}: {names} {come} last, where a helper sees least."
     return (
-        f"Note: the committee is {members}. In the last place {names} would see less, should two "
-        "members collude."
+        f"Note: the committee is {members}. In the last place {names} would see less if two "
+        "members colluded."
     )

@@ -1,20 +1,16 @@
-"""A silo's table beside what was agreed on, in lines for a terminal."""
+"""A silo's table compared with the agreed features, in lines for a terminal."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from securefedyj.cli.common import COLUMNS, wrapped
 from securefedyj.network.consortium import Feature
 from securefedyj.printable import printable
-
-if TYPE_CHECKING:
-    from securefedyj.tables.files import Checked
-    from securefedyj.tables.findings import TableFinding
-    from securefedyj.tables.summary import Summary
+from securefedyj.tables.files import REMEDIES, Checked, TableFinding
+from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
 _VERDICTS = {
@@ -55,33 +51,27 @@ def table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]:
         numbers = " ".join(cell.rjust(width) for cell, width in zip(row[:5], widths, strict=False))
         yield f"{name:<{room}} {numbers} {row[5]:<{widths[5]}} {row[6]}"
     if any(not column.exact for column in checked.columns.values()):
-        yield "~ is the median of a sample of the rows."
+        yield "~ marks the median of a sample of the rows."
 
 
 def finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
-    """What to do about each kind of finding; what the table shows anyway is left out."""
-    told = [finding for finding in findings if finding.kind != "missing values"]
-    for kind, group in groupby(sorted(told, key=_order), key=lambda finding: finding.kind):
+    """What to do about each kind of finding; missing values are in the table already."""
+    order = list(REMEDIES)
+    more = [finding for finding in findings if finding.kind != "missing values"]
+    more.sort(key=lambda finding: order.index(finding.kind))
+    for kind, group in groupby(more, key=lambda finding: finding.kind):
         same = list(group)
         weight = "stops a run" if same[0].stops else "note"
         for finding in same[:_FINDINGS_OF_A_KIND]:
             about = "" if finding.feature is None else f"{printable(finding.feature)}: "
             yield wrapped(f"{weight}: {about}{finding.text}")
-        if (more := len(same) - _FINDINGS_OF_A_KIND) > 0:
-            yield f"{weight}: and {more} more columns: {_VERDICTS[kind]}"
+        if (left := len(same) - _FINDINGS_OF_A_KIND) > 0:
+            yield f"{weight}: and {left} more columns: {_VERDICTS[kind]}"
         if remedy := same[0].remedy:
             yield textwrap.indent(wrapped(remedy, COLUMNS - 2), "  ")
 
 
-def _order(finding: TableFinding) -> int:
-    from securefedyj.tables.findings import REMEDIES
-
-    return list(REMEDIES).index(finding.kind)
-
-
 def _cells(column: Summary | None) -> tuple[str, str, str, str, str]:
-    from securefedyj.tables.summary import MOST_DISTINCT
-
     if column is None:
         return "-", "-", "-", "-", "-"
     share = column.missing / column.rows if column.rows else 0.0

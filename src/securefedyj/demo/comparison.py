@@ -18,7 +18,7 @@ from securefedyj.demo.example import breast_cancer
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import log_likelihood
 from securefedyj.report import charts
-from securefedyj.report.charts import HEIGHT, WIDTH, Curve, Frame, number, skew
+from securefedyj.report.charts import HEIGHT, WIDTH, Axes, Curve, number, skew
 
 SAME = 1e-6
 """Log-likelihoods that differ by no more than this are the same except for rounding."""
@@ -149,7 +149,7 @@ def _two_ways(x: Array) -> tuple[str, str]:
     newton = ExpYJ().fit(column).path_[:, 0]
     low, high = (float(f(np.append(searched, newton))) for f in (np.min, np.max))
     margin = 0.06 * (high - low)
-    frame = Frame((0.0, _STEPS_SHOWN + 1.0), (low - margin, high + margin))
+    frame = Axes((0.0, _STEPS_SHOWN + 1.0), (low - margin, high + margin))
     ends, best = np.array(frame.x_range), float(newton[-1])
     body = f'<polyline class="target" points="{frame.points(ends, np.full(2, best))}"/>'
     ways = (("theirs", "exponential search", searched), ("ours", "Newton", newton))
@@ -170,7 +170,7 @@ def _missed(digits: FitComparison, k: int) -> tuple[str, str]:
     best = log_likelihood(x, ours)
     heights = np.array([(log_likelihood(x, at) - best) / 1e3 for at in grid])
     lowest = min(float(heights.min()), -SAME)
-    frame = Frame((grid[0], grid[-1]), (1.06 * lowest, -0.12 * lowest))
+    frame = Axes((grid[0], grid[-1]), (1.06 * lowest, -0.12 * lowest))
     body = f'<polyline class="curve" points="{frame.points(grid, heights)}"/>'
     results = (("ours", "ExpYJ", ours), ("theirs", f"scikit-learn {sklearn.__version__}", theirs))
     for line, (kind, name, lmbda) in enumerate(results):

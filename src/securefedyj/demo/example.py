@@ -24,17 +24,14 @@ def breast_cancer() -> tuple[Array, list[str]]:
 
 
 def by_silo(X: Array, names: Sequence[str], silos: int) -> dict[str, Array]:
-    """The rows of each silo. Silos differ, as hospitals do: the first has the smallest tumours."""
+    """The rows of each silo. The silos differ: the first has the smallest tumours."""
     order = np.argsort(X[:, list(names).index("mean radius")], kind="stable")
     parts = np.array_split(order, silos)
     return {silo: X[np.sort(rows)] for silo, rows in zip(SILOS, parts, strict=False)}
 
 
 def public_bounds(X: Array) -> list[tuple[float, float]]:
-    """From 0 to a power of two that no value exceeds.
-
-    Real silos agree on bounds before anybody looks at values; powers of two reveal little.
-    """
+    """From 0 to a power of two; real silos agree on bounds without looking at values."""
     return [(0.0, 2.0 ** ceil(log2(highest))) for highest in X.max(axis=0)]
 
 

@@ -59,24 +59,13 @@ def fit(cancer: FitComparison) -> FederatedFit:
         seconds = _run_processes(folder, silos, features, interrupts)
         fitted = [securefedyj.load(folder / silo / "parameters.json") for silo in silos]
         transcript = Transcript.read(folder / next(iter(silos)) / "transcript.jsonl")
-    equal = np.all(
-        [
-            getattr(one, attribute) == getattr(pooled, attribute)
-            for one in (*fitted, together)
-            for attribute in ("lambdas_", "mean_", "var_")
-        ],
-        axis=0,
-    )
+    equal = np.ones(len(cancer.names), dtype=bool)
+    for one in (*fitted, together):
+        for attribute in ("lambdas_", "mean_", "var_"):
+            equal &= getattr(one, attribute) == getattr(pooled, attribute)
     sent = max(max(to.values()) for to in together.cost_.bytes_sent.values())
-    return FederatedFit(
-        silos,
-        fitted[0].lambdas_,
-        equal,
-        transcript,
-        together.cost_.rounds,
-        sent / len(cancer.names) / 1e6,
-        seconds,
-    )
+    megabytes, rounds = sent / len(cancer.names) / 1e6, together.cost_.rounds
+    return FederatedFit(silos, fitted[0].lambdas_, equal, transcript, rounds, megabytes, seconds)
 
 
 def _run_processes(
@@ -89,31 +78,27 @@ def _run_processes(
     # The precision of the estimator, which is higher than the default of a consortium, to compare
     # digit by digit, and with the paper.
     prepare(folder, tables, features, name="demo", max_steps=40, result_bits=44)
-    with _status_cleared(), Processes(folder) as processes:
-        start = time.monotonic()
-        _show_status("starting a hub and three parties ...")
-        processes.start_hub()
-        for party in tables:
-            processes.start_party(party)
-        while time.monotonic() < start + _PATIENCE:
-            try:
-                processes.wait(timeout=0.2)
-                return time.monotonic() - start
-            except subprocess.TimeoutExpired:
+    start = time.monotonic()
+    try:
+        with Processes(folder) as processes:
+            _show_status("starting a hub and three parties ...")
+            processes.start_hub()
+            for party in tables:
+                processes.start_party(party)
+            while time.monotonic() < start + _PATIENCE:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    processes.wait(timeout=0.2)
+                    return time.monotonic() - start
                 if interrupts:
-                    raise KeyboardInterrupt from None
-                for party in tables:
-                    _check_running(processes, party)
+                    raise KeyboardInterrupt
+                for party in tables:  # if one has failed, the others would wait for it
+                    if processes.running[party].poll():
+                        reason = processes.last_line(party)
+                        raise OSError(f"party {party} of the demo failed: {reason}")
                 _show_status(processes.last_line(next(iter(tables))) or "starting ...")
-        raise OSError(
-            f"the parties did not finish within {_PATIENCE:g} seconds: is this machine busy?"
-        )
-
-
-def _check_running(processes: Processes, party: str) -> None:
-    """Stop if a party has failed, because the others would wait for it."""
-    if processes.running[party].poll():
-        raise OSError(f"party {party} of the demo failed: {processes.last_line(party)}")
+    finally:
+        _show_status("")
+    raise OSError(f"the parties did not finish within {_PATIENCE:g} seconds: is this machine busy?")
 
 
 @contextlib.contextmanager
@@ -134,15 +119,6 @@ def _delayed_interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
     if received:
         raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def _status_cleared() -> Iterator[None]:
-    """Remove the status line at the end."""
-    try:
-        yield
-    finally:
-        _show_status("")
 
 
 def _show_status(text: str) -> None:

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator
 from math import ceil, log10
 from pathlib import Path
 
@@ -31,95 +31,80 @@ def run(output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _cannot_write(output, error) from error
+        raise OSError(
+            f"cannot write {output} ({error.strerror}): choose another folder with --output"
+        ) from error
     cancer, digits = comparison.compare_breast_cancer(), comparison.compare_digits()
-    print(_pooled_section(cancer, digits), flush=True)
+    print("\n".join(_pooled_section(cancer, digits)), flush=True)
     fit = federated.fit(cancer)
-    print("", _federated_section(fit, cancer), sep="\n", flush=True)
-    for path, content in (
-        (transcript, fit.transcript.to_text()),
-        (picture, comparison.picture(cancer, digits)),
-    ):
-        try:
-            write_atomically(path, content.encode())
-        except OSError as error:
-            raise _cannot_write(path, error) from error
+    print("", *_federated_section(fit, cancer), sep="\n", flush=True)
+    write_atomically(transcript, fit.transcript.to_text().encode())
+    write_atomically(picture, comparison.picture(cancer, digits).encode())
     print(
-        "", "Read what was revealed:", "", f"    {command('audit', str(transcript))}", "", sep="\n"
+        "",
+        "To see what was revealed:",
+        "",
+        f"    {command('audit', str(transcript))}",
+        "",
+        sep="\n",
     )
     print(f"Picture: {picture}")
 
 
-def _pooled_section(*comparisons: FitComparison) -> str:
+def _pooled_section(*comparisons: FitComparison) -> Iterator[str]:
     """Both fits are the same, except where scikit-learn misses an optimum that is far out."""
-    title = (
+    yield from _underlined(
         f"Pooled data: securefedyj {securefedyj.__version__} and scikit-learn {sklearn.__version__}"
     )
-    lines = [
-        *_underlined(title),
-        _ROW.format("data", "features", "constant", "same fit", "agreeing to", "faster").rstrip(),
-    ]
+    yield _ROW.format("data", "features", "constant", "same fit", "agreeing to", "faster").rstrip()
     for one in comparisons:
         ours, theirs = one.ours.lambdas_[one.alike], one.theirs.lambdas_[one.alike]
         worst = np.max(np.abs(ours - theirs) / np.maximum(1, np.abs(ours)), initial=1e-16)
         times = f"{1e3 * one.our_seconds:.0f} ms, {one.their_seconds / one.our_seconds:.0f}x"
         counts = (len(one.names), int(one.constant.sum()), len(one.alike))
-        lines.append(_ROW.format(one.name, *counts, f"1e{ceil(log10(worst))}", times))
-    return "\n".join([*lines, *(text for one in comparisons for text in _about_missed(one))])
+        yield _ROW.format(one.name, *counts, f"1e{ceil(log10(worst))}", times)
+    for one in comparisons:
+        if one.different:
+            yield from ("", _wrapped(_about_missed(one)))
 
 
-def _about_missed(one: FitComparison) -> list[str]:
+def _about_missed(one: FitComparison) -> str:
     """Where scikit-learn's log-likelihood is lower, and by how much at worst."""
-    if not one.different:
-        return []
     k, missed = one.different[0], int(np.count_nonzero(one.gain > comparison.SAME))
-    return [
-        "",
-        _wrapped(
-            f"scikit-learn misses the optimum of {missed} features of {one.name}. The worst is "
-            f"{one.names[k]}: it stops at lambda {one.theirs.lambdas_[k]:.4f} instead of "
-            f"{one.ours.lambdas_[k]:.4f}, where the log-likelihood is lower by {one.gain[k]:.1f}."
-        ),
-    ]
+    return (
+        f"scikit-learn misses the optimum of {missed} features of {one.name}. The worst is "
+        f"{one.names[k]}: it stops at lambda {one.theirs.lambdas_[k]:.4f} instead of "
+        f"{one.ours.lambdas_[k]:.4f}, where the log-likelihood is lower by {one.gain[k]:.1f}."
+    )
 
 
-def _federated_section(fit: federated.FederatedFit, cancer: FitComparison) -> str:
+def _federated_section(fit: federated.FederatedFit, cancer: FitComparison) -> Iterator[str]:
     """Silos with different patients get the same bits as if their rows were in one place."""
     row = "{:<24}{:>9}{:>9}{:>9}{:>14}{:>14}"
-    lines = [
-        *_underlined("Federated: three silos that may not pool their rows, and a hub"),
-        f"{'':<24}{'median at silo':^27}{'lambda':^28}".rstrip(),
-        row.format("feature", *fit.silos, "federated", "pooled"),
-    ]
+    yield from _underlined("Federated: three silos that may not pool their rows, and a hub")
+    yield f"{'':<24}{'median at silo':^27}{'lambda':^28}".rstrip()
+    yield row.format("feature", *fit.silos, "federated", "pooled")
     for name in ("mean area", "mean concavity", "radius error", "worst texture"):
         j = cancer.names.index(name)
         medians = (f"{np.median(silo[:, j]):.3g}" for silo in fit.silos.values())
         lambdas = (fit.lambdas[j], cancer.ours.lambdas_[j])
-        lines.append(row.format(name, *medians, *(f"{lmbda:.8f}" for lmbda in lambdas)))
+        yield row.format(name, *medians, *(f"{lmbda:.8f}" for lmbda in lambdas))
     audit = fit.transcript.audit()
-    return "\n".join(
-        [
-            *lines,
-            "",
-            _wrapped(
-                f"{np.count_nonzero(fit.equal)} of {len(fit.equal)} features have the same lambda, "
-                "mean and variance, bit for bit, at all three parties, in one process, and from "
-                "all rows in one place."
-            ),
-            "",
-            _wrapped(
-                f"Verified: {'yes' if audit.verdict else 'NO'}. "
-                f"Audit: {'passed' if audit.passed else 'FAILED'}. "
-                f"{fit.rounds} rounds of messages, {fit.megabytes:.3f} MB per feature and peer, "
-                f"{fit.seconds:.1f} s from the start of four processes. The paper's protocol takes "
-                "726 rounds and 8 MB."
-            ),
-        ]
-    )
+    for text in (
+        f"{np.count_nonzero(fit.equal)} of {len(fit.equal)} features have the same lambda, "
+        "mean and variance, bit for bit, at all three parties, in one process, and from "
+        "all rows in one place.",
+        f"Verified: {'yes' if audit.verdict else 'NO'}. "
+        f"Audit: {'passed' if audit.passed else 'FAILED'}. "
+        f"{fit.rounds} rounds of messages, {fit.megabytes:.3f} MB per feature and peer, "
+        f"{fit.seconds:.1f} s from the start of four processes. The paper's protocol takes "
+        "726 rounds and 8 MB.",
+    ):
+        yield from ("", _wrapped(text))
 
 
 def command(*arguments: str) -> str:
-    """A command of this program that works as printed, in the folder where this one was called."""
+    """A command of this program that works as printed, in the current folder."""
     called = Path(sys.argv[0])
     if called.stem != "securefedyj":
         program = [sys.executable, "-m", "securefedyj.cli"]
@@ -130,14 +115,9 @@ def command(*arguments: str) -> str:
     return shlex.join([*program, *arguments])
 
 
-def _underlined(title: str) -> Sequence[str]:
+def _underlined(title: str) -> tuple[str, str]:
     return title, "-" * len(title)
 
 
 def _wrapped(text: str) -> str:
     return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _cannot_write(path: Path, error: OSError) -> OSError:
-    reason = error.strerror or error
-    return OSError(f"cannot write {path} ({reason}): choose another folder with --output")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from securefedyj.errors import InputError
-from securefedyj.joining.log import Log
+from securefedyj.joining.log import JoinLog
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.protocol.program import TooFewValues
@@ -29,7 +29,7 @@ class Notes:
         self._path = folder / LOG
 
     def say(self, sentence: str) -> None:
-        Log(self._path).note(sentence)
+        JoinLog(self._path).note(sentence)
 
 
 def named(consortium: Consortium) -> str:

@@ -11,12 +11,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from securefedyj.joining.part import Part, Rows, Say
-from securefedyj.joining.run import Cancelled, Run
+from securefedyj.joining.options import JoinOptions
+from securefedyj.joining.part import Part, RowsProgress, Say
+from securefedyj.joining.run import Cancelled, JoinRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.identity import read_certificate, read_identity
-from securefedyj.network.session.patience import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Progress
 from securefedyj.parameters import Parameters
 from securefedyj.tables.dialect import Dialect
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOOK_EVERY = 0.1  # seconds, at whether we are asked to leave
+_LOOK_EVERY = 0.1  # seconds between two calls of `cancelled`
 
 
 async def join_async(
@@ -40,23 +39,23 @@ async def join_async(
     missing: Collection[str] = (),
     dialect: Dialect | None = None,
     cache_mb: int | None = None,
-    own_minimum: int = 0,
+    own_minimum: int = JoinOptions.own_minimum,
     ledger: Path | str | None = None,
-    timeout: float = TIMEOUT,
-    wait: float = WAIT,
+    timeout: float = JoinOptions.timeout,
+    wait: float = JoinOptions.wait,
     report: bool = True,
     proxy: str | None = None,
     say: Say | None = None,
     progress: Callable[[Progress], None] | None = None,
-    rows: Rows | None = None,
+    rows: RowsProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
     dialer: Dialer | None = None,
 ) -> FrozenYJ:
     """Take part in a run, as the command `securefedyj join` does.
 
-    `join` returns when all is done; `join_async` is the same as a coroutine. The files of the run
-    are written to a folder. Who is interrupted, in whatever way, goes on with the same call.
-    Functions that are given here may be called from other threads.
+    `join` returns at the end of the run; `join_async` is the same as a coroutine. The files of the
+    run are written to a folder. To resume a run after any interruption, repeat the call. Callbacks
+    may be called from other threads.
 
     Parameters
     ----------
@@ -67,77 +66,65 @@ async def join_async(
     output : path-like
         A folder for parameters.json, transcript.jsonl, cost.json, provenance.json and report.html.
     data : array-like, frame, table or path, optional
-        The rows of a silo: whatever `ExpYJ` fits. Columns with names are found by them, those of
-        an array are in the agreed order. They must not change while the run is under way. A
-        helper has none.
+        The rows of a silo: anything that `ExpYJ` fits. Named columns are found by name; the
+        columns of an array are in the agreed order. The rows must not change during the run. A
+        helper has no data.
     missing : collection of str
-        Further cells that stand for a missing value, such as ``["?", "-999"]``.
+        More texts that stand for a missing value, such as ``["?", "-999"]``.
     dialect : Dialect, optional
         How CSV files are written, and which columns have other names here.
     cache_mb : int, optional
-        Memory that may keep rows between passes; a quarter of the machine's by default.
+        Memory for keeping rows between passes; by default a quarter of the machine's memory.
     own_minimum : int
-        A feature of which this silo has fewer values counts as missing here.
+        Ignore features with fewer local values.
     ledger : path-like, optional
         The silo's own list of runs; ~/.securefedyj/ledger.jsonl by default.
     timeout, wait : float
-        Seconds of silence after which a party counts as lost, and seconds to wait for parties to
-        come, to come back, or to compute.
+        Seconds of silence after which a party counts as lost, and maximum seconds to wait for
+        parties to connect, reconnect or compute.
     report : bool
         Whether to write report.html, which takes a second or more.
     proxy : str, optional
-        The URL of an HTTP proxy on the way to the hub; by default as the environment says.
+        The URL of an HTTP proxy between this machine and the hub; by default as the environment
+        says.
     say : callable, optional
-        Gets one sentence for the user at a time. Without it, what a silo should know of the risks
-        of a run is a `UserWarning`, and all else is not said.
+        Receives each message for the user. Without it, warnings about the risks of a run become
+        `UserWarning`, and other messages are dropped.
     progress : callable, optional
-        Gets a `Progress` after each opening.
+        Receives a `Progress` after each opening.
     rows : callable, optional
-        Gets "read" or "summed", the number of rows so far, and the number of all or None.
+        Receives "read" or "summed", the number of rows so far, and the total or None.
     cancelled : callable, optional
-        Is asked several times a second; True ends our part as Ctrl-C does, and raises `Cancelled`.
+        Called several times a second; when it returns True, the party leaves the run as after
+        Ctrl-C, and `Cancelled` is raised.
     dialer : Dialer, optional
-        What connects us to the others in place of the hub.
+        Connects this party to the others instead of the hub.
 
     Returns
     -------
     fitted : FrozenYJ
-        The parameters, as a transformer: what ``load(output / "parameters.json")`` returns.
+        The parameters, as a transformer: the same as ``load(output / "parameters.json")``.
 
     Raises
     ------
     ValueError, OSError
-        In one sentence, why there is no result; the same as the command's, so it names options of
-        the command: ``--own-minimum`` is `own_minimum`. Of them, JoinError is about other parties,
-        TableError about the table.
+        The reason why there is no result, with the message of the command: it calls `own_minimum`
+        ``--own-minimum``. JoinError is about other parties, TableError about the table.
     Cancelled
-        If `cancelled` said so. The others are told, and wait.
+        If `cancelled` returned True. The other parties are notified, and wait.
     """
-    agreed = consortium if isinstance(consortium, Consortium) else Consortium.read(Path(consortium))
+    arguments = locals()
     part = Part(
-        agreed,
-        agreed.party_with(read_certificate(Path(certificate))),
-        read_identity(Path(key), Path(certificate)),
-        Path(output),
-        data=data,
-        missing=missing,
-        dialect=dialect,
-        cache_mb=cache_mb,
-        own_minimum=own_minimum,
-        ledger=None if ledger is None else Path(ledger),
-        timeout=timeout,
-        wait=wait,
-        report=report,
-        proxy=proxy,
+        JoinOptions.of({name: arguments[name] for name in JoinOptions.__annotations__}, dialect),
         dialer=dialer,
         say=say or _ignore,
         warn=say or warnings.warn,
         progress=progress or _ignore,
         rows=rows or _ignore,
     )
-    run = Run(part)
+    run = JoinRun(part)
     try:
-        transcript = await _unless(cancelled or _never, run.take_part())
+        transcript = await _unless(cancelled, run.take_part())
     except asyncio.CancelledError:
         part.say(run.on_leaving("call"))
         raise
@@ -148,28 +135,18 @@ async def join_async(
     return Parameters.of(transcript).estimator()
 
 
-async def _unless(cancelled: Callable[[], bool], work: Coroutine[Any, Any, T]) -> T | None:
-    """What the work gives; None if it was to be cancelled. It always ends, and before us."""
-    task, watch = asyncio.create_task(work), asyncio.create_task(_until(cancelled))
+async def _unless(cancelled: Callable[[], bool] | None, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of the work, or None if it was cancelled. The work always ends before this."""
+    task = asyncio.create_task(work)
     try:
-        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        while not (await asyncio.wait({task}, timeout=_LOOK_EVERY if cancelled else None))[0]:
+            if cancelled and cancelled():
+                break
     finally:
-        watch.cancel()
         if not task.done():
-            task.cancel()  # once: a second time it would not even take leave
+            task.cancel()  # once: a second time would cut off its last messages
             await asyncio.wait({task})
-    if watch.done() and not watch.cancelled():
-        watch.result()
     return None if task.cancelled() else task.result()
-
-
-async def _until(cancelled: Callable[[], bool]) -> None:
-    while not cancelled():
-        await asyncio.sleep(_LOOK_EVERY)
-
-
-def _never() -> bool:
-    return False
 
 
 def _ignore(*_: object) -> None:
@@ -177,7 +154,7 @@ def _ignore(*_: object) -> None:
 
 
 def _blocking(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """The same as a function that returns when it is done, also where an event loop runs."""
+    """The same as a function that blocks, even where an event loop is running."""
 
     @wraps(call)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -192,7 +169,7 @@ def _blocking(call: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 
 def _in_thread(work: Coroutine[Any, Any, T]) -> T:
-    """Run in an event loop of its own; a notebook has one already, which waits meanwhile."""
+    """Run in another event loop, while that of a notebook waits."""
     loop, ended = asyncio.new_event_loop(), threading.Event()
     task = loop.create_task(work)
 
@@ -205,12 +182,12 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
 
     threading.Thread(target=run_until_done, daemon=True).start()
     try:
-        # A thread that was interrupted once in `join` cannot be joined again. And a signal need not
-        # end a wait: it depends on how libraries have left its handler.
+        # A thread cannot be joined again after an interrupted `join`. And whether a signal ends a
+        # wait depends on the handlers that libraries have installed.
         while not ended.wait(_LOOK_EVERY):
             pass
-    except BaseException:  # a KeyboardInterrupt: the others are told
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it has just ended
+    except BaseException:  # a KeyboardInterrupt: the other parties are notified
+        with contextlib.suppress(RuntimeError):  # the loop has just ended
             loop.call_soon_threadsafe(task.cancel)
         ended.wait()
         raise

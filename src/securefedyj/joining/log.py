@@ -1,4 +1,4 @@
-"""What the user was told, with times, in a file for later."""
+"""A log of the messages that the user has seen."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from securefedyj.printable import printable_lines
 from securefedyj.protocol.program import TooFewValues
 
 
-class Log:
-    """Lines at the end of a file that its owner alone can read, if it is a new one."""
+class JoinLog:
+    """Appends lines with times to a file; only its owner can read a new file."""
 
     def __init__(self, path: Path) -> None:
         self._path: Path | None = path
         self._append("")
 
     def note(self, words: str) -> str:
-        """Keep a sentence on one line; return why that failed, the first time that it does."""
+        """Append a message on one line; return why that failed, the first time that it fails."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         try:
             self._append(f"{moment} {printable_lines(' '.join(words.splitlines()))}\n")
-        except OSError as error:  # such as a full disk: the run is more than its log
+        except OSError as error:  # such as a full disk: the run matters more
             self._path = None
-            return f"The log cannot be written ({error.strerror}); the run goes on without it."
+            return f"The log cannot be written ({error.strerror}); the run continues without it."
         return ""
 
     def _append(self, line: str) -> None:
@@ -36,7 +36,7 @@ class Log:
 
 
 def without_rows(error: Exception) -> str:
-    """What a log may say of an error: the sentences of some errors quote the table."""
+    """What a log may contain about an error: some messages quote the table."""
     if isinstance(error, JoinError | TooFewValues | OSError):
         return with_code(str(error), error)
     return f"Ended by an error that may quote the table: {type(error).__name__}."

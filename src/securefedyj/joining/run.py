@@ -21,26 +21,27 @@ from securefedyj.tables.silo_table import SiloTable, missing_everywhere
 
 
 class Cancelled(Exception):
-    """We have left a run before its end, as we were asked to; the sentence says what is there."""
+    """This party left the run early on request; the message says what is left."""
 
 
 class _Abandoned(Exception):
-    """Nobody waits for what the thread does."""
+    """The run no longer needs the work of this thread."""
 
 
-class Run:
-    """A party's part in a run, with what became of it.
+class JoinRun:
+    """A party's part in a run, and its results.
 
     Attributes
     ----------
     written : dict of Path
-        The files of the result, by what they hold.
+        The files of the result, by their content.
     no_report : str
-        Why there is no report, as soon as that is known; else empty.
+        Why there is no report; empty otherwise.
     """
 
     def __init__(self, part: Part) -> None:
-        _refuse_result_without_state(part.output)
+        self._output = part.options.output
+        _refuse_result_without_state(self._output)
         self._part = part
         self._own: SiloTable | None = None
         self._record: Record | None = None
@@ -51,8 +52,8 @@ class Run:
     async def take_part(self) -> Transcript:
         """Take part until the result and its report are written.
 
-        Tables are read, and reports written, by a thread. Whoever cancels this takes leave of the
-        others first, within seconds; `on_leaving` has a sentence about it.
+        A thread reads tables and writes reports. When this is cancelled, it first notifies the
+        other parties, within seconds; `on_leaving` has a message about it.
         """
         worker = Worker()
         try:
@@ -71,50 +72,46 @@ class Run:
         return transcript
 
     def on_leaving(self, again: str) -> str:
-        """What to tell a user who has stopped us; `again` goes on from there."""
-        output = self._part.output
+        """What to tell a user who has stopped us; `again` is what resumes the run."""
         if not self._begun:
             return "Stopped before the run began."
         if not self.written:
-            return f"Stopped; the others are told, and wait. The same {again} goes on from here."
+            return f"Stopped; the other parties wait. Rerun the {again} to resume."
         if not self._reported:
-            return (
-                f"Stopped. The result is in {output}, its report is not; the same {again} writes "
-                "it."
-            )
-        return f"Stopped. The result is in {output}."
+            return f"Stopped. {self._output} has the result; rerun the {again} to write its report."
+        return f"Stopped. {self._output} has the result."
 
     def _prepare(self) -> TimedSilo | None:
         part = self._part
         self._own = part.own_table(self._rows)
         silo = part.arranged(self._own, self._rows)
-        self._tell_before()
-        part.output.mkdir(parents=True, exist_ok=True)
+        self._warn_before()
+        self._output.mkdir(parents=True, exist_ok=True)
         return silo
 
-    def _tell_before(self) -> None:
-        """Open a silo's ledger; tell it what results could tell, before anybody else."""
-        part, own, said = self._part, self._own, [note_on_silos(self._part.consortium)]
+    def _warn_before(self) -> None:
+        """Open a silo's ledger, and warn the silo of what results could reveal."""
+        part, own, notes = self._part, self._own, [note_on_silos(self._part.consortium)]
         if own is not None:
             empty = [part.features[j] for j in missing_everywhere(own.census)]
-            said.append(note_on_missing(part.consortium, empty))
+            notes.append(note_on_missing(part.consortium, empty))
             self._record = Record(
-                part.consortium, part.party.name, own.source, part.output, part.ledger
+                part.consortium, part.party.name, own.source, self._output, part.options.ledger
             )
-            said += [f"Warning: {sentence}" for sentence in self._record.warnings()]
-        if not (part.output / PARAMETERS).exists():  # else there is nothing more to run
-            for sentence in filter(None, said):
+            notes += [f"Warning: {sentence}" for sentence in self._record.warnings()]
+        if not (self._output / PARAMETERS).exists():  # else there is nothing left to run
+            for sentence in filter(None, notes):
                 part.warn(sentence)
 
     def _settings(self) -> Settings:
-        part, record = self._part, self._record
+        part, options, record = self._part, self._part.options, self._record
         return Settings(
             part.consortium,
             part.party.name,
             part.identity,
-            part.output,
-            timeout=part.timeout,
-            wait=part.wait,
+            self._output,
+            timeout=options.timeout,
+            wait=options.wait,
             rows=part.digest_of(self._own),
             earlier=0 if record is None else record.unfinished,
             started=(lambda: None) if record is None else record.began,
@@ -122,7 +119,7 @@ class Run:
             progress=part.progress,
             done=self._done,
             dialer=part.dialer,
-            proxy=part.proxy,
+            proxy=options.proxy,
         )
 
     def _rows(self, done: str, count: int, total: int | None) -> None:
@@ -132,44 +129,43 @@ class Run:
 
     def _done(self, transcript: Transcript, cost: Cost | None) -> None:
         part = self._part
-        table = Path(part.data) if isinstance(part.data, str | Path) else None
-        self.written.update(write_results(transcript, cost, part.party.name, part.output, table))
+        written = write_results(transcript, cost, part.party.name, self._output, part.table)
+        self.written.update(written)
         if self._record is not None:
-            said = self._record.finished(transcript.digest().hex(), part.say)
-            if said:
-                part.warn(f"Warning: {said}")
-        if cost is None:  # it was there from the start, and others may not come for long
+            contradiction = self._record.finished(transcript.digest().hex(), part.say)
+            if contradiction:
+                part.warn(f"Warning: {contradiction}")
+        if cost is None:  # it was there from the start, and others may not connect for long
             self._report(transcript)
 
     def _report(self, transcript: Transcript) -> None:
-        """Write the report, or keep why that failed: the result is more than its report.
+        """Write the report. If that fails, keep the reason: the result matters more.
 
-        One that is there from an earlier call, as the result then is, stays as it is.
+        A report of an earlier call, which has the same result, stays as it is.
         """
-        part, own = self._part, self._own
-        there = "cost" not in self.written and (part.output / REPORT).is_file()
-        part.say(f"The result is here.{' Writing the report.' * (part.report and not there)}")
+        part, own, path = self._part, self._own, self._output / REPORT
+        there = "cost" not in self.written and path.is_file()
+        writes = part.options.report and not there
+        part.say(f"The result is here.{' Writing the report.' * writes}")
         try:
             self._warn_of_implausible(transcript)
-            if there:
-                self.written["report"] = part.output / REPORT
-            if there or not part.report:
-                return
-            sample, rows = (None, None) if own is None else (own.drawn, own.census.rows)
-            write_report(part.consortium, transcript, sample, rows, part.output)
-            self.written["report"] = part.output / REPORT
+            if writes:
+                sample, rows = (None, None) if own is None else (own.drawn, own.census.rows)
+                write_report(part.consortium, transcript, sample, rows, self._output)
+            if writes or there:
+                self.written["report"] = path
         except Exception as error:
             # Only the system's own words: others may quote rows.
             why = error if isinstance(error, OSError) else type(error).__name__
             self.no_report = (
-                f"The report could not be written ({why}); the result is in {part.output}. "
-                "Try again with `securefedyj report`."
+                f"The report could not be written ({why}); the result is in {self._output}. Try "
+                "again with `securefedyj report`."
             )
         finally:
             self._reported = True
 
     def _warn_of_implausible(self, transcript: Transcript) -> None:
-        """Tell the silo, and nobody else, where lambda does not go with its own rows."""
+        """Warn the silo alone where lambda does not fit its own rows."""
         if self._own is not None and transcript.result is not None:
             doubtful = implausible_for(self._own, transcript.result)
             names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
@@ -178,10 +174,10 @@ class Run:
 
 
 def _refuse_result_without_state(output: Path) -> None:
-    """A run would find a result that is not its own when it comes to its end."""
+    """Refuse a folder whose result belongs to another run."""
     if (output / PARAMETERS).exists() and not (output / STATE).exists():
         raise InputError(
             "SFY-JOIN-007",
-            f"{output} has a {PARAMETERS} and no {STATE}: it is not the folder of a run that could "
-            "go on. Nothing is replaced; choose another --output.",
+            f"{output} has a {PARAMETERS} and no {STATE}, so its run cannot be resumed. Nothing "
+            "is replaced; choose another --output.",
         )

@@ -158,10 +158,11 @@ _TYPES = get_type_hints(Agreement, include_extras=True) | dict.fromkeys(
 
 
 def check_values(record: Any, kind: type, where: str = "") -> None:
-    """Refuse values that the annotations of a dataclass do not admit."""
-    for name, annotation in get_type_hints(kind, include_extras=True).items():
+    """Refuse values that the own annotations of a dataclass do not admit."""
+    hints = get_type_hints(kind, include_extras=True)
+    for name in kind.__annotations__:
         try:
-            convert(getattr(record, name), annotation, f"{where}{name}")
+            convert(getattr(record, name), hints[name], f"{where}{name}")
         except Malformed as error:
             raise InputError("SFY-CON-001", f"{error}.") from None
 

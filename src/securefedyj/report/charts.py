@@ -1,6 +1,6 @@
-"""Small charts as SVG text, for pages and pictures that must stand alone.
+"""Small charts as SVG text, for pages and pictures that load nothing.
 
-All have one size, in pixels of the page, so that their text is as large as it says. Colours, and
+All have one size, in pixels of the page, so that their text has its nominal size. Colours, and
 so light and dark, come from the style sheet of the page, by the classes used here. The charts hold
 numbers only, and their titles are escaped.
 
@@ -21,7 +21,8 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Bools
+from securefedyj.printable import printable_lines
 
 WIDTH, HEIGHT = 280, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 14, 36
@@ -44,13 +45,9 @@ _ROUNDING = 1e-9  # of the largest value
 _SMALLEST = 1e-200
 
 
-def printable_text(content: str) -> str:
-    """Text from a file, with a visible mark in place of each control character."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in content)
-
-
-def _escaped(content: str) -> Markup:
-    return escape(printable_text(content))
+def _text(content: str) -> Markup:
+    """Text from a file: escaped, and with its hidden characters made visible."""
+    return escape(printable_lines(content))
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -66,12 +63,14 @@ def signed(value: float) -> str:
 
 
 def skew(x: Array) -> float:
-    """The skewness; distances are scaled so that their powers neither overflow nor vanish."""
-    distance = x - x.mean()
-    largest = np.abs(distance).max()
-    if largest == 0:
+    """The skewness; 0 where it is not defined.
+
+    Distances are scaled so that their powers neither overflow nor vanish.
+    """
+    if len(x) == 0 or not 0 < np.ptp(x) < np.inf:
         return 0.0
-    distance /= largest
+    distance = x - x.mean()
+    distance /= np.abs(distance).max()
     return float(np.mean(distance**3) / np.mean(distance**2) ** 1.5)
 
 
@@ -104,33 +103,33 @@ def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Mar
         grid = np.linspace(low, high, _CURVE_POINTS)
         heights = curve.density(grid)
     top, cut = _top(bins.density, float(heights.max(initial=0.0)))
-    frame = Frame((low, high), (0.0, top))
-    body = _bars(frame, bins)
+    axes = Axes((low, high), (0.0, top))
+    body = _bars(axes, bins)
     if len(grid):
-        body += f'<polyline class="curve" points="{frame.points(grid, np.minimum(heights, top))}"/>'
+        body += axes.line("curve", grid, np.minimum(heights, top))
     for k in np.flatnonzero(cut):
-        middle = min(max(frame.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22), WIDTH - 30)
+        middle = min(max(axes.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22), WIDTH - 30)
         body += f'<text class="cut" x="{middle}" y="{_TOP - 3}">{bins.share[k]:.0%} ↑</text>'
     if bins.below:
         body += f'<text class="first" x="{_LEFT + 3}" y="{_TOP + 12}">← {bins.below:,} more</text>'
     if bins.above:
         place = WIDTH - _RIGHT - 1
         body += f'<text class="y" x="{place}" y="{_TOP + 12}">{bins.above:,} more →</text>'
-    return frame.svg(title, body, label, "density", y_ticks=False)
+    return axes.svg(title, body, label, "density", y_ticks=False)
 
 
-def _bars(frame: Frame, bins: Bins) -> str:
+def _bars(axes: Axes, bins: Bins) -> str:
     """All bars as one path. A bar that is not empty stays visible, however low it is."""
-    base, path = frame.y(0), ""
+    base, path = axes.y(0), ""
     for left, right, height in zip(bins.left, bins.right, bins.density, strict=True):
         if height > 0:
-            tip = round(min(frame.y(min(height, frame.y_range[1])), base - _LEAST_HEIGHT), 1)
-            start = frame.x(left)
-            path += f"M{start} {base}V{tip}H{max(frame.x(right), start + _LEAST_WIDTH)}V{base}"
+            tip = round(min(axes.y(min(height, axes.y_range[1])), base - _LEAST_HEIGHT), 1)
+            start = axes.x(left)
+            path += f"M{start} {base}V{tip}H{max(axes.x(right), start + _LEAST_WIDTH)}V{base}"
     return f'<path class="bars" d="{path}"/>'
 
 
-def _top(density: Array, curve: float) -> tuple[float, NDArray[np.bool_]]:
+def _top(density: Array, curve: float) -> tuple[float, Bools]:
     """The height of the chart, and the bars to cut: one or two that dwarf all others."""
     falling = np.sort(density[density > 0])[::-1]
     cut = np.zeros(len(density), dtype=bool)
@@ -170,12 +169,12 @@ def quantiles(before: Array, after: Array, title: str) -> Markup:
     ours = [np.sort(values)[chosen] for values in (before, after)]
     drawn = np.clip(np.concatenate([normal, *ours]), -_FARTHEST, _FARTHEST)
     low, high = float(drawn.min()) - 0.2, float(drawn.max()) + 0.2
-    frame = Frame((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
-    end = (max(frame.x_range[0], low), min(frame.x_range[1], high))
-    body = f'<polyline class="target" points="{frame.points(np.array(end), np.array(end))}"/>'
+    axes = Axes((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
+    ends = np.array([max(axes.x_range[0], low), min(axes.x_range[1], high)])
+    body = axes.line("target", ends, ends)
     for kind, values in zip(("before", "after"), ours, strict=True):
-        body += f'<path class="{kind}" d="{frame.dots(normal, np.clip(values, low, high))}"/>'
-    return frame.svg(title, body, "normal quantile", "standard deviations")
+        body += f'<path class="{kind}" d="{axes.dots(normal, np.clip(values, low, high))}"/>'
+    return axes.svg(title, body, "normal quantile", "standard deviations")
 
 
 def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> Markup:
@@ -183,22 +182,19 @@ def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> 
     steps = np.arange(1, len(lmbda) + 1, dtype=np.float64)
     low, high = (float(f(np.append(lmbda, result))) for f in (np.min, np.max))
     margin = 0.06 * (high - low) or 0.5
-    frame = Frame((0.0, len(lmbda) + 1.0), (low - margin, high + margin))
-    ends = np.array(frame.x_range)
-    body = (
-        f'<polyline class="target" points="{frame.points(ends, np.full(2, result))}"/>'
-        f'<polyline class="path" points="{frame.points(steps, lmbda)}"/>'
-    )
+    axes = Axes((0.0, len(lmbda) + 1.0), (low - margin, high + margin))
+    body = axes.line("target", np.array(axes.x_range), np.full(2, result))
+    body += axes.line("path", steps, lmbda)
     for kind, sign, shape in (("up", 1, "l3 5.5h-6z"), ("down", -1, "l-3 -5.5h6z")):
         tips = zip(steps[delta == sign], lmbda[delta == sign], strict=True)
         # Center the mark on the point: its tip lies 3 above or below.
-        marks = (f"M{frame.x(s)} {round(frame.y(v) - 3 * sign, 1)}{shape}" for s, v in tips)
+        marks = (f"M{axes.x(s)} {round(axes.y(v) - 3 * sign, 1)}{shape}" for s, v in tips)
         body += f'<path class="{kind}" d="{"".join(marks)}"/>'
-    return frame.svg(title, body, "step", "λ")
+    return axes.svg(title, body, "step", "λ")
 
 
-class Frame:
-    """Converts data to pixels of the chart, and draws the axes around them."""
+class Axes:
+    """Converts data to pixels of a chart, and draws the axes around them."""
 
     def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
         self.x_range, self.y_range = x_range, y_range
@@ -216,6 +212,9 @@ class Frame:
     def points(self, x: Array, y: Array) -> str:
         return " ".join(f"{self.x(a)},{self.y(b)}" for a, b in zip(x, y, strict=True))
 
+    def line(self, kind: str, x: Array, y: Array) -> str:
+        return f'<polyline class="{kind}" points="{self.points(x, y)}"/>'
+
     def dots(self, x: Array, y: Array) -> str:
         """Lines of no length, which round line ends turn into dots."""
         return "".join(f"M{self.x(a)} {self.y(b)}h0" for a, b in zip(x, y, strict=True))
@@ -224,18 +223,18 @@ class Frame:
         self, title: str, body: str, x_label: str, y_label: str, y_ticks: bool = True
     ) -> Markup:
         bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
-        axes = f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>'
+        lines = f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>'
         for value, label in _labels(_ticks(*self.x_range), right - _LEFT):
             half = len(label) * _CHARACTER / 2
             place = round(min(max(self.x(value), _LEFT - 8 + half), WIDTH - half), 1)
-            axes += f'<text x="{place}" y="{bottom + 14}">{label}</text>'
+            lines += f'<text x="{place}" y="{bottom + 14}">{label}</text>'
         for value, label in _labels(_ticks(*self.y_range), WIDTH) if y_ticks else ():
-            axes += f'<text class="y" x="{_LEFT - 5}" y="{self.y(value) + 4}">{label}</text>'
+            lines += f'<text class="y" x="{_LEFT - 5}" y="{self.y(value) + 4}">{label}</text>'
         middle = (_LEFT + right) / 2
-        axes += f'<text class="label" x="{middle}" y="{HEIGHT - 5}">{_escaped(x_label)}</text>'
+        lines += f'<text class="label" x="{middle}" y="{HEIGHT - 5}">{_text(x_label)}</text>'
         turn = f"translate(10 {(_TOP + bottom) / 2}) rotate(-90)"
-        axes += f'<text class="label" transform="{turn}">{_escaped(y_label)}</text>'
-        return _svg(title, body + axes)
+        lines += f'<text class="label" transform="{turn}">{_text(y_label)}</text>'
+        return _svg(title, body + lines)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -263,13 +262,13 @@ def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
 
 def _blank(title: str, words: str) -> Markup:
     """An empty chart with a reason."""
-    return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{_escaped(words)}</text>')
+    return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{_text(words)}</text>')
 
 
 def _svg(title: str, body: str) -> Markup:
     return Markup(
         f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f"<title>{_escaped(title)}</title>{body}</svg>"
+        f"<title>{_text(title)}</title>{body}</svg>"
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -17,7 +17,9 @@ from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import DELAY_MS, MBIT, Forecast, bytes_per_second, forecast
 from securefedyj.protocol.transcript import Transcript
 
-_LARGEST = 2**63 - 1  # bytes or seconds; no run takes as many
+T = TypeVar("T")
+
+_LARGEST = 2**63 - 1  # bytes or seconds, far more than any run takes
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=_LARGEST)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, le=_LARGEST)]
 _Bytes: TypeAlias = _Count | dict[str, _Count | dict[str, _Count]]
@@ -66,13 +68,13 @@ class CostColumn:
     """The parts of the time."""
 
     @classmethod
-    def of_forecast(cls, forecast: Forecast) -> CostColumn:
+    def of_forecast(cls, forecast: Forecast | _Plan) -> CostColumn:
         """The expected cost of a run."""
         return cls(forecast.rounds, {}, round(1e6 * forecast.megabytes), forecast.seconds)
 
 
 def planned(consortium: Consortium, transcript: Transcript) -> CostColumn:
-    """The plan that `plan` would have printed with this number of rows, without the hub's time.
+    """What `securefedyj plan` prints for this number of rows, without the hub's time.
 
     Measuring that takes a hub with keys, which a party should not start during a run.
     """
@@ -90,15 +92,11 @@ def planned(consortium: Consortium, transcript: Transcript) -> CostColumn:
 
 def read_cost(path: Path | str) -> CostColumn:
     """The cost of a run, from a cost.json or from a file with the cost of several parties."""
-    data = _read(path)
-    try:
-        cost = strict.convert(data, _CostFile, "it")
-    except strict.Malformed as error:
-        raise InputError(
-            "SFY-REP-003",
-            f"{path}: this is not the cost of a run, an object with the fields rounds, bytes_sent, "
-            f"and seconds or seconds_local and seconds_secure: {error}",
-        ) from None
+    words = (
+        "the cost of a run, an object with the fields rounds, bytes_sent, and seconds or "
+        "seconds_local and seconds_secure"
+    )
+    cost = _read(path, _CostFile, "SFY-REP-003", words)
     sent = _by_party(cost.bytes_sent, cost.party)
     parts = {
         "sums of own rows": cost.seconds_local,
@@ -110,7 +108,7 @@ def read_cost(path: Path | str) -> CostColumn:
     return CostColumn(
         cost.rounds,
         sent,
-        # From the bytes of one party nobody knows whether it sent most.
+        # The bytes of one party do not show whether it sent most.
         max(sent.values()) if len(sent) > 1 else None,
         sum(seconds) if seconds else None,
         {} if cost.bytes_received is UNSET else _by_party(cost.bytes_received, cost.party),
@@ -120,16 +118,10 @@ def read_cost(path: Path | str) -> CostColumn:
 
 def read_plan(path: Path | str, levels_per_exchange: int) -> CostColumn:
     """The cost that `securefedyj plan --json` printed for this number of levels per exchange."""
-    data = _read(path)
-    try:
-        plans = strict.convert(data, _PlanFile, "it").levels
-    except strict.Malformed as error:
-        raise InputError(
-            "SFY-REP-004", f"{path}: this is not the output of `securefedyj plan --json`: {error}"
-        ) from None
-    for plan in plans:
+    words = "the output of `securefedyj plan --json`"
+    for plan in _read(path, _PlanFile, "SFY-REP-004", words).levels:
         if plan.levels == levels_per_exchange:
-            return CostColumn(plan.rounds, {}, round(1e6 * plan.megabytes), plan.seconds)
+            return CostColumn.of_forecast(plan)
     raise InputError(
         "SFY-REP-001", f"{path}: the plan has no cost for {levels_per_exchange} levels"
     )
@@ -138,23 +130,28 @@ def read_plan(path: Path | str, levels_per_exchange: int) -> CostColumn:
 def table(columns: Mapping[str, CostColumn]) -> list[tuple[str, list[str]]]:
     """The rows of the table: what was counted, and a cell for each column."""
     every = columns.values()
-    senders = dict.fromkeys(party for column in every for party in column.sent_by)
-    receivers = dict.fromkeys(party for column in every for party in column.received_by)
-    purposes = dict.fromkeys(purpose for column in every for purpose in column.seconds_spent_on)
-    rows = [
-        ("rounds of messages", [_count(column.rounds) for column in every]),
-        ("sent by the party that sends most", [_size(column.most_sent) for column in every]),
+    return [
+        _row("rounds of messages", "{:,}".format, [column.rounds for column in every]),
+        _row("sent by the party that sends most", _size, [column.most_sent for column in every]),
+        *_row_of_each("sent by", _size, [column.sent_by for column in every]),
+        *_row_of_each("received by", _size, [column.received_by for column in every]),
+        _row("time", _time, [column.seconds for column in every]),
+        *_row_of_each("time:", _time, [column.seconds_spent_on for column in every]),
     ]
-    for party in senders:
-        rows.append((f"sent by {party}", [_size(column.sent_by.get(party)) for column in every]))
-    for party in receivers:
-        received = [_size(column.received_by.get(party)) for column in every]
-        rows.append((f"received by {party}", received))
-    rows.append(("time", [_time(column.seconds) for column in every]))
-    for purpose in purposes:
-        spent = [_time(column.seconds_spent_on.get(purpose)) for column in every]
-        rows.append((f"time: {purpose}", spent))
-    return rows
+
+
+def _row(
+    what: str, shown: Callable[[float], str], values: Sequence[float | None]
+) -> tuple[str, list[str]]:
+    return what, ["–" if value is None else shown(value) for value in values]
+
+
+def _row_of_each(
+    what: str, shown: Callable[[float], str], columns: Sequence[Mapping[str, float]]
+) -> list[tuple[str, list[str]]]:
+    """A row for each name that occurs in a column."""
+    names = dict.fromkeys(name for column in columns for name in column)
+    return [_row(f"{what} {name}", shown, [one.get(name) for one in columns]) for name in names]
 
 
 def _by_party(count: int | dict[str, int | dict[str, int]], own: str) -> dict[str, int]:
@@ -162,22 +159,20 @@ def _by_party(count: int | dict[str, int | dict[str, int]], own: str) -> dict[st
     return {party: sum(to.values()) if isinstance(to, dict) else to for party, to in counts.items()}
 
 
-def _read(path: Path | str) -> Any:
+def _read(path: Path | str, kind: type[T], code: str, words: str) -> T:
     try:
-        return strict.parse(read_within(path, strict.MOST_BYTES))
+        data = strict.parse(read_within(path, strict.MOST_BYTES))
     except (strict.Malformed, TooLarge) as error:
         raise InputError(code_of(error, "SFY-REP-005"), f"{path}: {error}") from None
+    try:
+        return strict.convert(data, kind, "it")
+    except strict.Malformed as error:
+        raise InputError(code, f"{path}: this is not {words}: {error}") from None
 
 
-def _count(count: int | None) -> str:
-    return "–" if count is None else f"{count:,}"
-
-
-def _size(count: int | None) -> str:
-    if count is None:
-        return "–"
+def _size(count: float) -> str:
     return f"{count / 1e6:,.2f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
-def _time(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds:,.1f} s"
+def _time(seconds: float) -> str:
+    return f"{seconds:,.1f} s"

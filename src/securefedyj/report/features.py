@@ -5,7 +5,7 @@ A card has a chart of the feature's search and, from a silo's own rows, of its v
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Step
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import charts
-from securefedyj.report.charts import Curve, number, signed, skew
-from securefedyj.report.notes import FeatureValues, Note, OwnRows
+from securefedyj.report.charts import Curve, skew
+from securefedyj.report.notes import FeatureValues, OwnRows, notes_of
 
 WIDEST = 3.5
 """Standard deviations of a small picture of transformed values, the same for all features."""
@@ -26,114 +26,86 @@ _ROWS_OF_A_PICTURE = 1000  # more would not change a picture of 20 bars
 _MOST_OF_A_CURVE = 2.5  # standard deviations on either side
 
 
-def chosen(result: Result, notes: Sequence[Note], own: OwnRows | None, limit: int) -> list[int]:
-    """The features that get a card: all, or those with a note first, then the most bent ones."""
-    if len(result.n) <= limit:
-        return list(range(len(result.n)))
-    interest = np.abs(result.lmbda - 1 if own is None else own.skewness)
-    noted = np.zeros(len(result.n), dtype=bool)
-    for note in notes:
-        noted |= note.chosen
-    order = np.lexsort((-np.nan_to_num(interest), ~noted))
-    drawable = ~result.constant if own is None else ~(result.constant | own.constant)
-    return sorted([int(j) for j in order if drawable[j]][:limit])
+class Features:
+    """All features of a run, and how many of them to draw at most."""
+
+    def __init__(
+        self, transcript: Transcript, result: Result, own: OwnRows | None, plots: int
+    ) -> None:
+        self._transcript, self._result, self._own = transcript, result, own
+        self._names = transcript.agreement.features
+        self._notes = notes_of(transcript, result, own)
+        self._drawn = self._chosen(plots)
+        self.counts = {note.kind: int(note.chosen.sum()) for note in self._notes}
+
+    def _chosen(self, limit: int) -> list[int]:
+        """The features that get a card: all, or those with a note first, then the most bent."""
+        result, own = self._result, self._own
+        if len(self._names) <= limit:
+            return list(range(len(self._names)))
+        interest = np.abs(result.lmbda - 1 if own is None else own.skewness)
+        noted = np.zeros(len(self._names), dtype=bool)
+        for note in self._notes:
+            noted |= note.chosen
+        order = np.lexsort((-np.nan_to_num(interest), ~noted))
+        drawable = ~result.constant if own is None else ~(result.constant | own.constant)
+        return sorted([int(j) for j in order if drawable[j]][:limit])
+
+    def worth_a_look(self) -> Iterator[dict[str, Any]]:
+        """Each note with the names of its features; with amounts, the largest first."""
+        for note in self._notes:
+            places, amounts = np.flatnonzero(note.chosen), None
+            if note.amount is not None:
+                places = places[np.argsort(-np.abs(note.amount[places]), kind="stable")]
+                amounts = note.amount[places]
+            names = [self._names[j] for j in places]
+            yield {"kind": note.kind, "names": names, "amounts": amounts}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The table: every feature with its fit, and small pictures of own rows."""
+        for j in range(len(self._names)):
+            row = self._one(j) | {"drawn": j in self._drawn}
+            if self._own is not None:
+                x, z = some = self._own.column(j, _ROWS_OF_A_PICTURE)
+                row["before"] = charts.spark(x) if some.varies else ""
+                row["after"] = charts.spark(z, -WIDEST, WIDEST) if len(z) else ""
+            yield row
+
+    def cards(self) -> Iterator[dict[str, Any]]:
+        """The features that are drawn; without own rows they show the search alone."""
+        searches = _searches(self._transcript)
+        for j in self._drawn:
+            card, figures = self._one(j), dict[str, Markup]()
+            name, result, (visited, signs) = card["name"], self._result, searches[j]
+            if self._own is not None:
+                values = self._own.column(j)
+                card |= _facts(values) | {"missing": len(self._own.values) - card["here"]}
+                figures = _own_figures(name, values, result, j) if values.varies else {}
+            if len(visited):
+                lmbda, title = float(result.lmbda[j]), f"search of {name}"
+                figures["search"] = charts.search(visited, signs, lmbda, title)
+            yield card | {"figures": figures}
+
+    def _one(self, j: int) -> dict[str, Any]:
+        """What rows and cards have in common."""
+        result, own = self._result, self._own
+        numbers = {part: getattr(result, part)[j].item() for part in ("n", "lmbda", "mean", "var")}
+        kinds = [note.kind for note in self._notes if note.chosen[j]]
+        found = {"place": j, "name": self._names[j], "kinds": kinds, **numbers}
+        if own is None:
+            return found
+        shift = None if np.isnan(own.shift[j]) else own.shift[j]
+        return found | {"here": int(own.count[j]), "shift": shift}
 
 
-def worth_a_look(transcript: Transcript, notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Each note with the names of its features; with amounts, the largest first."""
-    listed, features = [], transcript.agreement.features
-    for note in notes:
-        places, amounts = np.flatnonzero(note.chosen), None
-        if note.amount is not None:
-            places = places[np.argsort(-np.abs(note.amount[places]), kind="stable")]
-            amounts = [signed(note.amount[j]) for j in places]
-        names = [features[j] for j in places]
-        listed.append({"note": note, "names": names, "amounts": amounts})
-    return listed
-
-
-def table(
-    transcript: Transcript,
-    result: Result,
-    notes: Sequence[Note],
-    own: OwnRows | None,
-    drawn: Collection[int],
-) -> list[dict[str, Any]]:
-    """A row for each feature, with the rounded numbers of its fit, and small pictures of own rows.
-
-    The cells of `own` are the number of values, the shift, and the values before and after.
-    """
-    return [
-        {
-            "place": j,
-            "name": name,
-            "drawn": j in drawn,
-            "flags": _flags(notes, j),
-            "n": int(result.n[j]),
-            "lmbda": number(result.lmbda[j], 5),
-            "mean": number(result.mean[j]),
-            "var": number(result.var[j]),
-            "own": [] if own is None else _own_cells(own, j),
-        }
-        for j, name in enumerate(transcript.agreement.features)
-    ]
-
-
-def cards(
-    transcript: Transcript,
-    result: Result,
-    notes: Sequence[Note],
-    own: OwnRows | None,
-    drawn: Sequence[int],
-) -> list[dict[str, Any]]:
-    """The cards of these features; without own rows they show the search alone."""
-    searches, listed = _searches(transcript), []
-    for j in drawn:
-        name, (visited, signs) = transcript.agreement.features[j], searches[j]
-        facts = [f"λ {number(result.lmbda[j], 6)}", f"n {int(result.n[j]):,}"]
-        figures = dict[str, Markup]()
-        if own is not None:
-            values = own.column(j)
-            facts += _own_facts(values, len(own.values) - int(own.count[j]), own.shift[j])
-            if values.varies:
-                figures = _own_figures(name, values, result, j)
-        if len(visited):
-            search = charts.search(visited, signs, float(result.lmbda[j]), f"search of {name}")
-            figures["search"] = search
-        else:
-            facts.append("no search: no sign was opened")
-        listed.append(
-            {"place": j, "name": name, "facts": facts, "flags": _flags(notes, j)}
-            | {"figures": figures}
-        )
-    return listed
-
-
-def _flags(notes: Sequence[Note], j: int) -> list[str]:
-    """What is unusual about a feature, in a word or two each."""
-    return list(dict.fromkeys(note.flag for note in notes if note.chosen[j]))
-
-
-def _own_cells(own: OwnRows, j: int) -> list[str]:
-    shift, some = own.shift[j], own.column(j, _ROWS_OF_A_PICTURE)
-    return [
-        str(int(own.count[j])),
-        "" if np.isnan(shift) else signed(shift),
-        charts.spark(some.before) if some.varies else "",
-        charts.spark(some.after, -WIDEST, WIDEST) if len(some.after) else "",
-    ]
-
-
-def _own_facts(values: FeatureValues, missing: int, shift: float) -> list[str]:
-    """Facts about a silo's values of a feature."""
+def _facts(values: FeatureValues) -> dict[str, Any]:
+    """Numbers about a silo's values of a feature."""
     x, z = values
-    facts = [f"here {len(x):,} values" + (f", {missing:,} missing" if missing else "")]
-    if not np.isnan(shift):
-        facts.append(f"shift {signed(shift)}")
+    facts: dict[str, Any] = {"values": len(x)}
     if values.varies:
-        facts.append(f"skewness here {number(skew(x), 3)} → {number(skew(z), 3)}")
+        facts["skewness"] = skew(x), skew(z)
     elif len(x):
-        facts.append(f"constant here, {number(float(x[0]), 6)}")
+        facts["constant"] = float(x[0])
     return facts
 
 

@@ -1,7 +1,7 @@
-"""The report of a run: one HTML file that stands alone and needs no network.
+"""The report of a run: one HTML file that loads nothing else.
 
-The HTML is in the folder templates. All texts in it come out escaped; only what `charts` draws and
-the page's own style and script are inserted as they are.
+Its HTML and its texts are in the folder templates. All that they insert is escaped, except what
+`charts` draws and the page's own style and script.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -26,13 +25,14 @@ from securefedyj.files import write_atomically
 from securefedyj.network.consortium import Consortium
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
+from securefedyj.printable import printable_lines
 from securefedyj.protocol.audit import MOST_LISTED, OPENED, one_could_cheat
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.report import cost as costs
-from securefedyj.report import features, plausibility
-from securefedyj.report.charts import printable_text
-from securefedyj.report.cost import CostColumn
-from securefedyj.report.notes import OwnRows, notes_of
+from securefedyj.report import plausibility
+from securefedyj.report.charts import number, signed
+from securefedyj.report.cost import CostColumn, table
+from securefedyj.report.features import WIDEST, Features
+from securefedyj.report.notes import STEEP, OwnRows
 
 if TYPE_CHECKING:
     from securefedyj.report.results import Provenance
@@ -49,7 +49,7 @@ def write(
     rows: int | None = None,
     provenance: Provenance | None = None,
 ) -> None:
-    """Write the report, whole or not at all; for its owner alone if it says what others do not."""
+    """Write the report; only its owner can read it if it holds what other parties do not have."""
     content = render(transcript, values, cost, plots, rows, provenance).encode()
     write_atomically(path, content, private=values is not None or provenance is not None)
 
@@ -84,49 +84,33 @@ def render(
         raise InputError("SFY-REP-006", "the transcript has no result: the run did not finish")
     if provenance is not None and provenance.transcript_sha256 != digest_of(transcript):
         raise InputError("SFY-REP-007", "the provenance belongs to another transcript")
-    agreement, audit = transcript.agreement, transcript.audit()
-    own = None if values is None else OwnRows(values, result, rows)
-    notes = notes_of(transcript, result, own)
-    drawn = features.chosen(result, notes, own, plots)
-    implausible = "" if own is None else _implausible(transcript, own.values)
-    facts = facts_of(agreement.engine)
-    members = [Markup("<bdi>{}</bdi>").format(printable_text(name)) for name in agreement.committee]
+    agreement = transcript.agreement
+    own, doubtful = None, list[str]()
+    if values is not None:
+        own = OwnRows(values, result, rows)
+        implausible = plausibility.implausible(values, result).nonzero()[0]
+        doubtful = [agreement.features[j] for j in implausible]
+    facts, name = facts_of(agreement.engine), Markup("<bdi>{}</bdi>")
+    members = [name.format(printable_lines(member)) for member in agreement.committee]
     template = _environment().get_template("report.html")
     return template.render(
-        version=__version__,
         agreement=agreement,
         origin=transcript.origin,
         digest=digest_of(transcript),
         provenance=provenance,
         result=result,
         own=own,
-        implausible=implausible,
+        implausible=plausibility.warning(doubtful) if doubtful else "",
         facts=facts,
         collusion=Markup(facts.collusion(members, len(agreement.silos))),
-        audit=audit,
-        most_listed=MOST_LISTED,
+        audit=transcript.audit(),
         one_could_cheat=one_could_cheat(agreement),
-        opened=OPENED,
         signs=transcript.signs_opened(),
         bits=transcript.bits_opened(),
-        few=int(np.sum((result.n < Consortium.minimum_values) & (result.n > 0))),
-        minimum=Consortium.minimum_values,
-        constant=int(np.sum(result.constant & (result.n > 1))),
-        worth_a_look=features.worth_a_look(transcript, notes),
-        rows=features.table(transcript, result, notes, own, drawn),
-        widest=features.WIDEST,
-        cards=features.cards(transcript, result, notes, own, drawn),
+        features=Features(transcript, result, own, plots),
         cost=cost or {},
-        cost_rows=costs.table(cost or {}),
+        cost_rows=table(cost or {}),
     )
-
-
-def _implausible(transcript: Transcript, values: Array) -> str:
-    """The warning about implausible lambdas, or nothing."""
-    assert transcript.result is not None
-    doubtful = np.flatnonzero(plausibility.implausible(values, transcript.result))
-    names = [transcript.agreement.features[j] for j in doubtful]
-    return plausibility.warning(names) if names else ""
 
 
 @cache
@@ -134,7 +118,8 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("securefedyj.report"),
         autoescape=True,
-        finalize=_without_control_characters,
+        # Applied to all that a template inserts, before it is escaped.
+        finalize=lambda x: printable_lines(x) if type(x) is str else x,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -146,19 +131,15 @@ def _environment() -> Environment:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals |= {
         "style": Markup(style), "script": Markup(script), "script_digest": digest,
+        "version": __version__, "opened": OPENED, "most_listed": MOST_LISTED,
+        "minimum": Consortium.minimum_values, "steep": STEEP, "widest": WIDEST,
     }  # fmt: skip
-    environment.filters |= {"count": lambda n: f"{int(n):,}", "count_range": _count_range}
+    environment.filters |= {"number": number, "signed": signed, "count_range": _count_range}
+    environment.filters["count"] = lambda n: f"{int(n):,}"
     return environment
 
 
-def _without_control_characters(value: Any) -> Any:
-    """Applied to all that a template inserts, before it is escaped."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return printable_text(value)
-    return value
-
-
 def _count_range(counts: NDArray[Any]) -> str:
-    """The lowest and the highest of some counts, as words."""
+    """The lowest and the highest of some counts, or the one that they have in common."""
     low, high = int(counts.min(initial=2**62)), int(counts.max(initial=0))
     return f"{high:,}" if low >= high else f"{low:,} to {high:,}"

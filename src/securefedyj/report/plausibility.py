@@ -1,16 +1,16 @@
 """Whether the common lambda is plausible for a silo's own rows; for that silo alone.
 
-A silo that makes up its sums chooses the answer to each sign of the search, and lambda ends where
-the answers lead (docs/security.md). No rule of the protocol prevents it. But such a lambda often
-fits nobody's rows. So each silo compares, at home, the log-likelihood of its own rows at the common
-lambda with the best one for these rows.
+A silo that makes up its sums chooses the answer to each sign of the search, and so chooses lambda
+(docs/security.md). No rule of the protocol prevents it. But such a lambda often fits nobody's rows.
+So each silo compares, at home, the log-likelihood of its own rows at the common lambda with the
+best one for these rows.
 
 The limit, half a nat per value, comes from trials. Honest silos of the paper's data sets, three to
-ten of them, with rows at random, sorted by another column, or sorted by the very feature, lose at
+ten of them, with rows at random, sorted by another column, or sorted by the same feature, lose at
 most 0.45. Coin tosses instead of signs lose more in one feature of nine, so nearly every table of
-thirty features reveals them. The limits of this check: it misses a lambda that is only a little
-off. And an honest lambda may be far off where tails are so heavy that a few values decide (as of
-Student's t with two degrees of freedom), or where one silo has most of the values that are not 0.
+thirty features reveals them. The check misses a lambda that is only a little off. And an honest
+lambda may be far off where tails are so heavy that a few values decide (as of Student's t with two
+degrees of freedom), or where one silo has most of the values that are not 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIMIT = 0.5
 LEAST_DISTINCT = 20
 """With fewer distinct values the likelihood depends more on their rounding than on lambda."""
 
-_MOST_ROWS = 10_000  # more would say the same, and take longer
+_MOST_ROWS = 10_000  # more would give the same answer, and take longer
 _MOST_STEPS = 120
 _MOST_NAMES = 5
 
@@ -44,7 +44,8 @@ def likelihood_lost(values: Array, lmbda: Array) -> Array:
     where a feature has too few distinct values."""
     rows = values[:: max(1, -(-len(values) // _MOST_ROWS))]
     lost = np.full(values.shape[1], np.nan)
-    usable = np.flatnonzero([_distinct(column) >= LEAST_DISTINCT for column in rows.T])
+    distinct = [len(np.unique(column[~np.isnan(column)])) for column in rows.T]
+    usable = np.flatnonzero(np.array(distinct) >= LEAST_DISTINCT)
     if len(usable) == 0:
         return lost
     own = fit_pooled(np.array(rows[:, usable]), "newton", _MOST_STEPS)
@@ -65,29 +66,26 @@ def implausible(values: Array, result: Result) -> Bools:
 
 
 def implausible_for(own: SiloTable, result: Result) -> Bools:
-    """The same for a silo's table; rows that are elsewhere are examined there."""
+    """The same for a silo's table; remote rows are examined where they are."""
+    examine = partial(_of_sample, result=result)
     if not isinstance(own.source, RemoteSource):
-        return implausible(own.census.sample.values, result)
-    every, last = range(len(own.source.names)), partial(_of_sample, result=result)
-    found = over_blocks(own.source, every, Census.of, operator.add, last)
+        return examine(own.census)
+    every = range(len(own.source.names))
+    found = over_blocks(own.source, every, Census.of, operator.add, examine)
     return np.zeros(len(result.lmbda), dtype=bool) if found is None else found
 
 
 def _of_sample(census: Census, result: Result) -> Bools:
-    return implausible(census.sample.values, result)
+    return implausible(census.sample, result)
 
 
 def warning(names: Sequence[str]) -> str:
-    """The warning for the silo about such features."""
+    """The warning for the silo about features with an implausible lambda."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     named = ", ".join(map(printable, names[:_MOST_NAMES]))
     return (
         f"For your own rows, lambda of {named}{more} is implausible. "
         "Perhaps your rows differ much from those of the other silos, or a few extreme values "
-        "decide. Perhaps a party did not compute with its real rows. Ask the others before you "
-        "use the result. Only you see this warning."
+        "decide. Perhaps a party did not use its real rows. Ask the others before you use the "
+        "result. Only you see this warning."
     )
-
-
-def _distinct(column: Array) -> int:
-    return len(np.unique(column[~np.isnan(column)]))

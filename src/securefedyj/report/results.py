@@ -1,12 +1,10 @@
-"""What a run leaves in a party's folder: parameters, transcript, cost, provenance and report.
+"""The files that a run writes into a party's folder; docs/parameters.md describes them.
 
-Each file appears complete or not at all, and a run never replaces another result.
-docs/parameters.md describes the files.
+Each file is written completely or not at all, and a run never replaces another result.
 
-All parties know the consortium and the digest of its agreed file: both are in the transcript and in
-parameters.json, which are the same everywhere to the last bit. What only one party knows of its
-result, such as when it was written and from which table, is in provenance.json, for its owner
-alone, and in the report.
+Transcript and parameters.json are the same at all parties, to the last bit. What only one party
+knows about its result, such as when it was written and from which table, is in provenance.json,
+for its owner alone, and in the report.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class ResultError(InputError):
 
 
 class Provenance(strict.Record, frozen=True):
-    """The content of provenance.json (docs/parameters.md); an empty text means not known."""
+    """The content of provenance.json (docs/parameters.md); an empty text means unknown."""
 
     format: Literal["securefedyj provenance 1"]
     party: str
@@ -56,7 +54,7 @@ class Provenance(strict.Record, frozen=True):
     release: str
     """The version of securefedyj there."""
     connections: str
-    """How the connections to the other parties were protected, as checked in each handshake."""
+    """How the connections to the other parties were protected; each handshake checks it."""
     transcript_sha256: str
     """Identifies the result."""
     table: str
@@ -91,18 +89,14 @@ class Provenance(strict.Record, frozen=True):
                 code_of(error, "SFY-REP-008"), f"{path}: this is not a provenance.json: {error}"
             ) from None
 
-    def write(self, path: Path) -> None:
-        """Write the file, for its owner alone."""
-        write_atomically(path, _json(msgspec.structs.asdict(self)), private=True)
-
 
 def write_results(
     transcript: Transcript, cost: Cost | None, party: str, folder: Path, table: Path | None = None
 ) -> dict[str, Path]:
-    """Write what everybody may know, and the party's own: its cost, if known, and its provenance.
+    """Write parameters and transcript, and the party's own cost, if known, and provenance.
 
-    Files that all parties have alike get the usual permissions of new files, since other users here
-    will need them; the party's own files are for their owner alone. Returns the paths by content.
+    Parameters and transcript get the usual permissions of new files, since other users may need
+    them; the other files are for their owner alone. Returns the paths by content.
 
     Raises
     ------
@@ -118,9 +112,10 @@ def write_results(
     _write_new({path: data for path, data in contents.items() if not _exists(path, data)})
     if cost is not None:
         paths["cost"] = folder / COST
-        write_atomically(paths["cost"], _json(cost.to_json(party)), private=True)
-    if _provenance(transcript, folder) is None:  # else it has the date when the result was new
-        Provenance.of_run(transcript, party, table, folder).write(folder / PROVENANCE)
+        _write_private(paths["cost"], cost.to_json(party))
+    if _provenance(transcript, folder) is None:  # otherwise it has the date of the result
+        known = Provenance.of_run(transcript, party, table, folder)
+        _write_private(folder / PROVENANCE, msgspec.structs.asdict(known))
     paths["provenance"] = folder / PROVENANCE
     return paths
 
@@ -132,10 +127,10 @@ def write_report(
     rows: int | None,
     folder: Path,
 ) -> None:
-    """Write report.html with the cost of the run next to the plan, and plots of a silo's own rows.
+    """Write report.html with the cost of the run and the plan, and plots of a silo's own rows.
 
-    From many rows a sample is drawn; `rows` is the number of all rows. Cost and provenance come
-    from the folder, where `write_results` has put them.
+    `rows` is the number of all rows, `sample` those to draw. Cost and provenance come from the
+    folder, where `write_results` has put them.
     """
     cost = {}
     if consortium.engine == ENGINE:  # no other can be planned
@@ -147,7 +142,7 @@ def write_report(
 
 
 def _provenance(transcript: Transcript, folder: Path) -> Provenance | None:
-    """The provenance of this result in the folder; that of an earlier one does not count."""
+    """The provenance of this result in the folder, unless it is that of an earlier one."""
     try:
         known = Provenance.read(folder / PROVENANCE)
     except (FileNotFoundError, ValueError):
@@ -174,7 +169,7 @@ def _exists(path: Path, content: bytes) -> bool:
 def _write_new(contents: dict[Path, bytes]) -> None:
     """Write all files, or none if one of them cannot be written."""
     with ExitStack() as names:
-        # They get their names when the stack is left, the last one that was entered first.
+        # They get their names when the stack is left, in reverse order.
         for path, content in reversed(contents.items()):
             temporary = names.enter_context(replacing(path))
             try:
@@ -183,8 +178,8 @@ def _write_new(contents: dict[Path, bytes]) -> None:
                 raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _json(content: object) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
+def _write_private(path: Path, content: object) -> None:
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode(), private=True)
 
 
 def _rows_digest(state: Path) -> str:

@@ -1,9 +1,8 @@
-"""Tables of Arrow, frames, and Parquet files."""
+"""Arrow tables, frames, and Parquet files: each a source of all its columns."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,53 +13,46 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from securefedyj.errors import code_of
-from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import rows_at_once
-from securefedyj.tables.base import TableSource
 from securefedyj.tables.cells import BadCellsError, TableError
 from securefedyj.tables.paths import Unchanged
 
-_WHERE = "the table"
 
-
-class ArrowSource(TableSource):
-    """Whatever gives a stream of Arrow record batches: see `gives_arrow`.
+class ArrowTable:
+    """Anything that gives a stream of Arrow record batches: see `gives_arrow`.
 
     A `RecordBatchReader` gives them only once, so its batches are held in memory. The query of a
-    lazy frame, and of a relation of DuckDB, runs again in each pass.
+    lazy frame, and of a DuckDB relation, runs again in each pass.
     """
 
-    def __init__(self, data: Any, features: Sequence[str] | None, missing: Collection[str]) -> None:
+    def __init__(self, data: Any) -> None:
         self._data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-        schema = _schema_of(self._data)
-        super().__init__(_WHERE, schema.names, features, missing)
-        check_types(_WHERE, schema, self._position)
-        self._header = list(schema.names)
+        self.schema = _schema_of(self._data)
+        self.names: Sequence[str] = self.schema.names
 
     @property
     def rows(self) -> int | None:
         if isinstance(self._data, pa.Table | pa.RecordBatch):
             return int(self._data.num_rows)
-        return getattr(self._data, "height", None)  # of a frame of polars
+        return getattr(self._data, "height", None)  # of a polars frame
 
-    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
-        size = rows_at_once(len(positions))
-        for batch in self._batches(positions, size):
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        size = rows_at_once(len(columns))
+        for batch in self._batches(columns, size):
             for first in range(0, batch.num_rows, size):
-                part = batch.slice(first, size)
-                yield side_by_side([floats(column) for column in part.columns], part.num_rows)
+                yield block_of(batch.slice(first, size))
 
-    def _batches(self, positions: Sequence[int], size: int) -> Iterator[Any]:
-        names = [self._header[j] for j in positions]
-        if is_dataset(self._data):
-            # By expressions: in a plain name, a point would lead into a nested column.
+    def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
+        names = [self.names[j] for j in columns]
+        if _is_dataset(self._data):
+            # By expressions: a point in a plain name would lead into a nested column.
             chosen = {str(k): pc.field(name) for k, name in enumerate(names)}
             scanner = self._data.scanner(
                 columns=chosen, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
             yield from scanner.to_batches()
-        elif is_lazy(self._data):
+        elif _is_lazy(self._data):
             query = self._data.select(names)
             if hasattr(query, "collect_batches"):
                 frames = query.collect_batches(chunk_size=size, maintain_order=True)
@@ -70,98 +62,89 @@ class ArrowSource(TableSource):
                 yield from _stream(frame)
         else:
             for batch in _stream(self._data):
-                yield batch.select(list(positions))
+                yield batch.select(list(columns))
 
 
-class PandasSource(TableSource):
-    """A `pandas.DataFrame`, taken column by column: others may not have a form in Arrow."""
+class ParquetTable(ArrowTable):
+    """A Parquet file; a pass reads the columns that it needs, batch by batch."""
 
-    def __init__(
-        self, frame: Any, features: Sequence[str] | None, missing: Collection[str]
-    ) -> None:
-        super().__init__(_WHERE, list(map(str, frame.columns)), features, missing)
-        self._frame = frame
+    rows: int | None = None
+
+    def __init__(self, path: Path | str) -> None:
+        self._path, self._unchanged = path, Unchanged(path)
+        with reading(path) as file:
+            self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
+        self.names = self.schema.names
+
+    def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
+        names = [self.names[j] for j in columns]
+        self._unchanged.check()
+        with reading(self._path) as file:
+            for batch in file.iter_batches(batch_size=size, columns=names):
+                yield batch.select(names)  # a column `a` also brings one that is called `a.b`
+        self._unchanged.check()
+
+
+class PandasTable:
+    """A `pandas.DataFrame`, read column by column: some of them may have no form in Arrow."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame, self.names = frame, list(map(str, frame.columns))
 
     @property
     def rows(self) -> int:
         return len(self._frame)
 
-    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
-        size = rows_at_once(len(positions))
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        size = rows_at_once(len(columns))
         for first in range(0, self.rows, size):
             part = self._frame.iloc[first : first + size]
-            yield side_by_side([self._numbers(part.iloc[:, j], j) for j in positions], len(part))
+            yield side_by_side([self._numbers(part.iloc[:, j], j) for j in columns], len(part))
 
     def _numbers(self, column: Any, position: int) -> Array:
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
             return np.asarray(column, dtype=np.float64)
-        name = str(self._frame.columns[position])
+        name = self.names[position]
         try:
             converted = pa.array(column, from_pandas=True)
         except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
             raise TableError(
                 "SFY-TAB-033",
-                f"{_WHERE}: column {name!r} contains values that are not numbers, or numbers of an "
-                "unsupported type; convert it to float64",
+                f"the table: column {name!r} contains values that are not numbers, or numbers of "
+                "an unsupported type; convert it to float64",
             ) from None
-        check_types(_WHERE, pa.schema([(name, converted.type)]), [0])
+        check_types("the table", pa.schema([(name, converted.type)]), [0])
         return floats(converted)
-
-
-class ParquetSource(TableSource):
-    """A Parquet file; a pass reads the columns that it needs, batch by batch."""
-
-    def __init__(
-        self, path: Path | str, features: Sequence[str] | None, missing: Collection[str]
-    ) -> None:
-        self._path, self._unchanged = path, Unchanged(path)
-        with reading(path) as file:
-            schema, self._rows = file.schema_arrow, int(file.metadata.num_rows)
-        super().__init__(str(path), schema.names, features, missing)
-        check_types(self.where, schema, self._position)
-        self._header = list(schema.names)
-
-    @property
-    def rows(self) -> int:
-        return self._rows
-
-    def pieces(self, positions: Sequence[int]) -> Iterator[Array]:
-        names = [self._header[j] for j in positions]
-        self._unchanged.check()
-        with reading(self._path) as file:
-            for batch in file.iter_batches(batch_size=rows_at_once(len(names)), columns=names):
-                # Asking for the column `a` also brings a column that is called `a.b`.
-                columns = [floats(batch.column(batch.schema.names.index(name))) for name in names]
-                yield side_by_side(columns, batch.num_rows)
-        self._unchanged.check()
 
 
 def gives_arrow(data: Any) -> bool:
     """Whether data is a table that Arrow can read in batches.
 
-    That is what has `__arrow_c_stream__` and named columns, such as frames of polars, tables and
-    record batches of Arrow, and relations of DuckDB; also datasets of Arrow and lazy frames.
+    That is anything with `__arrow_c_stream__` and named columns, such as polars frames, Arrow
+    tables and record batches, and DuckDB relations; also Arrow datasets and lazy frames.
     """
     kind = type(data)
     named = hasattr(kind, "schema") or hasattr(kind, "columns")  # a single column has neither
-    return (named and hasattr(kind, "__arrow_c_stream__")) or is_dataset(data) or is_lazy(data)
+    return (named and hasattr(kind, "__arrow_c_stream__")) or _is_dataset(data) or _is_lazy(data)
 
 
-def is_dataset(data: Any) -> bool:
-    """Whether data is a `pyarrow.dataset.Dataset`. To import that module would load pandas too."""
-    datasets = sys.modules.get("pyarrow.dataset")
-    return datasets is not None and isinstance(data, datasets.Dataset)
+def is_of(data: Any, library: str, *kinds: str) -> bool:
+    """Whether data is of a kind of a library, which need not be installed or loaded."""
+    return type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds
 
 
-def is_lazy(data: Any) -> bool:
-    """Whether data is a `polars.LazyFrame`; polars need not be installed."""
-    return (type(data).__module__.partition(".")[0], type(data).__name__) == ("polars", "LazyFrame")
+def _is_dataset(data: Any) -> bool:
+    return is_of(data, "pyarrow", "FileSystemDataset", "InMemoryDataset", "UnionDataset")
+
+
+def _is_lazy(data: Any) -> bool:
+    return is_of(data, "polars", "LazyFrame")
 
 
 def _schema_of(data: Any) -> Any:
-    if is_dataset(data):
+    if _is_dataset(data):
         return data.schema
-    empty = data.collect_schema().to_frame() if is_lazy(data) else data
+    empty = data.collect_schema().to_frame() if _is_lazy(data) else data
     with pa.RecordBatchReader.from_stream(empty) as reader:
         return reader.schema
 
@@ -173,11 +156,10 @@ def _stream(data: Any) -> Iterator[Any]:
 
 def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
     """Refuse columns that do not hold numbers, all of them in one message."""
-    fields = [schema.field(j) for j in positions]
     wrong = {
-        one.name: f"holds {one.type}, not numbers."
-        for one in fields
-        if not _holds_numbers(one.type)
+        field.name: f"holds {field.type}, not numbers."
+        for field in map(schema.field, positions)
+        if not _holds_numbers(field.type)
     }
     if wrong:
         raise BadCellsError(where, wrong, joint=" ")
@@ -199,10 +181,15 @@ def floats(column: Any) -> Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_decimal(column.type):
-        # Arrow's own way to float64 rounds twice; by their digits, decimals read as in a CSV.
+        # Arrow's own conversion to float64 rounds twice; by their digits, decimals read as in CSV.
         column = pc.cast(column, pa.string())
     values: Array = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values
+
+
+def block_of(table: Any) -> Array:
+    """All columns of an Arrow table or record batch, which hold numbers, as one array."""
+    return side_by_side([floats(column) for column in table.columns], table.num_rows)
 
 
 def side_by_side(columns: Sequence[Array], rows: int) -> Array:
@@ -223,16 +210,3 @@ def reading(path: Path | str) -> Iterator[Any]:
         raise TableError(
             code_of(error, "SFY-TAB-036"), f"{path}: this is not a Parquet file: {error}"
         ) from None
-
-
-def parquet_header(path: Path | str) -> list[str]:
-    """The names of the columns."""
-    with reading(path) as file:
-        return list(file.schema_arrow.names)
-
-
-def write_parquet(path: Path | str, names: Sequence[str], values: Array) -> None:
-    """Write columns of numbers, with null for NaN; the file is written whole or not at all."""
-    columns = [pa.array(column, from_pandas=True) for column in values.T]
-    with replacing(path) as temporary:
-        parquet.write_table(pa.table(columns, names=list(names)), temporary)

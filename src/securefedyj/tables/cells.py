@@ -1,4 +1,4 @@
-"""What a cell of a table means: a number, a missing value, or something that cannot be used."""
+"""What a cell of a table means: a number, a missing value, or text that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from math import isfinite, nan
 from typing import NamedTuple
@@ -14,13 +15,13 @@ import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
-from securefedyj.printable import in_words
+from securefedyj.printable import printable
 
 # Cells that mean a missing value, in upper or lower case, with or without spaces around them.
 MISSING = ("", "NA", "N/A", "NaN", "null")
 
 SPACES = " \u00a0\u202f"
-"""Digits grouped by spaces often have one that does not break a line."""
+"""Digits grouped by spaces often use a non-breaking one."""
 
 _MOST_TEXTS = 1000
 _LONGEST_KEPT = 200  # characters
@@ -29,17 +30,30 @@ _MOST_OPTIONS = 3
 _LONGEST_QUOTE = 40  # characters
 _COLUMNS_NAMED = 5
 
-Notation = tuple[str, str]
-"""A decimal sign, and a sign that groups digits or nothing."""
-# Those that do not group digits come first.
-_NOTATIONS: tuple[Notation, ...] = (
-    (",", ""), (".", ""), (".", ","), (",", "."),
-    (".", " "), (",", " "), (".", "'"), (",", "'"), (".", "’"), (",", "’"),
-)  # fmt: skip
+
+class Notation(NamedTuple):
+    """The separators in numbers; without a thousands separator, digits are not grouped."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def __str__(self) -> str:
+        """The options for it on the command line."""
+        if not self.thousands:
+            return f"--decimal {self.decimal}"
+        typed = f'"{self.thousands}"' if self.thousands in " '’" else self.thousands
+        return f"--decimal {self.decimal} " * (self.decimal != ".") + f"--thousands {typed}"
+
+
+PLAIN = Notation()
+# Those without a thousands separator come first.
+_NOTATIONS = [Notation(decimal) for decimal in ",."] + [
+    Notation(*pair) for pair in (".,", ",.", ". ", ", ", ".'", ",'", ".’", ",’")
+]
 
 
 class TableError(InputError):
-    """A table that cannot be used as it is; the message says where and what to do."""
+    """A table that cannot be used as it is; the message names the place and a remedy."""
 
 
 class BadCellsError(TableError):
@@ -53,6 +67,19 @@ class BadCellsError(TableError):
         super().__init__("SFY-TAB-100", f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
 
 
+def first_few(texts: Sequence[str], joint: str = ", ", most: int = _COLUMNS_NAMED) -> str:
+    """For a message: the texts, or the first of them and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return joint.join(texts[:most]) + more
+
+
+def suggestion(name: str, header: Sequence[str]) -> str:
+    """Similar names, for a message; case and spaces may differ."""
+    plain = {column.strip().casefold(): column for column in header}
+    close = get_close_matches(name.strip().casefold(), plain, n=3)
+    return f" (perhaps {' or '.join(repr(plain[c]) for c in close)}?)" if close else ""
+
+
 class Cells:
     """Reads cells: a number, NaN if it is missing, None if it is something else.
 
@@ -60,22 +87,23 @@ class Cells:
     ----------
     missing : collection of str
         Cells that mean a missing value; numbers among them, such as "-999", by their value.
-    decimal, thousands : str
-        The signs in numbers; digits are not grouped by default.
+    notation : Notation
+        How numbers are written.
     """
 
-    def __init__(self, missing: Collection[str], decimal: str = ".", thousands: str = "") -> None:
-        self.decimal, self.thousands = decimal, thousands
+    def __init__(self, missing: Collection[str], notation: Notation = PLAIN) -> None:
+        self.notation = notation
+        self._decimal, self._thousands = notation  # quicker to look up
         self._texts = {text.strip().casefold() for text in missing}
         ways = (str.strip, str.lower, str.upper, str.capitalize)
         spellings = {way(text.strip()) for text in missing for way in ways}
         self.spellings = {text for text in spellings if text.casefold() in self._texts}
         """The usual spellings of texts that mean a missing value."""
-        numbers = (self._number(text) for text in missing)
+        numbers = (parse_number(text, *notation) for text in missing)
         self._numbers = [number for number in numbers if number is not None]
 
     def read(self, text: str) -> float | None:
-        value = self._number(text)
+        value = parse_number(text, self._decimal, self._thousands)
         if value is None:
             return nan if text.strip().casefold() in self._texts else None
         return nan if value in self._numbers else value
@@ -84,18 +112,15 @@ class Cells:
         """The values, with NaN for numbers that mean a missing value."""
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
 
-    def _number(self, text: str) -> float | None:
-        return parse_number(text, self.decimal, self.thousands)
 
-
-def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | None:
-    """The number in a cell; None if there is none, or if it is not finite."""
+def parse_number(text: str, decimal: str, thousands: str) -> float | None:
+    """The number in a cell; None if it is not one, or not finite."""
     if thousands:
-        signs, number = grouped(decimal, thousands)
-        if re.search(signs, text.strip()):
+        separator, number = digit_groups(decimal, thousands)
+        if re.search(separator, text.strip()):
             if not re.fullmatch(number, text.strip()):
                 return None
-            text = re.sub(signs, "", text.strip())
+            text = re.sub(separator, "", text.strip())
     if decimal != ".":
         if "." in text:
             return None
@@ -104,22 +129,16 @@ def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float | 
         value = float(text)
     except ValueError:
         return None
-    # Python reads 1_000 as a number, and no table means that.
+    # Python accepts 1_000 as a number; no table means that.
     return value if isfinite(value) and "_" not in text else None
 
 
 @cache
-def grouped(decimal: str, thousands: str) -> tuple[str, str]:
-    """Patterns, for Python and for Arrow: a sign that groups digits, a number grouped by threes."""
-    signs = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
-    return signs, f"[+-]?[0-9]{{1,3}}(?:{signs}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?"
-
-
-class Place(NamedTuple):
-    """How often a text occurs, and the line of its first occurrence."""
-
-    times: int
-    line: int
+def digit_groups(decimal: str, thousands: str) -> tuple[str, str]:
+    """Patterns, for Python and for Arrow: a thousands separator, a number with such separators."""
+    separator = f"[{SPACES}]" if thousands == " " else re.escape(thousands)
+    point = re.escape(decimal)
+    return separator, f"[+-]?[0-9]{{1,3}}(?:{separator}[0-9]{{3}})+(?:{point}[0-9]*)?"
 
 
 @dataclass
@@ -127,31 +146,32 @@ class BadCells:
     """The cells of a column that cannot be used: their number, and a bounded number of texts."""
 
     count: int = 0
-    texts: dict[str, Place] = field(default_factory=dict)
+    texts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How often each text occurs, and the line of its first occurrence."""
 
     def add(self, text: str, line: int) -> None:
         self.count += 1
         text = text[:_LONGEST_KEPT]
-        if text in self.texts:
-            self.texts[text] = Place(self.texts[text].times + 1, self.texts[text].line)
-        elif len(self.texts) < _MOST_TEXTS:
-            self.texts[text] = Place(1, line)
+        times, first = self.texts.get(text, (0, line))
+        if times or len(self.texts) < _MOST_TEXTS:
+            self.texts[text] = times + 1, first
 
     def sentence(self, most: int = _MOST_QUOTED) -> str:
         """The texts, up to `most` of them, and their lines."""
         if self.count == 1:
-            ((text, place),) = self.texts.items()
-            return f"line {place.line}: {_quoted(text)} is not a finite number."
-        named = [_counted(text, place) for text, place in self.texts.items()]
+            ((text, (_, line)),) = self.texts.items()
+            return f"line {line}: {_quoted(text)} is not a finite number."
+        named = [
+            f"{_quoted(text)} ({f'{times} times, first in ' * (times > 1)}line {line})"
+            for text, (times, line) in self.texts.items()
+        ]
         these = ", ".join([*named[:most], *["others"] * (len(named) > most)])
         return f"{self.count} cells are not finite numbers: {these}."
 
 
-def sentences(
-    columns: Mapping[str, BadCells], decimal: str = ".", thousands: str = ""
-) -> dict[str, str]:
-    """For each column its bad cells, their lines and what to do; the same advice only once."""
-    advised = {name: advice(cells.texts, decimal, thousands) for name, cells in columns.items()}
+def sentences(columns: Mapping[str, BadCells], notation: Notation) -> dict[str, str]:
+    """For each column its bad cells, their lines and advice; the same advice only once."""
+    advised = {name: advice(cells.texts, notation) for name, cells in columns.items()}
     found = {}
     for name, words in each_once(advised).items():
         known = not words and len(columns[name].texts) > _MOST_QUOTED
@@ -169,32 +189,30 @@ class Advice(NamedTuple):
 
 
 def each_once(advised: Mapping[str, Advice]) -> dict[str, str]:
-    """Advice for columns; if several have the same, the first one's names the others."""
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """Advice for columns; if several have the same advice, only the first, with their names."""
+    columns: dict[tuple[str, ...], list[str]] = {}
     for name, one in advised.items():
-        alike.setdefault(one.options, []).append(name)
+        columns.setdefault(one.options, []).append(name)
     words = dict.fromkeys(advised, "")
-    for first, *others in alike.values():
-        more = len(others) - _COLUMNS_NAMED
-        named = others if more <= 0 else [*others[:_COLUMNS_NAMED], f"{more} more"]
-        also = f" (also in {in_words(named)})" if others else ""
+    for first, *others in columns.values():
+        also = f" (also in {first_few([*map(printable, others)])})" if others else ""
         words[first] = f"{advised[first].words}{also}."
     return words
 
 
-def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Advice:
-    """What the bad texts of a column may mean, and which option to give then.
+def advice(texts: Iterable[str], notation: Notation) -> Advice:
+    """What the bad texts of a column may mean, and which option to give in that case.
 
-    If the texts do not decide, all meanings are named: wrong advice is worse than none.
+    If the texts are ambiguous, all meanings are named: wrong advice is worse than none.
     """
     texts = list(texts)
-    if foreign := [text for text in texts if not _is_unicode(text)]:
+    if foreign := [text for text in texts if as_read(text) != text]:
         return Advice(
             f"{_quoted(foreign[0])} is not UTF-8; it is shown as Windows-1252. If it looks right, "
             "give --encoding windows-1252",
             ("--encoding",),
         )
-    if meant := other_reading(texts, decimal, thousands):
+    if meant := other_reading(texts, notation):
         return meant
     options = tuple(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
     more = " and so on" * (len(texts) > _MOST_OPTIONS)
@@ -204,38 +222,25 @@ def advice(texts: Iterable[str], decimal: str = ".", thousands: str = "") -> Adv
     )
 
 
-def other_reading(texts: Sequence[str], decimal: str = ".", thousands: str = "") -> Advice | None:
-    """What texts that are numbers in other notations mean there; None if there are none."""
-    meant = {  # the numbers of the texts in each notation, those with our decimal sign last
-        notation: {text: parse_number(text, *notation) for text in texts}
-        for notation in sorted(_NOTATIONS, key=lambda notation: notation[0] != decimal)
-        if notation != (decimal, thousands)
+def other_reading(texts: Sequence[str], notation: Notation) -> Advice | None:
+    """The meaning of texts that are numbers in other notations; None if no text is."""
+    meant = {  # the numbers of the texts in each notation, the given decimal separator last
+        other: {text: parse_number(text, *other) for text in texts}
+        for other in sorted(_NOTATIONS, key=lambda other: other.decimal != notation.decimal)
+        if other != notation
     }
     explained = [text for text in texts if any(one[text] is not None for one in meant.values())]
     distinct: dict[tuple[float | None, ...], Notation] = {}
-    for notation, numbers in meant.items():
+    for other, numbers in meant.items():
         values = tuple(numbers[text] for text in explained)
         if explained and None not in values:
-            distinct.setdefault(values, notation)
+            distinct.setdefault(values, other)
     if not distinct:
         return None
-    options = tuple(_typed(*one) for one in distinct.values())
+    options = tuple(map(str, distinct.values()))
     ways = [f"{values[0]:.15g} with {one}" for values, one in zip(distinct, options, strict=True)]
     choose = "; choose the right one" if len(ways) > 1 else ""
     return Advice(f"{_quoted(explained[0])} would be {' or '.join(ways)}{choose}", options)
-
-
-def _typed(decimal: str, thousands: str) -> str:
-    wanted = f"--decimal {decimal}"
-    if thousands:
-        sign = f'"{thousands}"' if thousands in " '’" else thousands
-        wanted = f"--thousands {sign}" if decimal == "." else f"{wanted} --thousands {sign}"
-    return wanted
-
-
-def _counted(text: str, place: Place) -> str:
-    times = f"{place.times} times, first in " * (place.times > 1)
-    return f"{_quoted(text)} ({times}line {place.line})"
 
 
 def _quoted(text: str) -> str:
@@ -244,17 +249,15 @@ def _quoted(text: str) -> str:
 
 
 def _shell(text: str) -> str:
-    """A cell as an argument for a shell: it must not become a command."""
+    """A cell as a shell argument: it must not become a command."""
     plain = as_read(text).strip()
     return shlex.quote(plain) if plain.isprintable() and len(plain) <= _LONGEST_QUOTE else "TEXT"
 
 
 def as_read(text: str) -> str:
     """The text, read as Windows-1252 if its bytes are not UTF-8."""
-    if _is_unicode(text):
-        return text
-    return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+    return text

@@ -1,102 +1,300 @@
-"""CSV files, plain or compressed: read in passes, and written."""
+"""CSV files, plain or compressed, read in passes.
+
+Arrow reads them in pieces, on all cores (the fast path). Where it might read a cell differently
+from Python, it raises `FastPathFailed`, and Python continues from there, cell by cell (the careful
+path): slower, but with the line of each cell that cannot be used. Both accept the same cells, and
+read the same numbers.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
-from collections.abc import Collection, Generator, Iterator, Sequence
+import os
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
+from math import nan
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeVar
 
-from securefedyj.files import replacing
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.tables.base import TableSource
-from securefedyj.tables.cells import Cells
-from securefedyj.tables.csv_careful import CsvRows, careful_blocks, opened, read_layout
-from securefedyj.tables.csv_fast import FastPathFailed, fast_blocks
-from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.arrow import side_by_side
+from securefedyj.tables.cells import (
+    BadCells,
+    BadCellsError,
+    Cells,
+    TableError,
+    digit_groups,
+    sentences,
+)
+from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
 from securefedyj.tables.paths import Unchanged, compressed
 
+PIECE = 1 << 20  # bytes
+_LARGEST_PIECE = 1 << 28
+_LINES_IN_PIECE = 16
+_BLOCK_ROWS = 1 << 14
 _FIRST_ROWS = 100
 
-
-class CsvSource(TableSource):
-    """A CSV file; a pass reads the columns that it needs, piece by piece."""
-
-    def __init__(
-        self,
-        path: Path | str,
-        features: Sequence[str] | None,
-        missing: Collection[str],
-        dialect: Dialect,
-    ) -> None:
-        self._path, self._unchanged = path, Unchanged(path)
-        self._layout = read_layout(path, dialect)
-        super().__init__(str(path), self._layout.header, features, missing)
-        self._cells = Cells(missing, dialect.decimal, dialect.thousands)
-
-    @property
-    def rows(self) -> None:
-        return None
-
-    def pieces(self, positions: Sequence[int]) -> Generator[Array, None, None]:
-        self._unchanged.check()
-        done = 0
-        try:
-            for block in fast_blocks(self._path, self._layout, positions, self._cells):
-                done += len(block)
-                yield block
-        except FastPathFailed:
-            yield from careful_blocks(self._path, self._layout, positions, self._cells, done)
-        self._unchanged.check()
+T = TypeVar("T")
 
 
-def text_columns(
-    path: Path | str, missing: Collection[str], dialect: Dialect
-) -> dict[str, list[str]]:
-    """The columns whose first cells are neither numbers nor missing, with these cells."""
-    layout, cells = read_layout(path, dialect), Cells(missing, dialect.decimal, dialect.thousands)
-    with opened(path) as file:
-        table = CsvRows(path, file, layout)  # by name: without one it would be left open
-        rows = list(islice(table, _FIRST_ROWS))
-    found = {}
-    for name, texts in dict(zip(layout.header, zip(*rows, strict=True), strict=False)).items():
-        values = [cells.read(text) for text in texts]
-        if None in values and all(value is None or value != value for value in values):
-            found[name] = [t for t, value in zip(texts, values, strict=True) if value is None]
-    return found
-
-
-def lines_of(path: Path | str, rows: Collection[int], dialect: Dialect) -> dict[int, int]:
-    """The lines in which rows end, by their numbers from 1; a cell may have several lines."""
-    layout, last = read_layout(path, dialect), max(rows)
-    with opened(path) as file:
-        table = CsvRows(path, file, layout)
-        numbered = enumerate(islice(table, last), start=1)
-        return {number: table.line for number, _ in numbered if number in rows}
-
-
-def write_csv(path: Path | str, names: Sequence[str], values: Array) -> None:
-    """Write columns of numbers that read back exactly; the file is written whole or not at all."""
-    with replacing(path) as temporary, writing(temporary, compressed(path)) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
-        for row in values.tolist():
-            writer.writerow("" if value != value else repr(value) for value in row)
-        text.detach()
+class FastPathFailed(Exception):
+    """Arrow may read this piece differently from the careful path."""
 
 
 @contextmanager
-def writing(path: Path | str, packed: bool, level: int = 9) -> Iterator[IO[bytes]]:
-    """A new file; what is written to it is compressed if it is to be packed."""
-    with open(path, "wb") as file:
-        if not packed:
+def opened(path: Path | str) -> Iterator[Any]:
+    """The bytes of a CSV file, decompressed; errors name the file."""
+    opener: Any = gzip.open if compressed(path) else open
+    try:
+        with opener(path, "rb") as file:
             yield file
-            return
-        # Neither name nor time goes into the file: the same table gives the same bytes.
-        with gzip.GzipFile("", "wb", level, file, mtime=0) as unpacked:
-            yield unpacked  # type: ignore[misc]
+    except UnicodeError:
+        raise TableError(
+            "SFY-TAB-003",
+            f"{path}: some bytes do not fit the encoding; give another --encoding, or save the "
+            "table as UTF-8",
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TableError(
+            code_of(error, "SFY-TAB-004"), f"{path}: the compressed file is damaged: {error}"
+        ) from None
+    except csv.Error as error:
+        raise TableError(
+            code_of(error, "SFY-TAB-005"), f"{path}: this is not CSV: {error}; is a quote missing?"
+        ) from None
+
+
+class CsvFile:
+    """A CSV file, how it is written, and which cells mean what; a source of all its columns."""
+
+    rows = None
+
+    def __init__(self, path: Path | str, missing: Collection[str], dialect: Dialect) -> None:
+        self.path, self.unchanged = path, Unchanged(path)
+        with opened(path) as file:
+            self.layout = layout_of(path, file, dialect)
+        self.names: Sequence[str] = self.layout.header
+        self.cells = Cells(missing, dialect.notation)
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        self.unchanged.check()
+        done = 0
+        try:
+            for block in fast_blocks(self, columns):
+                done += len(block)
+                yield block
+        except FastPathFailed:
+            yield from careful_blocks(self, columns, done)
+        self.unchanged.check()
+
+    def text_columns(self) -> dict[str, list[str]]:
+        """The columns whose first cells are neither numbers nor missing, with these cells."""
+        rows = [row for _, row in islice(read_rows(self), _FIRST_ROWS)]
+        found = {}
+        for name, texts in dict(zip(self.names, zip(*rows, strict=True), strict=False)).items():
+            values = [self.cells.read(text) for text in texts]
+            if None in values and all(value is None or value != value for value in values):
+                found[name] = [t for t, value in zip(texts, values, strict=True) if value is None]
+        return found
+
+    def lines_of(self, rows: Collection[int]) -> dict[int, int]:
+        """The lines in which rows end, by their numbers from 1; a cell may have several lines."""
+        numbered = enumerate(islice(read_rows(self), max(rows)), start=1)
+        return {number: line for number, (line, _) in numbered if number in rows}
+
+
+def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file, read by Python, and the lines in which they end."""
+    path, layout, ended = csv_file.path, csv_file.layout, False
+
+    def lines() -> Iterator[str]:
+        nonlocal ended
+        yield from text
+        ended = True  # a row that ends only now has an open quote
+
+    with (
+        opened(path) as file,
+        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
+    ):
+        before = last = sum(1 for _ in islice(text, layout.lines))
+        reader = csv.reader(lines(), delimiter=layout.delimiter)
+        for row in reader:
+            if ended:
+                raise TableError(
+                    "SFY-TAB-006",
+                    f"{path}: this is not CSV: a quote is open from line {last + 1} to the end of "
+                    "the file",
+                )
+            last = before + reader.line_num
+            if len(row) == len(layout.header):
+                yield last, row
+            elif row:  # an empty line is not a row
+                commas = layout.delimiter == "," and len(row) == 2 * len(layout.header)
+                raise TableError(
+                    "SFY-TAB-007",
+                    f"{path}: line {last} has {len(row)} cells, the header has "
+                    f"{len(layout.header)}"
+                    + "; if the comma is the decimal separator, give --decimal ,"
+                    * commas,
+                )
+
+
+def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
+    """Columns of a CSV file in blocks, after `done` rows; bad cells are all reported at the end."""
+    cells, bad = csv_file.cells, [BadCells() for _ in columns]
+
+    def numbers(line: int, row: list[str]) -> Iterator[float]:
+        for j, column in zip(columns, bad, strict=True):
+            value = cells.read(row[j])
+            if value is None:
+                column.add(row[j], line)
+            yield nan if value is None else value
+
+    rows = islice(read_rows(csv_file), done, None)
+    while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
+        if not any(column.count for column in bad):
+            yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
+    if found := {csv_file.names[j]: one for j, one in zip(columns, bad, strict=True) if one.count}:
+        raise BadCellsError(str(csv_file.path), sentences(found, cells.notation))
+
+
+def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
+    """Columns of a CSV file in blocks; raises `FastPathFailed` after the last certain one."""
+    return over_pieces(csv_file, Converter(csv_file, columns))
+
+
+def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, None, None]:
+    """The results of `work`, a function of a piece of the rows, called in several threads."""
+    workers = os.cpu_count() or 1
+    waiting: deque[Future[T]] = deque()
+    with opened(csv_file.path) as file, ThreadPoolExecutor(workers) as pool:
+        for piece in _pieces(file, csv_file.layout):
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) > 2 * workers:  # no worker waits while a result is used
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _utf8(file: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
+    parts = iter(partial(file.read, size), b"")
+    return parts if encoding == "utf-8" else map(str.encode, codecs.iterdecode(parts, encoding))
+
+
+def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
+    """The rows as UTF-8, in pieces of whole rows."""
+    size = max(PIECE, _LINES_IN_PIECE * layout.longest)
+    rest, skip = b"", layout.lines
+    for part in _utf8(file, layout.encoding, size):
+        if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
+            yield _after_lines(skip, b"".join((rest, memoryview(part)[:end])))
+            rest, skip = part[end:], 0
+            continue
+        rest += part
+        if len(rest) > _LARGEST_PIECE:
+            raise FastPathFailed
+    if _quotes(rest) % 2:
+        raise FastPathFailed  # a quote is open, and Arrow does not report it
+    if rest:
+        yield _after_lines(skip, rest)
+
+
+def _after_lines(count: int, piece: bytes) -> bytes:
+    if not count:
+        return piece
+    lines = piece.splitlines(keepends=True)
+    if len(lines) < count:
+        raise FastPathFailed
+    return b"".join(lines[count:])
+
+
+def _end_of_rows(before: bytes, part: bytes) -> int:
+    """Where the last whole row ends: at a line break with an even number of quotes before it."""
+    line_break = b"\n" if b"\n" in part or b"\n" in before else b"\r"
+    end, odd = len(part), (_quotes(before) + _quotes(part)) % 2
+    while True:
+        cut = part.rfind(line_break, 0, end) + 1
+        odd ^= part.count(b'"', cut, end) % 2
+        if not (odd and cut):
+            return cut
+        end = cut - 1
+
+
+def _quotes(data: bytes) -> int:
+    return data.count(b'"') if b'"' in data else 0  # looking for one is much faster
+
+
+class Converter:
+    """Reads the numbers in a piece of CSV."""
+
+    def __init__(self, csv_file: CsvFile, columns: Sequence[int]) -> None:
+        delimiter = csv_file.layout.delimiter
+        if not delimiter.isascii():
+            raise FastPathFailed
+        self._cells, self._columns = csv_file.cells, [str(j) for j in columns]
+        self._names = [str(j) for j in range(len(csv_file.names))]
+        self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
+        kind = pa.string() if self._cells.notation.thousands else pa.float64()
+        # Without columns Arrow would read all of them; one unconverted column shows the rows.
+        types = dict.fromkeys(self._columns, kind) or {"0": pa.binary()}
+        self._convert = arrow_csv.ConvertOptions(
+            include_columns=list(types),
+            column_types=types,
+            null_values=sorted(self._cells.spellings),
+            strings_can_be_null=True,
+            decimal_point=self._cells.notation.decimal,
+        )
+
+    def __call__(self, piece: bytes) -> Array:
+        """The numbers in a piece."""
+        if piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
+            return np.empty((0, len(self._columns)))
+        options = arrow_csv.ReadOptions(
+            use_threads=False,
+            block_size=len(piece) + 1,
+            column_names=self._names,
+        )
+        try:
+            table = arrow_csv.read_csv(pa.BufferReader(piece), options, self._parse, self._convert)
+            columns = [self._number(table.column(name)) for name in self._columns]
+        except pa.ArrowException:
+            raise FastPathFailed from None
+        block = side_by_side([column.to_numpy() for column in columns], table.num_rows)
+        missing = sum(column.null_count for column in columns)
+        if np.count_nonzero(np.isfinite(block)) + missing != block.size:
+            raise FastPathFailed  # by "inf", or by "nan" if that does not mean missing
+        return self._cells.mask(block)
+
+    def _number(self, column: Any) -> Any:
+        """A column as numbers; with a thousands separator they are read as text first."""
+        decimal, thousands = self._cells.notation
+        if not thousands:
+            return column
+        separator, number = digit_groups(decimal, thousands)
+        wrong = pc.and_(
+            pc.match_substring_regex(column, separator),
+            pc.invert(pc.match_substring_regex(column, f"^{number}$")),
+        )
+        if pc.any(wrong).as_py():
+            raise FastPathFailed
+        column = pc.replace_substring_regex(column, separator, "")
+        if decimal != ".":
+            if pc.any(pc.match_substring(column, ".")).as_py():
+                raise FastPathFailed
+            column = pc.replace_substring(column, decimal, ".")
+        return pc.cast(column, pa.float64())

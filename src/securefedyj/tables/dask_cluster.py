@@ -1,10 +1,10 @@
-"""Tables that the workers of a Dask cluster read: it may be that only they see the files."""
+"""Tables that the workers of a Dask cluster read: perhaps only they can see the files."""
 
 from __future__ import annotations
 
 import logging
 import pkgutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,23 +20,23 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.tables.dask_source import DaskSource, kept, result, task
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import TableReader, column_names, described
-from securefedyj.tables.paths import Unchanged, tables_in
-from securefedyj.tables.source import FolderSource, as_array, as_source
+from securefedyj.tables.paths import Unchanged, files_of
+from securefedyj.tables.source import as_array, source_of_files
 
 LOCAL = "local"
-"""Stands for worker processes on this machine, which end with their user."""
+"""Stands for worker processes on this machine, which end with this process."""
 _NO_PAGES: dict[str, list[str]] = {
-    f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")
+    f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")
 }
 _SECONDS = 30
-"""A scheduler has so long to answer."""
+"""How long to wait for a scheduler."""
 
 
 @contextmanager
 def cluster(scheduler: str) -> Iterator[TableReader]:
-    """What reads tables by the workers of a scheduler, given by its address or as "local"."""
+    """A reader of tables by the workers of a scheduler, given by its address or as "local"."""
     if scheduler == LOCAL:
-        # With certificates of its own and without pages: others on this machine stay out.
+        # With its own certificates and without pages: others on this machine stay out.
         quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
         with (
             dask.config.set(_NO_PAGES),
@@ -59,7 +59,7 @@ def cluster(scheduler: str) -> Iterator[TableReader]:
 
 
 def _check_workers(client: Any) -> None:
-    """Refuse workers that would take other functions for ours."""
+    """Refuse workers with another version, whose functions may differ from ours."""
     try:
         versions = set(client.run(pkgutil.resolve_name, "securefedyj:__version__").values())
     except ImportError:
@@ -72,54 +72,36 @@ def _check_workers(client: Any) -> None:
         raise InputError(
             "SFY-TAB-009",
             f"The workers have other versions of securefedyj ({', '.join(sorted(versions))}) than "
-            f"this process ({__version__}). Install the same one for them.",
+            f"this process ({__version__}). Install the same version for them.",
         )
+
+
+def _on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    return result(task(partial(function, *arguments)))
 
 
 def _source(
     path: Path, features: Sequence[str], missing: Collection[str], dialect: Dialect
 ) -> DaskSource:
     """The features of a table; each of its files is a partition."""
-    own = dialect.own_names(features)
-    reading = _Reading(path, own, tuple(missing), replace(dialect, rename={}))
-    files: list[Unchanged] = result(task(reading.files))
-    return DaskSource(kept([task(reading.rows, file) for file in files]), features)
+    own = dialect.own_names(features), tuple(missing), replace(dialect, rename={})
+    files = _on_a_worker(_files, path)
+    return DaskSource(kept([task(partial(_rows, path, file, *own)) for file in files]), features)
 
 
-class _Reading:
-    """A table, as workers read it."""
-
-    def __init__(
-        self, path: Path, features: Sequence[str], missing: Collection[str], dialect: Dialect
-    ) -> None:
-        self._path, self._features = path, features
-        self._missing, self._dialect = missing, dialect
-
-    def files(self) -> list[Unchanged]:
-        """The files of the table as they are now."""
-        files = tables_in(self._path) if self._path.is_dir() else [self._path]
-        return [Unchanged(file) for file in files]
-
-    def rows(self, file: Unchanged) -> Array:
-        """The rows of a file, which another worker may read again after this one has died."""
-        file.check()
-        given = self._features, self._missing
-        if self._path.is_dir():
-            rows = as_array(FolderSource(self._path, [file.path], *given, self._dialect))
-        else:
-            rows = as_array(as_source(self._path, *given, self._dialect))
-        file.check()
-        return rows
+def _files(path: Path) -> list[Unchanged]:
+    """The files of a table as they are now."""
+    return [Unchanged(file) for file in files_of(path)]
 
 
-def _column_names(path: Path, dialect: Dialect) -> list[str]:
-    names: list[str] = result(task(partial(column_names, path, dialect)))
-    return names
+def _rows(path: Path, file: Unchanged, *how: Any) -> Array:
+    """The rows of a file, which another worker may read again after this one has died."""
+    file.check()
+    rows = as_array(source_of_files(path, [file.path], *how))
+    file.check()
+    return rows
 
 
-def _written(path: Path, dialect: Dialect) -> str:
-    words: str = result(task(partial(described, path, dialect)))
-    return words
-
-
-_READER = TableReader(_column_names, _source, _written)
+_READER = TableReader(
+    partial(_on_a_worker, column_names), _source, partial(_on_a_worker, described)
+)

@@ -1,6 +1,6 @@
-"""How a CSV file is written: what the user says, and what the file itself shows.
+"""How a CSV file is written: what the user gives, and what the file itself shows.
 
-A byte order mark shows the encoding, a first line ``sep=;`` the separator. Otherwise the separator
+A byte order mark shows the encoding, a first line ``sep=;`` the delimiter. Otherwise the delimiter
 is the one that splits the header and the first rows into the same number of cells. An encoding is
 never guessed: an error names the likely one, and the user decides.
 """
@@ -16,21 +16,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple
 
 from securefedyj.errors import InputError
-from securefedyj.tables.cells import SPACES, TableError, as_read
+from securefedyj.tables.cells import SPACES, Notation, TableError, as_read
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
-MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
+_MARKS = {  # those of UTF-32 come first: two of them begin like those of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    codecs.BOM_UTF8: "utf-8",
 }
-_NAMES = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
+_MARK = "\ufeff"
+_NAMES = {"utf-8": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
 _WORDS = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE | re.DOTALL)
 _FIRST_LINES = 20
@@ -45,12 +46,12 @@ class Dialect:
     Parameters
     ----------
     delimiter : str, optional
-        The sign between cells; by default the one that the file shows.
+        The character between cells; by default the one that the file shows.
     decimal : str
-        The sign before the decimals, a point or a comma.
+        The decimal separator, a point or a comma.
     thousands : str
-        The sign that groups digits by threes, such as "," in 10,286; none by default. A space
-        includes those that do not break a line.
+        The thousands separator, such as "," in 10,286; none by default. A space includes
+        non-breaking ones.
     encoding : str, optional
         UTF-8 by default; a byte order mark in the file takes precedence.
     rename : mapping of str
@@ -76,15 +77,16 @@ class Dialect:
             )
         if self.decimal not in (".", ","):
             raise InputError(
-                "SFY-TAB-020", f"the decimal sign must be a point or a comma, not {self.decimal!r}."
+                "SFY-TAB-020",
+                f"the decimal separator must be a point or a comma, not {self.decimal!r}.",
             )
         if self.thousands and (
             self.thousands not in (".", ",", "'", "’", *SPACES) or self.thousands == self.decimal
         ):
             raise InputError(
                 "SFY-TAB-021",
-                f"{self.thousands!r} cannot group digits if {self.decimal!r} is the decimal sign; "
-                "give a point, a comma, an apostrophe or a space.",
+                f"{self.thousands!r} cannot group digits if {self.decimal!r} is the decimal "
+                "separator; give a point, a comma, an apostrophe or a space.",
             )
         if self.encoding is not None:
             try:
@@ -99,6 +101,11 @@ class Dialect:
         if twice := [name for name, columns in agreed.items() if columns > 1]:
             raise InputError("SFY-TAB-022", f"two columns cannot have the same name {twice[0]!r}.")
 
+    @property
+    def notation(self) -> Notation:
+        """How numbers are written."""
+        return Notation(self.decimal, self.thousands)
+
     def names(self, header: Sequence[str]) -> list[str]:
         """The agreed names of the columns of a table."""
         return [self.rename.get(name, name) for name in header]
@@ -109,9 +116,8 @@ class Dialect:
         return [own.get(name, name) for name in names]
 
 
-@dataclass(frozen=True)
-class CsvLayout:
-    """How a CSV file is written, completely."""
+class CsvLayout(NamedTuple):
+    """How a CSV file is written, as the file and its dialect show."""
 
     header: list[str]
     lines: int
@@ -120,36 +126,32 @@ class CsvLayout:
     """The number of bytes of the longest of the first lines."""
     delimiter: str
     encoding: str
-    decimal: str
-    thousands: str
+    """Python's name of it, with the order of bytes if there is a byte order mark."""
 
     @property
     def errors(self) -> str:
         """Bytes that are not UTF-8 matter only in the columns that are read."""
-        return "surrogateescape" if self.encoding.startswith("utf-8") else "strict"
+        return "surrogateescape" if self.encoding == "utf-8" else "strict"
 
-    def described(self) -> str:
+    def described(self, dialect: Dialect) -> str:
         """For a person."""
-        separated = SEPARATORS.get(self.delimiter, repr(self.delimiter))
-        words = f"separated by {separated}, {_NAMES.get(self.encoding, self.encoding)}"
-        words += ", decimal comma" * (self.decimal == ",")
-        return words + f", digits grouped by {self.thousands!r}" * (self.thousands != "")
+        separated = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        words = f"separated by {separated}, {_name_of(self.encoding)}"
+        words += ", decimal comma" * (dialect.decimal == ",")
+        return words + f", digits grouped by {dialect.thousands!r}" * (dialect.thousands != "")
 
 
 def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
     """How a CSV file is written; `file` is open at its beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
     with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
-        return _layout(path, text, encoding, dialect)
-
-
-def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> CsvLayout:
-    lines = list(islice(text, _FIRST_LINES))
-    sep = _SEP_LINE.fullmatch(lines[0]) if lines else None
-    rows = lines[1:] if sep else lines
-    delimiter = dialect.delimiter or (sep[1] if sep else _delimiter(rows, dialect))
-    records = csv.reader(chain(rows, text), delimiter=delimiter)
-    header = next(records, [])
+        first, *others = [*islice(text, _FIRST_LINES)] or [""]
+        lines = [first.removeprefix(_MARK), *others]
+        sep = _SEP_LINE.fullmatch(lines[0])
+        rows = lines[1:] if sep else lines
+        delimiter = dialect.delimiter or (sep[1] if sep else _delimiter(rows, dialect))
+        records = csv.reader(chain(rows, text), delimiter=delimiter)
+        header = next(records, [])
     if not header:
         raise TableError(
             "SFY-TAB-015", f"{path}: the first line is empty; it must name the columns"
@@ -161,8 +163,6 @@ def _layout(path: Path | str, text: TextIO, encoding: str, dialect: Dialect) -> 
         longest=max(len(line.encode("utf-8", "surrogateescape")) for line in rows),
         delimiter=delimiter,
         encoding=encoding,
-        decimal=dialect.decimal,
-        thousands=dialect.thousands,
     )
 
 
@@ -171,20 +171,26 @@ def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
         raise TableError(
             "SFY-TAB-016", f"{path}: this is an Excel workbook or an archive; save it as CSV"
         )
-    for mark, name in MARKS.items():
+    for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name
-    encoding = codecs.lookup(dialect.encoding or "utf-8").name
+    encoding = codecs.lookup(dialect.encoding or "utf-8").name.removesuffix("-sig")
     # Latin letters, digits and separators have a zero as every second byte there.
     for order, half in (("le", head[1::2]), ("be", head[::2])):
         if 2 * half.count(0) <= len(half) or encoding.startswith(("utf-16-", "utf-32-")):
             continue
         raise TableError(
             "SFY-TAB-017",
-            f"{path}: this is not {_NAMES.get(encoding, encoding)}. It may be UTF-16 without a "
-            f"byte order mark; if so, give --encoding utf-16-{order}, or save the table as UTF-8",
+            f"{path}: this is not {_name_of(encoding)}. It may be UTF-16 without a byte order "
+            f"mark; if so, give --encoding utf-16-{order}, or save the table as UTF-8",
         )
     return encoding
+
+
+def _name_of(encoding: str) -> str:
+    """The name of an encoding for a person, without the order of its bytes."""
+    name = encoding.removesuffix("-le").removesuffix("-be")
+    return _NAMES.get(name, name)
 
 
 def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
@@ -193,7 +199,7 @@ def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
         return
     if encoding != "utf-8":
         raise TableError(
-            "SFY-TAB-018", f"{path}: the header cannot be read as {_NAMES.get(encoding, encoding)}"
+            "SFY-TAB-018", f"{path}: the header cannot be read as {_name_of(encoding)}"
         )
     named = ", ".join(repr(as_read(name)) for name in wrong[:3])
     raise TableError(
@@ -205,12 +211,12 @@ def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
 
 
 def _delimiter(lines: list[str], dialect: Dialect) -> str:
-    """The sign that splits all lines into as many cells; else the most frequent in the header."""
-    signs = [sign for sign in SEPARATORS if sign != dialect.decimal]
+    """The one that splits all lines into the same number of cells, or the most frequent one."""
+    known = [delimiter for delimiter in _DELIMITERS if delimiter != dialect.decimal]
     whole = lines[:-1] if len(lines) > 2 else lines  # a quoted cell may continue after the last
-    for sign in reversed(signs):  # a comma is the most likely one to be within a cell
-        widths = {len(row) for row in csv.reader(whole, delimiter=sign) if row}
+    for delimiter in reversed(known):  # a comma is the most likely one to be within a cell
+        widths = {len(row) for row in csv.reader(whole, delimiter=delimiter) if row}
         if len(widths) == 1 and widths != {1}:
-            return sign
+            return delimiter
     bare = "".join("".join(lines[:1]).split('"')[::2])
-    return max(signs, key=bare.count)
+    return max(known, key=bare.count)

@@ -1,22 +1,22 @@
-"""Keyed digests of a silo's rows: the same for the same data, and mute without the key.
+"""Keyed digests of a silo's rows: the same for the same data, and meaningless without the key.
 
-They stay with the silo, and tell it later whether a table is still the one that a run began with
+They stay with the silo, and show it later whether a table is still the one that a run started with
 (`rows_digest`), and whether a column was in an earlier run (`column_digests`).
 
-The order of rows does not matter. A run sees sums over rows, which have none, and a table that was
-exported again often has another. So two tables have the same digest exactly if they are the same
-multiset of rows: each row becomes a number of 128 bits that looks random, by AES in CBC-MAC under
-a key made of the given one; the numbers are added up in four columns of 32 bits, and what comes of
-that is hashed with BLAKE2b. Sums need no order and no memory, so a pass over blocks suffices. Other
-rows with the same digest would take sums of 128 random bits that are equal by chance; or one who
-has the key and looks for them, against whom a silo's note to itself need not hold.
+The order of rows does not matter: a run sees sums over rows, and a table that was exported again
+often has another order. So two tables have the same digest exactly if they are the same multiset of
+rows. Each row becomes a number of 128 bits that looks random, by AES in CBC-MAC under a key derived
+from the given one; the numbers are added up in four columns of 32 bits, and the sums are hashed
+with BLAKE2b. Sums need no order and no memory, so a pass over blocks suffices. Other rows have the
+same digest only if sums of 128 random bits are equal by chance, or if somebody with the key
+searches for them: a silo's note to itself need not withstand that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -52,8 +52,8 @@ def rows_digest(table: Source | Array, names: Sequence[str], key: bytes) -> str:
 def column_digests(table: Source | Array, names: Sequence[str], key: bytes) -> dict[str, str]:
     """Of each column by itself, without its name and its missing cells, in hexadecimal digits.
 
-    A run sees nothing but the values that are there, and a column that was renamed is the same
-    column. One without values has no digest.
+    A run sees only the values that are present, and a renamed column is the same column. A column
+    without values has no digest.
     """
     source = as_source(table)
     columns = range(len(source.names))
@@ -68,41 +68,36 @@ def column_digests(table: Source | Array, names: Sequence[str], key: bytes) -> d
 def _row_sums(block: Array, key: bytes) -> _Sums:
     """The numbers of all rows, added up, and how many they are."""
     sums = np.zeros(5, dtype=np.uint64)
-    for values in _canonical(block):
-        state = np.zeros((len(values), 2), dtype="<u8")
-        for first in range(0, values.shape[1], 2):
-            some = values[:, first : first + 2]
+    for first in range(0, len(block), _ROWS):
+        values = np.array(block[first : first + _ROWS], dtype="<f8")
+        # There are two zeros, and many ways to be missing.
+        values += 0.0  # -0 becomes 0
+        words = values.view("<u8")
+        words[np.isnan(values)] = _MISSING
+        state = np.zeros((len(words), 2), dtype="<u8")
+        for pair in range(0, words.shape[1], 2):
+            some = words[:, pair : pair + 2]
             state[:, : some.shape[1]] ^= some
             state = _encrypted(state, key)
-        sums += _added_up(state)
+        # Sums of 32 bits in 64, which have room for 2^32 rows.
+        sums[:4] += state.view("<u4").sum(axis=0, dtype=np.uint64)
+        sums[4] += np.uint64(len(state))
     return sums
 
 
 def _value_sums(block: Array, key: bytes) -> _Sums:
-    """The same of the values of each column that are there."""
-    sums = np.zeros((block.shape[1], 5), dtype=np.uint64)
-    for values in _canonical(block):
-        for own, column in zip(sums, values.T, strict=True):
-            present = column[column != _MISSING]
-            state = np.zeros((len(present), 2), dtype="<u8")
-            state[:, 0] = present
-            own += _added_up(_encrypted(state, key))
-    return sums
+    """The same for each column by itself, without its missing cells."""
+    present = (column[~np.isnan(column)] for column in block.T)
+    return np.array([_row_sums(values[:, np.newaxis], key) for values in present])
 
 
 def _encrypted(state: _Words, key: bytes) -> _Words:
     """Each row of 128 bits by itself: the chain of CBC-MAC runs along a row of the table."""
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-    out = np.empty((len(state) + 1, 2), dtype="<u8")  # the cipher wants room for one more
+    out = np.empty((len(state) + 1, 2), dtype="<u8")  # the cipher needs room for one more
     if len(state):
         encryptor.update_into(state.data.cast("B"), out.data.cast("B"))
     return out[:-1]
-
-
-def _added_up(state: _Words) -> _Sums:
-    """Sums of 32 bits in 64, which have room for 2^32 rows."""
-    quarters = state.view("<u4").sum(axis=0, dtype=np.uint64)
-    return np.append(quarters, np.uint64(len(state)))
 
 
 def _hashed(sums: _Sums, head: bytes, key: bytes, person: bytes, size: int) -> str:
@@ -115,13 +110,3 @@ def _hashed(sums: _Sums, head: bytes, key: bytes, person: bytes, size: int) -> s
 def _derived(key: bytes, person: bytes) -> bytes:
     """A key for rows, and another one for values."""
     return hashlib.blake2b(key=key, digest_size=_KEY_BYTES, person=person).digest()
-
-
-def _canonical(block: Array) -> Iterator[_Words]:
-    """Some rows at a time, as words: there are two zeros, and many ways to be missing."""
-    for first in range(0, len(block), _ROWS):
-        values = np.array(block[first : first + _ROWS], dtype="<f8")
-        values += 0.0  # -0 becomes 0
-        words = values.view("<u8")
-        words[np.isnan(values)] = _MISSING
-        yield words

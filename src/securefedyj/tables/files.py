@@ -1,22 +1,29 @@
-"""A silo's table in a file or a folder: read, written, checked, and drafted features from.
+"""A silo's table in a file or a folder: reading, writing and checking it, and drafting features.
 
-What this shows, values included, is shown to the owner of the table alone; nothing is ever sent.
+Only the owner of the table sees the results, which include values; nothing is ever sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import csv
+import gzip
+import io
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil, inf, log10
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
+from pyarrow import parquet
 
 from securefedyj.errors import InputError
+from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.arrow import write_parquet
 from securefedyj.tables.cells import (
     MISSING,
     Advice,
@@ -25,13 +32,11 @@ from securefedyj.tables.cells import (
     each_once,
     other_reading,
 )
-from securefedyj.tables.csv_careful import read_layout
-from securefedyj.tables.csv_files import lines_of, text_columns, write_csv
+from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.findings import TableFinding, column_findings, value_findings
-from securefedyj.tables.paths import is_csv, tables_in
-from securefedyj.tables.source import as_array, as_source, header_of
-from securefedyj.tables.summary import Summary, summarize
+from securefedyj.tables.paths import compressed, files_of, is_csv
+from securefedyj.tables.silo_table import Summary, summarize
+from securefedyj.tables.source import as_array, as_source, header_of, wrong_columns
 
 __all__ = [
     "MISSING",
@@ -46,9 +51,46 @@ __all__ = [
 ]
 
 _MOST_CELLS_AGAIN = 5_000_000
-"""Cells to read again, one by one, to find the line of a row: about a second."""
+"""The maximum number of cells to read again to find the line of a row: about a second."""
 _FARTHEST = 2.0**100
 """The greatest distance of a bound from 0."""
+FEW_DISTINCT = 20
+"""With fewer distinct values, exact results over few rows can reveal how often each occurs."""
+
+REMEDIES = {
+    "missing column": "Add it; it may be empty if this silo does not have the values. If it has "
+    'another name here, give --rename "name in the table=agreed name".',
+    "duplicate column": "Remove all but one, or rename the others.",
+    "no number": "",
+    "out of bounds": "Often the unit differs, or -999 means a missing value (then give "
+    "--missing=-999). If the values are right, agree on wider bounds with all silos: "
+    "securefedyj new NEXT.toml --from FILE --bounds NAME:LOWER:UPPER.",
+    "no rows": "This is allowed: this silo has no values of any feature.",
+    "few distinct values": "An exact mean and variance can then reveal how many patients of all "
+    "silos have each value. Leave the column out, agree on fewer result_bits, or on more silos.",
+    "constant": "",
+    "all missing": "This is allowed.",
+    "missing values": "",
+}
+"""The kinds of findings, and what to do about each; bad cells come with their own advice."""
+
+
+@dataclass(frozen=True)
+class TableFinding:
+    """A fact about a silo's own table, for the silo alone: it may quote values."""
+
+    kind: str
+    """One of `REMEDIES`."""
+    feature: str | None
+    text: str
+    stops: bool
+    """Whether a run with this table would be refused."""
+    count: int = 0
+    share: float = 0.0
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.kind]
 
 
 class TableReader(NamedTuple):
@@ -77,8 +119,8 @@ def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
 
 def described(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; for a folder, its first table."""
-    first = tables_in(Path(path))[0] if Path(path).is_dir() else path
-    return read_layout(first, dialect or Dialect()).described() if is_csv(first) else "Parquet"
+    dialect, first = dialect or Dialect(), files_of(Path(path))[0]
+    return CsvFile(first, (), dialect).layout.described(dialect) if is_csv(first) else "Parquet"
 
 
 HERE = TableReader(column_names, as_source, described)
@@ -91,7 +133,31 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
         raise InputError(
             "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
         )
-    (write_csv if is_csv(path) else write_parquet)(path, names, data)
+    as_csv = is_csv(path)
+    with replacing(path) as temporary:
+        if not as_csv:
+            columns = [pa.array(column, from_pandas=True) for column in data.T]
+            parquet.write_table(pa.table(columns, names=list(names)), temporary)
+            return
+        with writing(temporary, compressed(path)) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(names)
+            for row in data.tolist():
+                writer.writerow("" if value != value else repr(value) for value in row)
+            text.detach()
+
+
+@contextmanager
+def writing(path: Path, packed: bool, level: int = 9) -> Iterator[IO[bytes]]:
+    """A new file, compressed while it is written if `packed`."""
+    with open(path, "wb") as file:
+        if not packed:
+            yield file
+            return
+        # Neither name nor time goes into the file: the same table gives the same bytes.
+        with gzip.GzipFile("", "wb", level, file, mtime=0) as unpacked:
+            yield unpacked  # type: ignore[misc]
 
 
 class Checked(NamedTuple):
@@ -103,7 +169,7 @@ class Checked(NamedTuple):
     columns: dict[str, Summary]
     """What the readable columns contain."""
     findings: list[TableFinding]
-    """What a silo should know before a run; first what would stop it."""
+    """What a silo should know before a run, starting with what would stop it."""
 
 
 def check_table(
@@ -118,7 +184,10 @@ def check_table(
     """What a silo should know about its table before a run."""
     path, dialect, reader = Path(path), dialect or Dialect(), reader or HERE
     header = reader.column_names(path, dialect)
-    found = list(column_findings(features, header))
+    found = [
+        TableFinding(f"{'duplicate' if times else 'missing'} column", name, text, True, times)
+        for name, times, text in wrong_columns(features, header)
+    ]
     bounds = np.stack(np.broadcast_arrays(lower, upper, np.empty(len(features)))[:2], axis=1)
     wanted = {
         name: (low, high)
@@ -132,9 +201,39 @@ def check_table(
     most = _MOST_CELLS_AGAIN // max(len(header), 1)
     lines = _lines_outside(path, columns, dialect, most) if reader is HERE else {}
     for name, summary in columns.items():
-        found += value_findings(name, summary, *wanted[name], lines.get(name))
+        found += _value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
     return Checked(rows, reader.written(path, dialect), columns, found)
+
+
+def _value_findings(
+    name: str, found: Summary, lower: float, upper: float, line: int | None = None
+) -> Iterator[TableFinding]:
+    """Problems and notes about the values of a column.
+
+    `line` is the line of the first value outside the bounds, if the table has lines.
+    """
+    if outside := found.below + found.above:
+        first = f"row {found.first_outside}" if line is None else f"line {line}"
+        text = (
+            f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
+            f"{upper:g}, first in {first}; the values range from {found.least:g} to "
+            f"{found.greatest:g}"
+        )
+        yield TableFinding("out of bounds", name, text, True, outside, outside / found.rows)
+    if found.rows and not found.present:
+        yield TableFinding("all missing", name, "it has no values here", False, found.missing, 1.0)
+    elif found.missing:
+        share = found.missing / found.rows
+        text = f"{found.missing} of {found.rows} values are missing ({share:.1%})"
+        yield TableFinding("missing values", name, text, False, found.missing, share)
+    if found.distinct == 1:
+        many = f"all {found.present} values are {found.least:g}"
+        text = f"it is constant here: {many if found.present > 1 else 'one value'}"
+        yield TableFinding("constant", name, text, False, found.present)
+    elif 0 < found.distinct < FEW_DISTINCT:
+        text = f"it has only {found.distinct} distinct values here"
+        yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
 def _lines_outside(
@@ -148,7 +247,7 @@ def _lines_outside(
     }
     if not rows or not is_csv(path):
         return {}
-    lines = lines_of(path, set(rows.values()), dialect)
+    lines = CsvFile(path, (), dialect).lines_of(set(rows.values()))
     return {name: lines[row] for name, row in rows.items()}
 
 
@@ -185,14 +284,13 @@ class Drafted(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """The columns of a table that could be features, and why others could not."""
+    """The columns of a table that could be features, and why the others could not."""
 
     rows: int
     features: list[Drafted]
     left_out: dict[str, str]
     unread: dict[str, str]
-    """Columns of numbers with cells that are none, and what to do; nothing if another column says
-    it for both."""
+    """Columns of numbers with other cells, and advice; empty if another column has the advice."""
 
 
 def draft(
@@ -204,9 +302,9 @@ def draft(
     readable = dict[str, Advice]()
     left_out = {name: "appears twice" for name in header if header.count(name) > 1}
     if is_csv(path):  # the first rows save reading texts cell by cell
-        texts = text_columns(path, missing, dialect)
+        texts = CsvFile(path, missing, dialect).text_columns()
         for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
-            if other := other_reading(cells, dialect.decimal, dialect.thousands):
+            if other := other_reading(cells, dialect.notation):
                 readable[name] = other
             else:
                 left_out[name] = "no numbers"

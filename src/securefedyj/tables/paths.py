@@ -1,17 +1,16 @@
-"""Which files are tables, how they make up a folder, and where a new table may be written."""
+"""Which files are tables, and how the files of a folder make up one table."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.tables.cells import TableError
 
-_CSV, _PARQUET = (".csv", ".csv.gz"), (".parquet", ".pq")
-_ENDINGS = (*_CSV, *_PARQUET)
+_CSV = (".csv", ".csv.gz")
+ENDINGS = (*_CSV, ".parquet", ".pq")
+"""How the names of tables end."""
 
 
 def is_csv(path: Path | str) -> bool:
@@ -19,10 +18,10 @@ def is_csv(path: Path | str) -> bool:
     name = Path(path).name.lower()
     if Path(path).is_dir():
         return False
-    if not name.endswith(_ENDINGS):
+    if not name.endswith(ENDINGS):
         raise TableError(
             "SFY-TAB-034",
-            f"{path}: the name of a table must end in {', '.join(_ENDINGS)}; or give a folder of "
+            f"{path}: the name of a table must end in {', '.join(ENDINGS)}; or give a folder of "
             "such files",
         )
     return name.endswith(_CSV)
@@ -33,35 +32,43 @@ def compressed(path: Path | str) -> bool:
     return Path(path).name.lower().endswith(".gz")
 
 
-def tables_in(folder: Path) -> list[Path]:
-    """The tables in a folder, sorted by name; names that begin with a dot or underscore are not."""
+def files_of(path: Path) -> list[Path]:
+    """The files of a table: the path itself, or the tables in that folder, sorted by name.
+
+    Names that begin with a dot or an underscore do not count.
+    """
+    if not path.is_dir():
+        return [path]
     found = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.name.lower().endswith(_ENDINGS)
-        and not any(part[0] in "._" for part in path.relative_to(folder).parts)
-        and path.is_file()
+        file
+        for file in sorted(path.rglob("*"))
+        if file.name.lower().endswith(ENDINGS)
+        and not any(part[0] in "._" for part in file.relative_to(path).parts)
+        and file.is_file()
     ]
     if not found:
         raise TableError(
-            "SFY-TAB-028", f"{folder}: this folder contains no table ({', '.join(_ENDINGS)})"
+            "SFY-TAB-028", f"{path}: this folder contains no table ({', '.join(ENDINGS)})"
         )
     if len(set(map(is_csv, found))) > 1:
         raise TableError(
             "SFY-TAB-029",
-            f"{folder}: this folder contains both CSV and Parquet files; keep one of the two",
+            f"{path}: this folder contains both CSV and Parquet files; keep one of the two",
         )
     return found
 
 
 def partition(path: Path, folder: Path) -> dict[str, str]:
-    """The columns that folders named KEY=VALUE above a file stand for, as in Hive and Spark."""
+    """The columns that folders named KEY=VALUE above a file stand for, as in Hive and Spark.
+
+    A file that is the whole table has none.
+    """
     pairs = (part.partition("=") for part in path.relative_to(folder).parts[:-1])
     return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}
 
 
 class Unchanged:
-    """A file as it was when a run began, by its size and the time of its last change."""
+    """A file as it was when a run started, known by its size and the time of its last change."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -73,44 +80,9 @@ class Unchanged:
             raise ChangedData(
                 "SFY-TAB-043",
                 f"{self.path} changed while it was in use. The sums would mix two tables; start "
-                "again once nothing writes to the file.",
+                "again when no other program writes to the file.",
             )
 
     def _now(self) -> tuple[int, int]:
         status = self.path.stat()
         return status.st_size, status.st_mtime_ns
-
-
-def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
-    """Refuse to write over the source or within it, and over an existing table without `force`."""
-    inside = any(_same(above, source) for above in _above(target))
-    if inside or any(_same(above, target) for file in files for above in _above(file)):
-        raise TableError(
-            "SFY-TAB-037",
-            f"{target} is the table that is read, contains it or lies inside it; give another name",
-        )
-    if not os.path.lexists(target):
-        return
-    if not force:
-        raise TableError(
-            "SFY-TAB-038", f"{target} already exists; give another name, or --force to replace it"
-        )
-    if source.is_dir() != target.is_dir():
-        kind = "folder" if target.is_dir() else "file"
-        raise TableError("SFY-TAB-039", f"{target} already exists and is a {kind}; remove it")
-    for path in target.rglob("*"):
-        if not path.is_dir() and not path.name.lower().endswith(_ENDINGS):
-            raise TableError(
-                "SFY-TAB-040", f"{target} also contains {path.name}; remove that folder yourself"
-            )
-
-
-def _above(path: Path) -> list[Path]:
-    """A path and the folders above it, with links resolved."""
-    real = Path(os.path.realpath(path))
-    return [real, *real.parents]
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Whether both exist and are the same file, also through hard links."""
-    return one.exists() and other.exists() and os.path.samefile(one, other)

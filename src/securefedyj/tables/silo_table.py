@@ -1,74 +1,65 @@
-"""A silo's table as a run takes it, and what one pass over it shows: counts, and a sample.
+"""A silo's table as a run uses it, and what one pass over it shows, in bounded memory.
 
-The pass also loads the rows if they fit into memory: then no other pass reads them again.
+`load_or_stream` counts values, draws a sample, and loads the rows if they fit into memory: then no
+other pass reads them again. `summarize` also compares the values with the agreed bounds.
 """
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.passes import OnRows, RemoteSource, Source, over_blocks, read
-from securefedyj.tables.base import FilledSource, HeldSource
+from securefedyj.tables.source import HeldSource, ViewSource
 
+MOST_DISTINCT = 1000
+"""Distinct values are counted up to this number."""
 _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
-"""A sample has at most this number of values, or of rows where columns are many."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """About one of `stride` rows of a table, spread evenly; all rows of a small table."""
-
-    stride: int
-    parts: list[Array]
-
-    @classmethod
-    def of(cls, block: Array) -> Sample:
-        return cls(1, [block.copy()]).thinned()
-
-    def __add__(self, other: Sample) -> Sample:
-        stride = max(self.stride, other.stride)
-        thin = [(part, stride // one.stride) for one in (self, other) for part in one.parts]
-        return Sample(stride, [part[::k].copy() if k > 1 else part for part, k in thin]).thinned()
-
-    def thinned(self) -> Sample:
-        stride, parts = self.stride, self.parts
-        most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(parts[0].shape[1], 1))
-        while sum(map(len, parts)) > most:
-            stride, parts = 2 * stride, [np.concatenate(parts)[::2].copy()]
-        return Sample(stride, parts)
-
-    @property
-    def values(self) -> Array:
-        return np.concatenate(self.parts)
+"""The maximum number of values in a sample, or of rows if there are many columns."""
 
 
 @dataclass(frozen=True)
 class Census:
-    """The number of rows, the number of values in each column, and a sample."""
+    """The number of rows, the number of values in each column, and a sample of the rows.
+
+    The sample has about one of `stride` rows, spread evenly; all rows of a small table.
+    """
 
     rows: int
     count: Integers
-    sample: Sample
+    stride: int
+    parts: list[Array]
 
     @classmethod
-    def of(cls, block: Array) -> Census:
+    def of(cls, block: Array, sampled: bool = True) -> Census:
+        """A census of some rows; its sample is empty unless `sampled`."""
         count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
-        return cls(len(block), count, Sample.of(block))
+        sample = (block if sampled else block[:0]).copy()
+        return cls(len(block), count, 1, [sample])._thinned()
 
-    @classmethod
-    def counted(cls, block: Array) -> Census:
-        """With an empty sample."""
-        count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
-        return cls(len(block), count, Sample.of(block[:0]))
+    @property
+    def sample(self) -> Array:
+        return np.concatenate(self.parts)
 
     def __add__(self, other: Census) -> Census:
+        stride = max(self.stride, other.stride)
+        thin = [(part, stride // one.stride) for one in (self, other) for part in one.parts]
+        parts = [part[::k].copy() if k > 1 else part for part, k in thin]
         count = self.count + other.count
-        return Census(self.rows + other.rows, count, self.sample + other.sample)
+        return Census(self.rows + other.rows, count, stride, parts)._thinned()
+
+    def _thinned(self) -> Census:
+        stride, parts = self.stride, self.parts
+        most = max(_SAMPLE_ROWS, _SAMPLE_VALUES // max(parts[0].shape[1], 1))
+        while sum(map(len, parts)) > most:
+            stride, parts = 2 * stride, [np.concatenate(parts)[::2].copy()]
+        return replace(self, stride=stride, parts=parts)
 
 
 class SiloTable(NamedTuple):
@@ -80,7 +71,7 @@ class SiloTable(NamedTuple):
     @property
     def drawn(self) -> Array | None:
         """The rows that plots show; None if the rows are remote."""
-        return None if isinstance(self.source, RemoteSource) else self.census.sample.values
+        return None if isinstance(self.source, RemoteSource) else self.census.sample
 
 
 def load_or_stream(source: Source, most_bytes: int, on_rows: OnRows | None = None) -> SiloTable:
@@ -88,7 +79,8 @@ def load_or_stream(source: Source, most_bytes: int, on_rows: OnRows | None = Non
     every, width = range(len(source.names)), 8 * len(source.names)
     census = Census.of(np.empty((0, len(source.names))))
     if isinstance(source, RemoteSource):  # a sample would bring rows here
-        return SiloTable(source, over_blocks(source, every, Census.counted, operator.add) or census)
+        counted = partial(Census.of, sampled=False)
+        return SiloTable(source, over_blocks(source, every, counted, operator.add) or census)
     held: list[Array] | None = [] if (source.rows or 0) * width <= most_bytes else None
     for block in read(source, every, on_rows):
         census += Census.of(block)
@@ -100,7 +92,7 @@ def load_or_stream(source: Source, most_bytes: int, on_rows: OnRows | None = Non
 
 
 def few_values(census: Census, minimum: int) -> Index:
-    """The features with fewer values than the minimum, but for those without any."""
+    """The features that have values, but fewer than the minimum."""
     return np.flatnonzero((census.count > 0) & (census.count < minimum))
 
 
@@ -114,10 +106,120 @@ def without(table: SiloTable, features: Index) -> SiloTable:
     if not len(features):
         return table
     (source, census), ignored = table, features.tolist()
-    count, sample = census.count.copy(), census.sample.values.copy()
-    count[features], sample[:, features] = 0, np.nan
-    census = Census(census.rows, count, Sample(census.sample.stride, [sample]))
+    count, sample = census.count.copy(), census.sample
+    count[features], sample[:, features] = 0, nan
+    census = replace(census, count=count, parts=[sample])
     if isinstance(source, RemoteSource):
         return SiloTable(source.without(ignored), census)
-    missing = dict.fromkeys((source.names[j] for j in ignored), np.nan)
-    return SiloTable(FilledSource(source, source.names, missing), census)
+    missing = dict.fromkeys((source.names[j] for j in ignored), nan)
+    return SiloTable(ViewSource(source, source.names, missing), census)
+
+
+@dataclass
+class Summary:
+    """What a column contains; NaN if it has no values."""
+
+    rows: int = 0
+    missing: int = 0
+    distinct: int = 0
+    """At most MOST_DISTINCT, which means that many or more."""
+    least: float = nan
+    median: float = nan
+    greatest: float = nan
+    below: int = 0
+    above: int = 0
+    """Values outside the bounds."""
+    first_outside: int | None = None
+    """The number of the first row with such a value, from 1."""
+    exact: bool = True
+    """Whether the median is that of all values, or of a sample."""
+
+    @property
+    def present(self) -> int:
+        return self.rows - self.missing
+
+    def to_json(self) -> dict[str, int | float | bool | None]:
+        """With None instead of NaN, which JSON does not have."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
+
+
+def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
+    """The number of rows of a source, and its columns compared with the bounds of each."""
+    seen = partial(_Seen.of, lower=lower, upper=upper)
+    found = over_blocks(source, range(len(lower)), seen, operator.add, _Seen.summaries)
+    result: tuple[int, list[Summary]] = found or seen(np.empty((0, len(lower)))).summaries()
+    return result
+
+
+@dataclass
+class _Seen:
+    """What the columns of some rows contain; arrays have one entry per column."""
+
+    census: Census
+    least: Array
+    greatest: Array
+    outside: Integers
+    """Two rows: the values below the lower bounds, and those above the upper ones."""
+    first: Integers
+    """The first row with a value outside, from 1; 0 if there is none."""
+    distinct: list[set[float]]
+
+    @classmethod
+    def of(cls, block: Array, lower: Array, upper: Array) -> _Seen:
+        least = np.fmin.reduce(block, axis=0, initial=nan)
+        greatest = np.fmax.reduce(block, axis=0, initial=nan)
+        outside, first = np.zeros((2, len(lower)), np.int64), np.zeros(len(lower), np.int64)
+        for j in np.flatnonzero((least < lower) | (greatest > upper)):
+            sides = block[:, j] < lower[j], block[:, j] > upper[j]
+            outside[:, j] = [np.count_nonzero(side) for side in sides]
+            first[j] = np.argmax(sides[0] | sides[1]) + 1
+        distinct = [_distinct(column) for column in block.T]
+        return cls(Census.of(block), least, greatest, outside, first, distinct)
+
+    def __add__(self, other: _Seen) -> _Seen:
+        later = np.where(other.first > 0, self.census.rows + other.first, 0)
+        return _Seen(
+            self.census + other.census,
+            np.fmin(self.least, other.least),
+            np.fmax(self.greatest, other.greatest),
+            self.outside + other.outside,
+            np.where(self.first > 0, self.first, later),
+            [
+                one if len(one) >= MOST_DISTINCT else one | more
+                for one, more in zip(self.distinct, other.distinct, strict=True)
+            ],
+        )
+
+    def summaries(self) -> tuple[int, list[Summary]]:
+        rows = self.census.rows
+        return rows, [
+            Summary(
+                rows=rows,
+                missing=rows - int(self.census.count[j]),
+                distinct=min(len(self.distinct[j]), MOST_DISTINCT),
+                least=float(self.least[j]),
+                median=_median(column),
+                greatest=float(self.greatest[j]),
+                below=int(self.outside[0, j]),
+                above=int(self.outside[1, j]),
+                first_outside=int(self.first[j]) or None,
+                exact=self.census.stride == 1,
+            )
+            for j, column in enumerate(self.census.sample.T)
+        ]
+
+
+def _distinct(column: Array) -> set[float]:
+    found: set[float] = set()
+    # Most columns have many distinct values, and a few rows show that.
+    for first in range(0, len(column), MOST_DISTINCT):
+        part = column[first : first + MOST_DISTINCT]
+        found.update(part[~np.isnan(part)].tolist())
+        if len(found) >= MOST_DISTINCT:
+            break
+    return found
+
+
+def _median(column: Array) -> float:
+    present = column[~np.isnan(column)]
+    return float(np.median(present)) if len(present) else nan

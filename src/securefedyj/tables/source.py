@@ -1,12 +1,12 @@
-"""One view of a silo's data: whatever holds it, it is read in passes of blocks.
+"""A silo's data, read in passes of blocks.
 
-`as_source` makes a `Source` of arrays, frames, tables of Arrow, Dask and whatever else gives
+`as_source` makes a `Source` of arrays, frames, tables of Arrow and Dask, anything else that gives
 Arrow batches, CSV and Parquet files, and folders of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -14,24 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.errors import code_of
-from securefedyj.numerics.arrays import Array
+from securefedyj.errors import InputError, code_of
+from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import RemoteSource, Source, is_source, read
 from securefedyj.tables.arrow import (
-    ArrowSource,
-    PandasSource,
-    ParquetSource,
+    ArrowTable,
+    PandasTable,
+    ParquetTable,
+    check_types,
     gives_arrow,
-    parquet_header,
+    is_of,
 )
-from securefedyj.tables.base import ArraySource, ChosenSource, FilledSource, HeldSource
-from securefedyj.tables.cells import MISSING, Cells, TableError
-from securefedyj.tables.csv_careful import read_layout
-from securefedyj.tables.csv_files import CsvSource
+from securefedyj.tables.cells import (
+    MISSING,
+    BadCellsError,
+    Cells,
+    TableError,
+    first_few,
+    suggestion,
+)
+from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.findings import check_columns
-from securefedyj.tables.paths import is_csv, partition, tables_in
+from securefedyj.tables.paths import files_of, is_csv, partition
 
+_OTHERS_NAMED = 12
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -61,51 +67,45 @@ def as_source(
     TableError
         If a column is missing, appears twice, or does not hold numbers.
     """
-    if dialect is not None and dialect.rename:
+    dialect = dialect or Dialect()
+    if dialect.rename:
         own = None if features is None else dialect.own_names(features)
         source = as_source(data, own, missing, replace(dialect, rename={}))
         names = dialect.names(source.names)
         if isinstance(source, RemoteSource):
             return source.renamed(names)
-        return _RenamedSource(source, names)
+        return ViewSource(source, names, {}, header=names)
     if isinstance(data, str | Path):
-        path, dialect = Path(data), dialect or Dialect()
-        if path.is_dir():
-            return FolderSource(path, tables_in(path), features, missing, dialect)
-        return _of_file(path, features, missing, dialect)
+        path = Path(data)
+        return source_of_files(path, files_of(path), features, missing, dialect)
     if not is_source(data):
-        if _is(data, "dask", "DataFrame", "Array"):
+        if is_of(data, "dask", "DataFrame", "Array"):
             from securefedyj.tables.dask_source import of_collection
 
             return of_collection(data, features, missing)
-        if _is(data, "pandas", "DataFrame"):
-            return PandasSource(data, features, missing)
+        if is_of(data, "pandas", "DataFrame"):
+            return TableSource(PandasTable(data), features, missing)
         if gives_arrow(data):
-            return ArrowSource(data, features, missing)
+            return TableSource(ArrowTable(data), features, missing)
         data = ArraySource(data)
     everything = features is None and tuple(missing) == MISSING
-    return data if everything else ChosenSource(data, features, missing)
+    return data if everything else TableSource(data, features, missing)
 
 
 def is_table(data: Any) -> bool:
     """Whether data is read in passes; frames of pandas and polars in memory are not."""
-    in_memory = _is(data, "pandas", "DataFrame") or _is(data, "polars", "DataFrame")
+    in_memory = is_of(data, "pandas", "DataFrame") or is_of(data, "polars", "DataFrame")
     return (
         isinstance(data, str | Path)
         or is_source(data)
-        or _is(data, "dask", "DataFrame", "Array")
+        or is_of(data, "dask", "DataFrame", "Array")
         or (gives_arrow(data) and not in_memory)
     )
 
 
 def has_column_names(data: Any) -> bool:
-    """Whether data tells the names of its columns; arrays do not."""
+    """Whether the columns of data have names; those of arrays do not."""
     return is_source(data) or hasattr(type(data), "columns") or gives_arrow(data)
-
-
-def _is(data: Any, library: str, *kinds: str) -> bool:
-    """Whether data is of a kind of a library, which need not be installed."""
-    return type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds
 
 
 def as_array(source: Source) -> Array:
@@ -118,69 +118,46 @@ def as_array(source: Source) -> Array:
 
 def header_of(path: Path, dialect: Dialect) -> list[str]:
     """The columns of a file; or of a folder's first file, and of the names of folders."""
-    if path.is_dir():
-        first = tables_in(path)[0]
-        own = header_of(first, dialect)
-        return [*own, *(key for key in partition(first, path) if key not in own)]
-    return read_layout(path, dialect).header if is_csv(path) else parquet_header(path)
+    first = files_of(path)[0]
+    own = _table_of(first, (), dialect).names
+    return [*own, *(key for key in partition(first, path) if key not in own)]
 
 
-def _of_file(
-    path: Path, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
+def source_of_files(
+    path: Path,
+    files: Sequence[Path],
+    features: Sequence[str] | None,
+    missing: Collection[str],
+    dialect: Dialect,
 ) -> Source:
-    if is_csv(path):
-        return CsvSource(path, features, missing, dialect)
-    return ParquetSource(path, features, missing)
-
-
-class FolderSource:
-    """Files of one format in a folder as one table, in the order of their names.
+    """The file at this path; or some files of a folder as one table, one after the other.
 
     A folder named KEY=VALUE within it is a column, as Hive and Spark write them.
     """
+    if not path.is_dir():
+        return TableSource(_table_of(path, missing, dialect), features, missing, str(path))
+    names = header_of(path, dialect) if features is None else features
+    parts = []
+    for file in files:
+        table = _table_of(file, missing, dialect)
+        keys = {key: text for key, text in partition(file, path).items() if key not in table.names}
+        try:
+            check_columns(file, names, [*table.names, *keys])
+        except TableError as error:
+            if file == files[0]:
+                raise
+            raise TableError(
+                code_of(error, "SFY-TAB-031"),
+                f"{error}. All tables of a folder must have the columns that are read",
+            ) from None
+        inside = TableSource(table, [k for k in names if k not in keys], missing, str(file))
+        constants = {key: _number(file, key, keys[key], missing) for key in names if key in keys}
+        parts.append(ViewSource(inside, names, constants))
+    return ChainedSource(parts, names)
 
-    names: Sequence[str] = ()
 
-    def __init__(
-        self,
-        folder: Path,
-        files: Sequence[Path],
-        features: Sequence[str] | None,
-        missing: Collection[str],
-        dialect: Dialect,
-    ) -> None:
-        self.names = tuple(header_of(folder, dialect) if features is None else features)
-        self._parts: list[Source] = []
-        for path in files:
-            own = header_of(path, dialect)
-            texts = {key: text for key, text in partition(path, folder).items() if key not in own}
-            try:
-                check_columns(path, self.names, [*own, *texts])
-            except TableError as error:
-                if path == files[0]:
-                    raise
-                raise TableError(
-                    code_of(error, "SFY-TAB-031"),
-                    f"{error}. All tables of a folder must have the columns that are read",
-                ) from None
-            constants = {
-                name: _number(path, name, texts[name], missing)
-                for name in self.names
-                if name in texts
-            }
-            inside = [name for name in self.names if name not in constants]
-            source = _of_file(path, inside, missing, dialect)
-            self._parts.append(FilledSource(source, self.names, constants))
-
-    @property
-    def rows(self) -> int | None:
-        counts = [part.rows for part in self._parts]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
-
-    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        for part in self._parts:
-            yield from part.blocks(columns)
+def _table_of(path: Path, missing: Collection[str], dialect: Dialect) -> CsvFile | ParquetTable:
+    return CsvFile(path, missing, dialect) if is_csv(path) else ParquetTable(path)
 
 
 def _number(path: Path, name: str, text: str, missing: Collection[str]) -> float:
@@ -190,17 +167,158 @@ def _number(path: Path, name: str, text: str, missing: Collection[str]) -> float
     return value
 
 
-class _RenamedSource:
-    """A source with other names of the columns."""
+def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:
+    """Refuse columns that cannot be used, all of them in one message."""
+    if len(set(names)) < len(names):
+        twice = [repr(name) for name in dict.fromkeys(names) if list(names).count(name) > 1]
+        raise TableError("SFY-TAB-026", f"{path}: column {', '.join(twice)} is chosen twice")
+    if wrong := [f"{name!r}: {text}" for name, _, text in wrong_columns(names, header)]:
+        raise TableError("SFY-TAB-027", f"{path}: {first_few(wrong, '; ')}")
+
+
+def wrong_columns(features: Sequence[str], header: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """The features that are missing or appear more than once: name, number of columns, sentence."""
+    others = [repr(name) for name in dict.fromkeys(header) if name not in features]
+    for name in dict.fromkeys(features):
+        if name not in header:
+            text = f"there is no such column{suggestion(name, header)}"
+            if others and "perhaps" not in text:
+                text += f"; not agreed on, but here: {first_few(others, most=_OTHERS_NAMED)}"
+                others = []  # listed only once
+            if len(header) == 1:
+                text += "; the table has only one column: does it need --delimiter?"
+            yield name, 0, text
+        elif (times := header.count(name)) > 1:
+            yield name, times, f"{times} columns have this name"
+
+
+class TableSource:
+    """The features of a table: numbers that mean missing become NaN, infinite ones are refused.
+
+    The other columns of the table may have the same name, or hold no numbers. Messages call it
+    `where`.
+    """
 
     names: Sequence[str] = ()
 
-    def __init__(self, source: Source, names: Sequence[str]) -> None:
-        self._source, self.names = source, tuple(names)
+    def __init__(
+        self,
+        table: Source,
+        features: Sequence[str] | None,
+        missing: Collection[str],
+        where: str = "the table",
+    ) -> None:
+        header = list(table.names)
+        self.names = tuple(header if features is None else features)
+        check_columns(where, self.names, header)
+        self._table, self.where, self._cells = table, where, Cells(missing)
+        self._positions = [header.index(name) for name in self.names]
+        if isinstance(table, ArrowTable):
+            check_types(where, table.schema, self._positions)
+
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        names, first = [self.names[j] for j in columns], 1
+        for block in self._table.blocks([self._positions[j] for j in columns]):
+            check_finite(self.where, names, block, first)
+            first += len(block)
+            yield self._cells.mask(block)
+
+
+class ViewSource:
+    """Columns of a source, and constant columns, which are never read.
+
+    The columns of the source are found by their names, or by other ones for them, the `header`.
+    """
+
+    names: Sequence[str] = ()
+
+    def __init__(
+        self,
+        source: Source,
+        names: Sequence[str],
+        constants: Mapping[str, float],
+        header: Sequence[str] | None = None,
+    ) -> None:
+        self._source, self.names, self._constants = source, tuple(names), dict(constants)
+        self._header = list(source.names if header is None else header)
 
     @property
     def rows(self) -> int | None:
         return self._source.rows
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        return self._source.blocks(columns)
+        names = [self.names[j] for j in columns]
+        read = [k for k, name in enumerate(names) if name not in self._constants]
+        # Any column shows the number of rows.
+        positions = [self._header.index(names[k]) for k in read] or [0][: len(self._header)]
+        for block in self._source.blocks(positions):
+            if len(read) == len(names):
+                yield block
+                continue
+            filled = np.empty((len(block), len(names)), order="F")
+            filled[:] = [self._constants.get(name, nan) for name in names]
+            filled[:, read] = block[:, : len(read)]
+            yield filled
+
+
+class ChainedSource:
+    """Sources with the same columns, one after the other."""
+
+    names: Sequence[str] = ()
+
+    def __init__(self, parts: Sequence[Source], names: Sequence[str]) -> None:
+        self._parts, self.names = parts, tuple(names)
+
+    @property
+    def rows(self) -> int | None:
+        known = [part.rows for part in self._parts if part.rows is not None]
+        return sum(known) if len(known) == len(self._parts) else None
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        for part in self._parts:
+            yield from part.blocks(columns)
+
+
+class HeldSource:
+    """Blocks of all columns, in memory."""
+
+    names: Sequence[str] = ()
+
+    def __init__(self, blocks: Sequence[Array], names: Sequence[str]) -> None:
+        self.held, self.names = blocks, names
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.held))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in self.held)
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        every = list(columns) == list(range(len(self.names)))
+        for block in self.held:
+            yield block if every else block[:, list(columns)]
+
+
+class ArraySource(HeldSource):
+    """An array of shape (n_rows, n_features), with columns 0, 1, and so on; NaN is missing."""
+
+    def __init__(self, values: Any) -> None:
+        array = np.asarray(unmasked(values))
+        if array.ndim != 2:
+            raise InputError("SFY-TAB-035", f"a table must have two dimensions, got {array.ndim}")
+        super().__init__([array], tuple(map(str, range(array.shape[1]))))
+
+
+def check_finite(where: str, names: Sequence[str], block: Array, first: int) -> None:
+    """Refuse infinite numbers; the rows of a block are counted from `first`."""
+    infinite = np.isinf(block)
+    if infinite.any():
+        row, j = np.argwhere(infinite)[0].tolist()
+        wrong = f"row {first + row}: {block[row, j]:g} is not a finite number."
+        raise BadCellsError(where, {names[j]: wrong})

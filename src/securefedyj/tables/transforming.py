@@ -5,37 +5,43 @@ The new table has the format, the dialect and the names of the old one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
+from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-import pyarrow as pa
+import numpy as np
 from numpy.typing import ArrayLike
-from pyarrow import parquet
 
+from securefedyj.errors import InputError
 from securefedyj.files import replacing, replacing_folder
-from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import OnRows, ahead, rows_at_once
-from securefedyj.tables.arrow import check_types, floats, reading, side_by_side
-from securefedyj.tables.base import check_finite
-from securefedyj.tables.cells import MISSING, Cells, TableError
-from securefedyj.tables.change import Change, Outside, OutsideMode
-from securefedyj.tables.csv_transform import transform_csv
+from securefedyj.numerics.arrays import Array, Integers
+from securefedyj.numerics.passes import OnRows
+from securefedyj.tables.cells import MISSING, Cells, TableError, first_few
+from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import column_names
-from securefedyj.tables.findings import check_columns
-from securefedyj.tables.paths import (
-    Unchanged,
-    check_target,
-    compressed,
-    is_csv,
-    partition,
-    tables_in,
-)
+from securefedyj.tables.paths import ENDINGS, compressed, files_of, is_csv, partition
+from securefedyj.tables.rewriting import Changed, rewrite_csv, rewrite_parquet
+from securefedyj.tables.source import check_columns
 
-_MOST_BYTES = 1 << 24
-"""Of a row group; larger ones of the source are divided."""
+OutsideMode = Literal["error", "clip", "keep"]
+OUTSIDE: tuple[OutsideMode, ...] = get_args(OutsideMode)
+
+
+class Outside(NamedTuple):
+    """The numbers of values of a column below and above its bounds."""
+
+    below: int
+    above: int
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        sides = {f"below {self.lower:.15g}": self.below, f"above {self.upper:.15g}": self.above}
+        return ", ".join(f"{count:,} {side}" for side, count in sides.items() if count)
 
 
 class Transformed(NamedTuple):
@@ -96,39 +102,37 @@ def transform_table(
         target cannot be written.
     """
     source, target, dialect = Path(source), Path(target), dialect or Dialect()
-    change, done = Change(function, bounds, outside), 0
-    files = _files(source, target)
+    change, done = BoundedChange(features, function, bounds, outside), 0
+    if not source.is_dir() and is_csv(source) != is_csv(target):
+        raise TableError(
+            "SFY-TAB-041", f"{target} must have the format of {source}: give it the same ending"
+        )
+    files = files_of(source)
     check_target(source, files, target, force)
     headers = [_header(source, file, features, dialect) for file in files]
     with (replacing_folder if source.is_dir() else replacing)(target) as new:
         for file, header in zip(files, headers, strict=True):
             place = file.relative_to(source)  # nothing for a single file
             (new / place).parent.mkdir(parents=True, exist_ok=True)
-            task = file, new / place, [header.index(name) for name in features], change, missing
-            packed = compressed(target / place)
-            parts = transform_csv(*task, dialect, packed) if is_csv(file) else _parquet(*task)
+            task = new / place, [header.index(name) for name in features], change
+            if is_csv(file):
+                packed = compressed(target / place)
+                parts = rewrite_csv(CsvFile(file, missing, dialect), *task, packed)
+            else:
+                parts = rewrite_parquet(file, *task, Cells(missing))
             with closing(parts):
-                for rows in parts:
-                    done += rows
+                for part in parts:
+                    change.count(part)
+                    done += part.rows
                     if on_rows is not None:
                         on_rows(done, None)
-        change.check(source, features)
+        change.check(source)
     others = len(headers[0]) - len(features)
-    return Transformed(len(files), done, len(features), others, change.found(features))
-
-
-def _files(source: Path, target: Path) -> list[Path]:
-    if source.is_dir():
-        return tables_in(source)
-    if is_csv(source) != is_csv(target):
-        raise TableError(
-            "SFY-TAB-041", f"{target} must have the format of {source}: give it the same ending"
-        )
-    return [source]
+    return Transformed(len(files), done, len(features), others, change.found())
 
 
 def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect) -> list[str]:
-    """The columns of a file, which must have all features."""
+    """The agreed names of a file's columns, which must include all features."""
     header = column_names(file, dialect)
     for name in dialect.names(list(partition(file, source))):
         if name in features and name not in header:
@@ -141,56 +145,98 @@ def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect)
     return header
 
 
-def _parquet(
-    source: Path, target: Path, columns: Sequence[int], change: Change, missing: Collection[str]
-) -> Generator[int, None, None]:
-    """Write a Parquet file with changed columns; yield the number of rows of each part."""
-    unchanged = Unchanged(source)
-    cells, first = Cells(missing), 1
-    with reading(source) as file:
-        schema = file.schema_arrow
-        check_types(str(source), schema, columns)
-        for j in columns:
-            field = schema.field(j).with_type(pa.float64()).with_nullable(True)
-            schema = schema.set(j, field)
-        with (
-            parquet.ParquetWriter(target, schema, compression=_compression(file)) as writer,
-            closing(ahead(_row_groups(file))) as groups,
-        ):
-            for group in groups:
-                old = side_by_side([floats(group.column(j)) for j in columns], group.num_rows)
-                check_finite(str(source), [schema.names[j] for j in columns], old, first)
-                changed = change(cells.mask(old))
-                change.count(changed)
-                if changed.values is not None:
-                    for j, values in zip(columns, changed.values.T, strict=True):
-                        new = pa.array(values, from_pandas=True)
-                        group = group.set_column(j, schema.field(j), new)
-                    writer.write_table(group, row_group_size=max(group.num_rows, 1))
-                first += group.num_rows
-                yield group.num_rows
-    unchanged.check()
+class BoundedChange:
+    """A function of the values of all features, and the numbers of values outside their bounds.
+
+    The arguments are those of `transform_table`. A block may be changed in any thread, and more
+    than once; it counts once it is given to `count`. With the mode "error", blocks after the first
+    value outside are counted, but not changed.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[str],
+        function: Callable[[Array], Array],
+        bounds: tuple[ArrayLike, ArrayLike] | None,
+        mode: OutsideMode,
+    ) -> None:
+        if mode not in OUTSIDE:
+            raise InputError(
+                "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {mode!r}"
+            )
+        self._features, self._function, self._mode = features, function, mode
+        everything = np.full(len(features), -inf), np.full(len(features), inf)
+        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or everything), everything[0])
+        self._outside: Integers = np.zeros((2, len(features)), dtype=np.int64)
+
+    def __call__(self, values: Array) -> Changed:
+        """The new values of a block."""
+        sides = values < self._lower, values > self._upper
+        outside = np.array([np.count_nonzero(side, axis=0) for side in sides])
+        if self._mode == "error" and (outside.any() or self._outside.any()):
+            return Changed(len(values), None, outside)
+        if self._mode == "clip":
+            values = np.clip(values, self._lower, self._upper)
+        return Changed(len(values), self._function(values) if len(values) else values, outside)
+
+    def count(self, changed: Changed) -> None:
+        """Count the values of a block that were outside."""
+        self._outside = self._outside + changed.outside
+
+    def found(self) -> dict[str, Outside]:
+        """The features with values outside."""
+        columns = *self._outside.tolist(), self._lower.tolist(), self._upper.tolist()
+        each = map(Outside, *columns)
+        found = dict(zip(self._features, each, strict=True))
+        return {name: one for name, one in found.items() if one.below or one.above}
+
+    def check(self, where: object) -> None:
+        """Refuse values outside the bounds if they are an error."""
+        if self._mode == "error" and (found := self.found()):
+            raise TableError(
+                "SFY-TAB-001",
+                f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; "
+                "or, if they mean missing values, give --missing=-999 or similar; or give "
+                "--outside clip to replace them by the bound, or --outside keep to transform them "
+                "unchanged",
+            )
 
 
-def _row_groups(file: Any) -> Generator[Any, None, None]:
-    """The row groups of a file; large ones in parts."""
-    size = rows_at_once(file.metadata.num_columns)
-    for k in range(file.num_row_groups):
-        batches: list[Any] = []
-        for batch in file.iter_batches(batch_size=size, row_groups=[k]):
-            batches.append(batch)
-            if sum(one.nbytes for one in batches) >= _MOST_BYTES:
-                yield pa.Table.from_batches(batches)
-                batches = []
-        if batches:
-            yield pa.Table.from_batches(batches)
+def listed(found: dict[str, Outside]) -> str:
+    """The features with values outside, for a message; the first few by name."""
+    return first_few([f"{name!r} ({one})" for name, one in found.items()])
 
 
-def _compression(file: Any) -> dict[str, str]:
-    """The compression of each column in the first row group."""
-    if not file.num_row_groups:
-        return {}
-    group = file.metadata.row_group(0)
-    chunks = (group.column(j) for j in range(group.num_columns))
-    codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
-    return {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in codecs.items()}
+def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
+    """Refuse to write over the source or within it, and over an existing table without `force`."""
+    above = [(target, source), *((file, target) for file in files)]
+    if any(_same(folder, other) for path, other in above for folder in _with_parents(path)):
+        raise TableError(
+            "SFY-TAB-037",
+            f"{target} is the table that is read, contains it or lies inside it; give another name",
+        )
+    if not os.path.lexists(target):
+        return
+    if not force:
+        raise TableError(
+            "SFY-TAB-038", f"{target} already exists; give another name, or --force to replace it"
+        )
+    if source.is_dir() != target.is_dir():
+        kind = "folder" if target.is_dir() else "file"
+        raise TableError("SFY-TAB-039", f"{target} already exists and is a {kind}; remove it")
+    for path in target.rglob("*"):
+        if not path.is_dir() and not path.name.lower().endswith(ENDINGS):
+            raise TableError(
+                "SFY-TAB-040", f"{target} also contains {path.name}; remove that folder yourself"
+            )
+
+
+def _with_parents(path: Path) -> list[Path]:
+    """A path and the folders above it, with links resolved."""
+    real = Path(os.path.realpath(path))
+    return [real, *real.parents]
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether both exist and are the same file, also through hard links."""
+    return one.exists() and other.exists() and os.path.samefile(one, other)

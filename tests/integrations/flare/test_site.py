@@ -10,6 +10,7 @@ from securefedyj.integrations.flare.site import SiteError, read_site
 from securefedyj.integrations.flare.taking_part import check_job
 from securefedyj.integrations.job import LOG, Notes, Refused, compared, named
 from tests.integrations.flare import sites
+from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -50,24 +51,25 @@ def test_paths_are_relative_to_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "code", "value"),
     [
-        (None, "says where this site has its agreed file, key and data"),
-        ("key =", "is not a TOML file"),
-        ('keys = "k"\n', "unknown key 'keys'"),
-        ('key = "k"\n', "has no 'consortium'"),
-        ("missing = [1]\n", "'missing' must be a list of texts"),
-        ("wait = 0\n", "timeout and wait must be positive"),
-        ("timeout = true\n", "'timeout' of the file must be a number"),
+        (None, "SFY-SITE-002", "securefedyj.toml"),
+        ("key =", "SFY-SITE-003", "securefedyj.toml"),
+        ('keys = "k"\n', "SFY-SITE-005", "'keys'"),
+        ('key = "k"\n', "SFY-SITE-001", "'consortium'"),
+        ("missing = [1]\n", "SFY-SITE-005", "missing"),
+        ("wait = 0\n", "SFY-SITE-005", "wait"),
+        ("timeout = true\n", "SFY-SITE-005", "timeout"),
     ],
 )
-def test_other_files_are_refused(tmp_path, words, sentence):
+def test_other_files_are_refused(tmp_path, words, code, value):
     whole = 'consortium = "c"\nkey = "k"\ncertificate = "c"\noutput = "o"\n'
     if words is not None:
         head = "" if words.startswith("key") else whole
         (tmp_path / "securefedyj.toml").write_text(head + words)
-    with pytest.raises(SiteError, match=sentence):
+    with refused(code, SiteError) as caught:
         read_site(tmp_path, "north")
+    assert value in str(caught.value)
 
 
 def test_job_must_be_about_the_agreed_file(folder, consortium):

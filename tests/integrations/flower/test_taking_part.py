@@ -23,14 +23,15 @@ from tests.integrations.flower import sites
 PARTIES = ["north", "south"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sites")
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "sites"
+    folder.mkdir()
     sites.prepare(folder, sites.tables(1))
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def consortium(folder):
     return sites.agreed(folder)
 

@@ -16,7 +16,7 @@ from securefedyj.integrations.flare.bus import TOPIC, AuxBus
 from securefedyj.integrations.flare.site import read_site
 from securefedyj.integrations.flare.taking_part import take_part
 from securefedyj.integrations.job import Notes, told_to_all
-from securefedyj.joining import Cancelled
+from securefedyj.joining.run import Cancelled
 
 TASK = "securefedyj"
 DIGEST, PARAMETERS, REASON = "digest", "parameters", "reason"

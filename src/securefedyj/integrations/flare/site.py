@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from securefedyj.joining import site
-from securefedyj.joining.site import FILE, Site, SiteError
+from securefedyj.joining.options import JoinOptions
+from securefedyj.joining.site import FILE, SiteError
 
-__all__ = ["FILE", "Site", "SiteError", "read_site"]
+__all__ = ["FILE", "SiteError", "read_site"]
 
 
-def read_site(folder: Path, name: str) -> Site:
+def read_site(folder: Path, name: str) -> JoinOptions:
     """The file of a site. Those of FLARE's simulator share `local`; theirs are in `local/NAME`.
 
     Paths are relative to the folder of the file, or of the one that it is a link to.

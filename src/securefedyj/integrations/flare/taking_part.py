@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from securefedyj.integrations.flare.carrier import Bus, PacketDialer
-from securefedyj.integrations.flare.site import Site
 from securefedyj.integrations.job import Notes, Refused, check_digest
-from securefedyj.joining import join_async
+from securefedyj.joining.call import join_async
+from securefedyj.joining.options import JoinOptions
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate
 from securefedyj.report.results import PARAMETERS
 
 
-def check_job(site: Site, client: str, digest: object) -> Consortium:
+def check_job(site: JoinOptions, client: str, digest: object) -> Consortium:
     """What the site has agreed on, if the job is about that; Refused if it is not."""
-    consortium = Consortium.read(site.consortium)
+    consortium = site.agreed()
     party = consortium.party_with(read_certificate(site.certificate)).name
     check_digest(consortium, party, digest)
     if client != party:
@@ -28,7 +28,12 @@ def check_job(site: Site, client: str, digest: object) -> Consortium:
 
 
 async def take_part(
-    site: Site, client: str, digest: object, bus: Bus, notes: Notes, cancelled: Callable[[], bool]
+    site: JoinOptions,
+    client: str,
+    digest: object,
+    bus: Bus,
+    notes: Notes,
+    cancelled: Callable[[], bool],
 ) -> bytes:
     """Take part until the result is there and written; return the bytes of parameters.json."""
     consortium = check_job(site, client, digest)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from securefedyj.integrations.job import Notes, Refused, check_digest, told_to_all
-from securefedyj.joining import join_async
+from securefedyj.joining.call import join_async
 from securefedyj.joining.site import read_site
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_certificate
@@ -28,7 +28,7 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
     try:
         site = read_site(file)
         folder = site.output
-        consortium = Consortium.read(site.consortium)
+        consortium = site.agreed()
         name = consortium.party_with(read_certificate(site.certificate)).name
         _check(asked, consortium, name)
         arguments = site.arguments() | {"consortium": consortium}  # what was checked

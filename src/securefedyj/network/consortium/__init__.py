@@ -8,8 +8,8 @@ max_steps = 30                     # of the search for lambda
 result_bits = 24                   # precision of mean and variance
 levels_per_exchange = 4            # a level is one step of the search
 minimum_values = 30
-max_interruptions = 5              # a run that is interrupted more often ends
-verified = true                    # whatever one member does, no wrong result is accepted
+max_interruptions = 5              # one more ends a run
+verified = true                    # detects a wrong result even if one member cheats
 
 [hub]                              # optional: something else may connect the parties
 address = "hub.example.org:7443"

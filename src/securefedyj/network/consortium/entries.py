@@ -13,13 +13,14 @@ from securefedyj.numerics.encoding import LARGEST_BOUND
 from securefedyj.printable import shown
 
 _ROLES = ("silo", "helper")
-_HOST = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[0-9A-Fa-f:.]+")
-_PORT = re.compile("[0-9]{1,5}")
+_ADDRESS = re.compile(
+    r"([\w.-]{1,255}|\[[0-9A-Fa-f:.]+(%[\w.-]{1,99})?\]|[0-9A-Fa-f:.]{1,99}):[0-9]{1,5}"
+)
 _LONGEST_NOTE = 2000
 
 
 class ConsortiumError(InputError):
-    """An agreed file that parties cannot use; the sentence says why and what to do."""
+    """An agreed file that parties cannot use; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,13 @@ class HubEntry:
         return int(self.address.rpartition(":")[2])
 
     def check(self) -> None:
-        host, _, port = self.address.rpartition(":")
-        plain = bool(_HOST.fullmatch(host)) and len(host) <= 255 and _is_possible(host)
-        if not plain or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+        try:
+            valid = _ADDRESS.fullmatch(self.address) is not None and 0 < self.port < 65536
+            if valid and ":" in self.host:
+                ipaddress.IPv6Address(self.host)
+        except ValueError:
+            valid = False
+        if not valid:
             raise ConsortiumError(
                 "SFY-CON-003",
                 f"the hub's address is {shown(self.address)}; it must be HOST:PORT, such as "
@@ -51,11 +56,7 @@ class HubEntry:
 
 @dataclass(frozen=True)
 class PartyEntry:
-    """A party of the consortium, with its certificate.
-
-    Its role is "silo" if it has data, and "helper" if it has none. `Consortium.committee` says
-    whether it is a member of the committee.
-    """
+    """A party of the consortium, whose role is "silo" (has data) or "helper" (has none)."""
 
     name: str
     role: str
@@ -121,7 +122,7 @@ class Feature:
 
 
 def check_text(what: str, text: str) -> None:
-    """Refuse a name or unit that is empty, long, or hard to see."""
+    """Refuse a name or unit that is empty, long, or not visible."""
     if not text or text != text.strip() or not text.isprintable() or len(text) > 200:
         raise ConsortiumError(
             "SFY-CON-002",
@@ -138,14 +139,3 @@ def fingerprint_of(certificate: str, owner: str) -> str:
         raise ConsortiumError(
             code_of(error, "SFY-CON-013"), f"the certificate of {owner}: {error}."
         ) from None
-
-
-def _is_possible(host: str) -> bool:
-    """Whether an IPv6 address is one."""
-    if ":" not in host:
-        return True
-    try:
-        ipaddress.IPv6Address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True

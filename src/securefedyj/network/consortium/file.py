@@ -8,7 +8,7 @@ import json
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from msgspec import Meta
@@ -23,7 +23,6 @@ from securefedyj.network.consortium.entries import (
     HubEntry,
     PartyEntry,
     check_text,
-    fingerprint_of,
 )
 from securefedyj.network.identity import fingerprint, validity
 from securefedyj.numerics.encoding import Domain
@@ -40,15 +39,19 @@ from securefedyj.protocol.agreement import (
 from securefedyj.strict import Malformed, convert
 
 FORMAT = 1
-_LISTS = ("parties", "party", PartyEntry), ("features", "feature", Feature)
-_PARAMETERS = [field.name for field in fields(ProtocolParameters)]
-_WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
-            "max_interruptions", "verified")  # fmt: skip
+T = TypeVar("T")
+
+WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
+           "max_interruptions", "verified")  # fmt: skip
+"""Fields that the file has under their own names, besides those that `to_toml` writes first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Consortium(ProtocolParameters):
-    """Everything public that the parties have agreed on."""
+    """Everything public that the parties have agreed on.
+
+    What the protocol needs of it is an `Agreement`, which checks its part of the fields.
+    """
 
     name: str
     hub: HubEntry | None
@@ -80,8 +83,8 @@ class Consortium(ProtocolParameters):
         head = {"format": FORMAT, "name": self.name}
         if self.engine != ENGINE:  # earlier releases know the default, and not the word
             head["engine"] = self.engine
-        head |= {"committee": list(self.committee)}
-        tables = [("", head | {key: getattr(self, key) for key in _WRITTEN})]
+        head["committee"] = self.committee
+        tables = [("", head | {key: getattr(self, key) for key in WRITTEN})]
         if self.hub is not None:
             tables.append(("[hub]", asdict(self.hub)))
         tables += [("[[party]]", asdict(party)) for party in self.parties]
@@ -104,7 +107,7 @@ class Consortium(ProtocolParameters):
         return tuple(party.name for party in self.parties)
 
     def note_on_steps(self) -> str:
-        """A warning that the search may need more steps for some bounds; empty if it does not."""
+        """A warning if the search may need more steps for some bounds; otherwise empty."""
         domain = self.agreement().domain
         too_few = steps_wanted(domain, promised(self.max_steps)) > self.max_steps
         few = [self.features[j].name for j in np.flatnonzero(too_few)]
@@ -119,12 +122,12 @@ class Consortium(ProtocolParameters):
         )
 
     def agreed_hub(self) -> HubEntry:
-        """The hub; refused where something else connects the parties."""
+        """The hub; raises ConsortiumError if something else connects the parties."""
         if self.hub is None:
             raise ConsortiumError(
                 "SFY-CON-025",
                 f"{self.name!r} has no [hub]: something else connects its parties, such as NVIDIA "
-                "FLARE. To meet at a hub, agree on a file with one (`securefedyj new --hub`).",
+                "FLARE. To use a hub, agree on a file with one (`securefedyj new --hub`).",
             )
         return self.hub
 
@@ -152,12 +155,11 @@ class Consortium(ProtocolParameters):
         )
 
     def check_clock(self, moment: float) -> None:
-        """Refuse a time, in seconds since 1970, at which TLS would refuse a certificate."""
+        """Refuse a time, in seconds since 1970, at which TLS would reject a certificate."""
         now = datetime.datetime.fromtimestamp(moment, datetime.UTC)
         owners = {} if self.hub is None else {"the hub": self.hub.certificate}
-        for owner, pem in (
-            owners | {party.name: party.certificate for party in self.parties}
-        ).items():
+        owners |= {party.name: party.certificate for party in self.parties}
+        for owner, pem in owners.items():
             begin, end = validity(pem)
             if not begin <= now <= end:
                 raise ConsortiumError(
@@ -168,9 +170,9 @@ class Consortium(ProtocolParameters):
                 )
 
     def canonical(self) -> bytes:
-        """All that matters to the result and to its secrecy, in one form.
+        """All that affects the result and its secrecy, in one form.
 
-        Not in it: the hub, which is trusted with nothing and may move, and the notes.
+        This leaves out the notes, and the hub: nobody has to trust it, and it may move.
         """
         content = {
             "format": FORMAT,
@@ -190,7 +192,7 @@ class Consortium(ProtocolParameters):
         """The parameters of the protocol."""
         bounds = [(feature.lower, feature.upper) for feature in self.features]
         return Agreement(
-            **{name: getattr(self, name) for name in _PARAMETERS},
+            **{name: getattr(self, name) for name in ProtocolParameters.__annotations__},
             features=self.feature_names,
             domain=Domain.from_bounds(bounds, len(bounds)),
             parties=self.party_names,
@@ -202,7 +204,7 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
     if "format" not in data:
         raise ConsortiumError(
             "SFY-CON-023",
-            "this is not an agreed file, such as `securefedyj new` writes; give that one.",
+            "this is not an agreed file, which `securefedyj new` writes; give that one.",
         )
     if (found := data.pop("format")) != FORMAT:
         raise ConsortiumError(
@@ -210,27 +212,29 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
             f"the format is {shown(found)}, and this release reads format {FORMAT}; install the "
             "release that wrote the file.",
         )
-    hub = convert(data.pop("hub"), HubEntry, "[hub]") if "hub" in data else None
-    sections: dict[str, Any] = {"hub": hub}
-    for field, key, kind in _LISTS:
-        entries = convert(data.pop(key, []), list[Any], f"[[{key}]]")
-        sections[field] = [
-            convert(entry, kind, f"[[{key}]] number {number}")
-            for number, entry in enumerate(entries, 1)
-        ]
-    known = {field.name for field in fields(Consortium)} - sections.keys()
+    own = {field.name for field in fields(Consortium)} - {"parties", "features"}
+    known = own | {"party", "feature"}
     if unknown := sorted(data.keys() - known):
-        known |= {"format", "hub", "party", "feature"}
         raise Malformed(
             f"the file has an unknown field {shown(unknown[0])}; it may have "
-            f"{', '.join(sorted(known))}."
+            f"{', '.join(sorted(known | {'format'}))}."
         )
+    sections = {
+        "hub": convert(data.pop("hub"), HubEntry, "[hub]") if "hub" in data else None,
+        "parties": _section(data.pop("party", []), PartyEntry, "[[party]]"),
+        "features": _section(data.pop("feature", []), Feature, "[[feature]]"),
+    }
     return convert(data | sections, Consortium, "the file")
 
 
+def _section(entries: Any, kind: type[T], head: str) -> list[T]:
+    """A list of tables."""
+    numbered = enumerate(convert(entries, list[Any], head), 1)
+    return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
+
+
 def _check(consortium: Consortium) -> None:
-    """Refuse what parties may not agree on."""
-    parties, features = consortium.parties, consortium.features
+    """Refuse what parties may not agree on, beyond what the protocol refuses."""
     check_values(consortium, Consortium)
     check_text("the name of the consortium", consortium.name)
     networked = [name for name, facts in ENGINES.items() if facts.networked]
@@ -240,33 +244,31 @@ def _check(consortium: Consortium) -> None:
             f"the engine is {shown(consortium.engine)}; it must be "
             f"{' or '.join(map(repr, networked))}.",
         )
-    if len(parties) < 3:
+    if len(consortium.parties) < 3:
         raise ConsortiumError(
             "SFY-CON-004",
-            f"a consortium needs at least 3 parties, not {len(parties)}: if two compute together, "
-            'each of them can undo it. Add a party with the role "helper", such as a coordinator.',
+            f"a consortium needs at least 3 parties, not {len(consortium.parties)}: if two compute "
+            'together, each can undo it. Add a party with the role "helper", such as a '
+            "coordinator.",
         )
-    if not features:
+    if not consortium.features:
         raise ConsortiumError(
             "SFY-CON-012", "there is no feature; add a [[feature]] with name, lower and upper."
         )
-    refuse_twice("party", consortium.party_names)
     refuse_twice("feature", consortium.feature_names)
-    owners = {}
-    if consortium.hub is not None:
-        consortium.hub.check()
-        owners[fingerprint_of(consortium.hub.certificate, "the hub")] = "the hub"
-    for feature in features:
-        feature.check()
-    for party in parties:
-        party.check()
-        if party.fingerprint in owners:
+    for one in (consortium.hub, *consortium.features, *consortium.parties):
+        if one is not None:
+            one.check()
+    hub = consortium.hub
+    owners = {} if hub is None else {fingerprint(hub.certificate): "the hub"}
+    for party in consortium.parties:
+        other = owners.setdefault(party.fingerprint, repr(party.name))
+        if other != repr(party.name):
             raise ConsortiumError(
                 "SFY-CON-015",
-                f"{party.name!r} and {owners[party.fingerprint]} have the same certificate; each "
-                "needs a key of its own (securefedyj keygen).",
+                f"{party.name!r} and {other} have the same certificate; each needs a key of its "
+                "own (securefedyj keygen).",
             )
-        owners[party.fingerprint] = repr(party.name)
     try:
         consortium.agreement().check()
     except ValueError as error:

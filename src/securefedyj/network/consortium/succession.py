@@ -1,71 +1,95 @@
-"""The next agreed file of a consortium, from the one before: who came, who left, what changed."""
+"""The next agreed file of a consortium: made from the file before, and compared with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium.entries import ConsortiumError, Feature, PartyEntry
-from securefedyj.network.consortium.file import Consortium
+from securefedyj.network.consortium.file import WRITTEN, Consortium
 from securefedyj.printable import in_words, printable, shown
 from securefedyj.protocol.agreement import ENGINE
-from securefedyj.tables.findings import suggestion
+from securefedyj.tables.cells import suggestion
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What is to be otherwise than before; all else is kept."""
+def successor(
+    before: Consortium,
+    *,
+    add: Sequence[PartyEntry] = (),
+    remove: Sequence[str] = (),
+    renew: Sequence[PartyEntry] = (),
+    features: Sequence[Feature] = (),
+    drop: Sequence[str] = (),
+    bounds: Sequence[Feature] = (),
+    committee: Sequence[str] = (),
+    **others: Any,
+) -> Consortium:
+    """The next file; raises ConsortiumError where it cannot follow from the one before.
 
-    add: Sequence[PartyEntry] = ()
-    remove: Sequence[str] = ()
-    renew: Sequence[PartyEntry] = ()
-    """Parties by their new certificates; their roles stay."""
-    features: Sequence[Feature] = ()
-    """Those that come besides."""
-    drop: Sequence[str] = ()
-    bounds: Sequence[Feature] = ()
-    """Features by their new bounds; their units and notes stay."""
-    committee: Sequence[str] = ()
-    """By default as before; where a member has left, as in a new file."""
-    others: Mapping[str, Any] = field(default_factory=dict)
-    """Any other entries of `Consortium`, by their names."""
-
-
-def successor(before: Consortium, changes: Changes) -> Consortium:
-    """The next file; raises ConsortiumError where it cannot follow from the one before."""
-    for name in changes.remove:
+    Parameters
+    ----------
+    renew
+        Parties with their new certificates; their roles stay.
+    features
+        New features.
+    bounds
+        Features with their new bounds; their units and notes stay.
+    committee
+        By default as before; if a member has left, as in a new file.
+    others
+        Other fields of `Consortium`. All fields that are not given stay.
+    """
+    for name in remove:
         before.party(name)
-    for party in changes.add:
-        if any(party.name == known.name for known in before.parties):
+    for party in add:
+        if party.name in before.party_names:
             raise ConsortiumError(
                 "SFY-CON-029",
-                f"{party.name!r} is a party already. If its key was made anew, say --renew "
+                f"{party.name!r} is already a party. If it has a new key, give --renew "
                 f"{party.name}=CERT.pem.",
             )
-    renewed = {
-        party.name: replace(party, role=before.party(party.name).role) for party in changes.renew
-    }
-    kept = [party for party in before.parties if party.name not in changes.remove]
-    parties = (*(renewed.get(party.name, party) for party in kept), *changes.add)
-    engine = changes.others.get("engine", before.engine)
+    renewed = {party.name: replace(party, role=before.party(party.name).role) for party in renew}
+    kept = [party for party in before.parties if party.name not in remove]
+    parties = (*(renewed.get(party.name, party) for party in kept), *add)
+    engine = others.get("engine", before.engine)
+    names = {party.name for party in parties}
+    if not committee and engine == before.engine == ENGINE and names.issuperset(before.committee):
+        committee = before.committee
     return replace(
         before,
         parties=parties,
-        committee=tuple(changes.committee) or _committee_after(before, parties, engine),
-        features=_features_after(before, changes),
-        **changes.others,
+        committee=tuple(committee) or default_committee(parties, engine),
+        features=(*_kept_features(before, drop, bounds), *features),
+        **others,
     )
 
 
-def default_committee(parties: Sequence[PartyEntry], engine: str = ENGINE) -> tuple[str, ...]:
-    """Helpers before silos, but in the last places; with an engine that needs all, all.
+def _kept_features(
+    before: Consortium, drop: Sequence[str], bounds: Sequence[Feature]
+) -> Iterator[Feature]:
+    known, changed = before.feature_names, {feature.name: feature for feature in bounds}
+    for name in (*drop, *changed):
+        if name not in known:
+            raise ConsortiumError(
+                "SFY-CON-030",
+                f"{before.name!r} has no feature {shown(name)}{suggestion(name, known)}; "
+                "--feature adds one.",
+            )
+    for feature in before.features:
+        new = changed.get(feature.name, feature)
+        if feature.name not in drop:
+            yield replace(feature, lower=new.lower, upper=new.upper)
 
-    An outsider's input comes in three terms: the first member has one of them, the second two,
-    the third one. So the first two know all of it, and whoever is in the last place knows, even
-    with another member, sums over several silos only. The masks among silos hide the rest; where
-    there are none, or one of them fails, the place decides.
+
+def default_committee(parties: Sequence[PartyEntry], engine: str = ENGINE) -> tuple[str, ...]:
+    """Helpers before silos, but in the last places; all parties if the engine needs all.
+
+    An outsider's input comes in three terms: the first member has one of them, the second two, the
+    third one. So the first two together know all of it, and the last member knows, even together
+    with another, only sums over several silos. Masks among the silos hide the rest; without them,
+    the place decides.
     """
     if engine != ENGINE:
         return facts_of(engine).committee_of(tuple(party.name for party in parties))
@@ -73,37 +97,10 @@ def default_committee(parties: Sequence[PartyEntry], engine: str = ENGINE) -> tu
     return tuple(p.name for p in sorted(members, key=lambda party: party.role == "helper"))
 
 
-def _committee_after(
-    before: Consortium, parties: Sequence[PartyEntry], engine: str
-) -> tuple[str, ...]:
-    names = {party.name for party in parties}
-    if engine == before.engine == ENGINE and names.issuperset(before.committee):
-        return before.committee
-    return default_committee(parties, engine)
-
-
-def _features_after(before: Consortium, changes: Changes) -> tuple[Feature, ...]:
-    known = [feature.name for feature in before.features]
-    for name in (*changes.drop, *(feature.name for feature in changes.bounds)):
-        if name not in known:
-            raise ConsortiumError(
-                "SFY-CON-030",
-                f"{before.name!r} has no feature {shown(name)}{suggestion(name, known)}; "
-                "--feature adds one.",
-            )
-    bounds = {feature.name: (feature.lower, feature.upper) for feature in changes.bounds}
-    kept = []
-    for feature in before.features:
-        lower, upper = bounds.get(feature.name, (feature.lower, feature.upper))
-        if feature.name not in changes.drop:
-            kept.append(replace(feature, lower=lower, upper=upper))
-    return (*kept, *changes.features)
-
-
 def differences(before: Consortium, after: Consortium) -> list[str]:
-    """What a later file has otherwise, in lines for those who have to agree on it."""
+    """How a later file differs, in lines for those who have to agree on it."""
     lines = [f"{party} is new" for party in _only_in(after.parties, before.parties)]
-    lines += [f"{party} is no party any more" for party in _only_in(before.parties, after.parties)]
+    lines += [f"{party} is no longer a party" for party in _only_in(before.parties, after.parties)]
     known = {party.name: party for party in before.parties}
     for party in after.parties:
         if party.name in known and party.fingerprint != known[party.name].fingerprint:
@@ -115,31 +112,30 @@ def differences(before: Consortium, after: Consortium) -> list[str]:
     lines += [f"feature {name} is left out" for name in _only_in(before.features, after.features)]
     earlier = {feature.name: feature for feature in before.features}
     for feature in after.features:
-        was_one = earlier.get(feature.name, feature)
-        if (feature.lower, feature.upper) != (was_one.lower, was_one.upper):
+        old = earlier.get(feature.name, feature)
+        if (feature.lower, feature.upper) != (old.lower, old.upper):
             lines.append(
                 f"{printable(feature.name)} from {feature.lower:g} to {feature.upper:g}; was "
-                f"{was_one.lower:g} to {was_one.upper:g}"
+                f"{old.lower:g} to {old.upper:g}"
             )
-    for key in ("name", "engine", "max_steps", "result_bits", "levels_per_exchange",
-                "minimum_values", "max_interruptions", "verified"):  # fmt: skip
-        old, new = getattr(before, key), getattr(after, key)
-        if old != new:
-            lines.append(f"{key} is {shown(new)}; was {shown(old)}")
+    for key in ("name", "engine", *WRITTEN):
+        was, now = getattr(before, key), getattr(after, key)
+        if was != now:
+            lines.append(f"{key} is {shown(now)}; was {shown(was)}")
     if before.hub != after.hub:
-        lines.append("the hub is another one, or has another certificate")
+        lines.append("the hub has another address or certificate")
     return lines
 
 
 def note_on_two_results(before: Consortium, after: Consortium) -> str:
-    """What the results of both files tell together; nothing where the silos are the same."""
+    """What the results of both files reveal together; empty if the silos are the same."""
     old, new = ([silo.name for silo in one.silos] for one in (before, after))
     came, gone = [n for n in new if n not in old], [n for n in old if n not in new]
     if not (came or gone):
         return ""
     return (
-        "Note: where the other silos' values are as they were, the difference of the results of "
-        "both files can tell the number, mean and variance of the values that came or left with "
+        "Note: if the values of the other silos are the same as before, the difference of the two "
+        "results can reveal the number, mean and variance of the values that came or left with "
         f"{in_words([*came, *gone])}. The ledger of each silo warns it before the run."
     )
 

@@ -1,8 +1,7 @@
-"""The little of TOML that the agreed file needs, beyond what the standard library reads.
+"""The agreed file as TOML: read within bounds, and written.
 
-Tables are read strictly: what is missing, unknown or of another type is refused with a sentence.
-Before that the text is looked over: the standard library takes any number of tables, on any number
-of levels, and keeps notes about each that are a hundred times longer than its name.
+The standard library reads any number of tables, on any number of levels, and keeps notes about each
+that are a hundred times longer than its name. So the text is checked before it is parsed.
 """
 
 from __future__ import annotations
@@ -24,13 +23,11 @@ MOST_TABLES = 100
 MOST_DOTS = 1000
 """In keys, such as a.b.c; we have none."""
 
-_WORDS = {str: "a text", dict: "a table", list: "a list", int: "a number", bool: "true or false"}
-
 
 def read(path: Path | str) -> dict[str, Any]:
-    """What a file holds; Malformed, or one of TOML's and UTF-8's own errors, if that cannot be."""
+    """What a file contains; raises Malformed, or an error of TOML or UTF-8."""
     text = read_within(path, MOST_BYTES).decode()
-    _look_over(text)
+    _check_extent(text)
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -44,8 +41,8 @@ def read(path: Path | str) -> dict[str, Any]:
     return data
 
 
-def _look_over(text: str) -> None:
-    """Refuse what would take much time or memory to read, and cannot be an agreed file."""
+def _check_extent(text: str) -> None:
+    """Refuse what would take much time or memory to read; no agreed file does."""
     heads, dots, lists = set(), 0, 0
     for line in text.split("\n"):
         bare = line.strip()
@@ -64,34 +61,12 @@ def _look_over(text: str) -> None:
 
 
 def _check_numbers(data: Any) -> None:
-    """Refuse whole numbers that TOML does not promise: beyond 64 bits."""
+    """Refuse whole numbers of more than 64 bits, which TOML does not guarantee."""
     if isinstance(data, int) and not -(2**63) <= data < 2**63:
         raise Malformed(f"{shown(data)} is too large for this file.")
     if isinstance(data, list | dict):
         for value in data.values() if isinstance(data, dict) else data:
             _check_numbers(value)
-
-
-def get(data: Mapping[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """The value of a key that must be there, and of that type."""
-    if key not in data:
-        raise Malformed(f"{where} has no {key!r}; add it.")
-    value = data[key]
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        raise Malformed(f"{key!r} of {where} must be {_WORDS[kinds[0]]}, not {shown(value)}.")
-    return value
-
-
-def refuse_unknown(where: str, data: Any, known: set[str]) -> None:
-    """Refuse a table with keys that nobody would look at, such as misspelt ones."""
-    if not isinstance(data, dict):
-        raise Malformed(f"{where} must be a table, not {shown(data)}.")
-    unknown = sorted(set(data) - known)
-    if unknown:
-        raise Malformed(
-            f"{where} has an unknown key {shown(unknown[0])}; known are {', '.join(sorted(known))}."
-        )
 
 
 def write_table(head: str, entries: Mapping[str, Any]) -> str:
@@ -102,16 +77,7 @@ def write_table(head: str, entries: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, str):
-        if value.startswith("-----BEGIN") and value.isascii() and "\\" not in value:
-            return f'"""\n{value.strip()}\n"""'
-        return _text(value)
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def _text(text: str) -> str:
-    """A basic string of TOML: JSON's escapes, and characters beyond ASCII as they are."""
-    escaped = json.dumps(text, ensure_ascii=False)
-    return escaped.replace("\x7f", "\\u007f")
+    """JSON's form, which TOML can read but for one character; a certificate has several lines."""
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    several = text.startswith('"-----BEGIN') and text.isascii() and "\\" not in value
+    return f'"""\n{value.strip()}\n"""' if several else text

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from securefedyj.tables import csv_careful, csv_fast, csv_transform
+from securefedyj.tables import csv_files, rewriting
 from securefedyj.tables.cells import MISSING
-from securefedyj.tables.csv_fast import FastPathFailed
-from securefedyj.tables.csv_transform import cells_of
+from securefedyj.tables.csv_files import FastPathFailed
 from securefedyj.tables.files import Dialect, read_table
+from securefedyj.tables.rewriting import cells_of
 from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused
 
@@ -32,9 +32,9 @@ GERMAN = (
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of a few rows, so that there are several."""
-    monkeypatch.setattr(csv_fast, "PIECE", 32)
-    monkeypatch.setattr(csv_fast, "_LINES_IN_PIECE", 2)
-    monkeypatch.setattr(csv_careful, "_BLOCK_ROWS", 2)
+    monkeypatch.setattr(csv_files, "PIECE", 32)
+    monkeypatch.setattr(csv_files, "_LINES_IN_PIECE", 2)
+    monkeypatch.setattr(csv_files, "_BLOCK_ROWS", 2)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def careful_only(monkeypatch):
     def stumble(*_: object) -> None:
         raise FastPathFailed
 
-    monkeypatch.setattr(csv_transform, "over_pieces", stumble)
+    monkeypatch.setattr(rewriting, "over_pieces", stumble)
 
 
 def transformed(tmp_path, content: bytes, features, function=lambda X: X, **options) -> bytes:
@@ -115,7 +115,7 @@ def test_bytes_that_are_not_utf_8_stay_in_columns_that_are_passed_on(tmp_path, r
     assert transformed(tmp_path, content, ["a"]) == content
 
 
-def test_rows_before_a_stumble_are_neither_written_nor_counted_twice(tmp_path, small_pieces):
+def test_rows_before_the_fast_path_fails_are_written_and_counted_once(tmp_path, small_pieces):
     rows = [f"{i},{i % 7},n{i}\n" for i in range(40)]
     rows[25] = "25,nA,n25\n"  # which Arrow does not know
     content = ("a,b,c\n" + "".join(rows)).encode()
@@ -166,7 +166,7 @@ def test_bad_cells_are_all_listed_and_nothing_is_left(tmp_path):
 @example(1.7976931348623157e308)
 @example(1e23)
 def test_numbers_read_back_exactly_from_the_shortest_text(value):
-    (text,) = csv_transform._texts(np.array([value]), ".").to_pylist()
+    (text,) = rewriting._texts(np.array([value]), ".").to_pylist()
     assert struct.pack("d", float(text)) == struct.pack("d", value)
     digits = [one.partition("e")[0].replace(".", "").strip("-0") for one in (text, repr(value))]
     assert digits[0] == digits[1]

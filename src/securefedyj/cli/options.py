@@ -1,0 +1,134 @@
+"""Options that `joining.options` declares, from the command line and from the site's own file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from securefedyj.cli.common import option, repeated, tell
+from securefedyj.errors import InputError
+from securefedyj.joining.options import DECLARED, dialect_of
+from securefedyj.joining.site import FILE, read_entries
+from securefedyj.printable import printable
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import HERE, MISSING, TableReader
+
+READING = ("missing", "decimal", "thousands", "delimiter", "encoding")
+
+
+def add_declared(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Add options by their names. What is not typed is None, and may be in the site's own file."""
+    for one in map(DECLARED.__getitem__, names):
+        metavar, words = one.option.metavar, one.option.help
+        if isinstance(one.default, int | float):
+            words += f" (default: {one.default:g})"
+        if one.kind is tuple:
+            repeated(parser, one.flag, metavar, words)
+        else:
+            option(parser, one.flag, metavar, words, one.kind)
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """Add the agreed file, which may be in the site's own file."""
+    one = DECLARED["consortium"].option
+    option(parser, "consortium", one.metavar, one.help, Path, nargs="?")
+
+
+def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
+    """Add the options about the table, and --site."""
+    parser.set_defaults(own_columns={})
+    group = parser.add_argument_group("how the table is written (docs/tables.md)")
+    add_declared(group, *READING)
+    repeated(
+        group,
+        "--rename",
+        "HERE=AGREED",
+        'agreed name of a column that has another name here, such as --rename "Alter=age"',
+    )
+    option(
+        group,
+        "--columns",
+        "FILE.toml",
+        'file with such names: a table [columns] with lines such as "Alter" = "age"',
+        Path,
+    )
+    if dask:
+        option(
+            parser,
+            "--dask",
+            "SCHEDULER",
+            "let the workers of a Dask cluster read the table and sum; the address of the "
+            "scheduler, such as tls://host:8786, or local",
+        )
+    option(
+        parser,
+        "--site",
+        "FILE.toml",
+        f"file with options that are not given here (default: {FILE} in the folder of the table, "
+        "or in the current folder; docs/site.md)",
+        Path,
+    )
+
+
+def fill_from_site(options: argparse.Namespace, table: Path | None, *names: str) -> str:
+    """Fill in what was not typed, of options with these names; return the file that was read."""
+    path: Path = options.site or (table or Path(FILE)).parent / FILE
+    if options.site is None and not path.exists():
+        return ""
+    entries = {key: value for key, value in read_entries(path).items() if not names or key in names}
+    options.own_columns = entries.get("columns", {})
+    options.missing = [*entries.get("missing", ()), *options.missing]
+    for key in entries.keys() & vars(options).keys() - {"columns", "missing"}:
+        if getattr(options, key) is None:
+            setattr(options, key, entries[key])
+    return printable(str(path)) if entries else ""
+
+
+def refuse_unless_given(options: argparse.Namespace, *names: str) -> None:
+    """End with the usage if an option was neither typed nor in the site's own file."""
+    lacking = [DECLARED[name] for name in names if getattr(options, name) is None]
+    if lacking:
+        words = ", ".join("FILE" if one.name == "consortium" else one.flag for one in lacking)
+        options.wrong_usage(f"the following arguments are required: {words}")
+
+
+def reading_of(
+    options: argparse.Namespace, table: Path | None = None
+) -> tuple[tuple[str, ...], Dialect]:
+    """The texts that stand for a missing value, and the dialect of the table.
+
+    If a table is given, options that were not typed come from the site's own file.
+    """
+    if table is not None and (path := fill_from_site(options, table, *READING, "columns")):
+        tell(f"How the table is written is read from {path}.")
+    columns = dict(options.own_columns)
+    if options.columns is not None:
+        entries = read_entries(options.columns)
+        if "columns" not in entries:
+            raise InputError("SFY-CLI-001", f"{options.columns} has no table [columns]; add it.")
+        columns |= entries["columns"]
+    for entry in options.rename:
+        here, equals, agreed = entry.partition("=")
+        if not (here and equals and agreed):
+            raise InputError("SFY-CLI-002", f"{entry!r} must be HERE=AGREED, such as Alter=age.")
+        columns[here] = agreed
+    dialect = dialect_of({**vars(options), "columns": columns})
+    return (*MISSING, *options.missing), dialect
+
+
+@contextmanager
+def reader_of(options: argparse.Namespace) -> Iterator[TableReader]:
+    """What reads the table: this process, or a Dask cluster."""
+    if options.dask is None or options.data is None:
+        yield HERE
+        return
+    try:
+        from securefedyj.tables.dask_cluster import cluster
+    except ImportError:
+        raise InputError(
+            "SFY-CLI-003", "--dask needs Dask; `pip install securefedyj[dask]` installs it."
+        ) from None
+    with cluster(options.dask) as reader:
+        yield reader
