@@ -110,11 +110,11 @@ class _End:
 
     def _flush(self) -> None:
         if self._link is not None and self._connection:
-            self._link.send_stream(self._peer, self._connection, self._channel.outgoing())
+            self._link.send(self._peer, self._connection, self._channel.outgoing())
 
     async def _receive(self) -> list[tls.RawRecord]:
         assert self._link is not None
-        frame = await self._link.receive(_PATIENCE)
+        frame = await self._link.receive_frame(_PATIENCE)
         if frame is None:
             raise LinkLost(
                 "SFY-NET-001", "A hub on this machine did not pass on a message in time."
