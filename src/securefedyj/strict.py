@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from math import isfinite
 from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
 import msgspec
@@ -20,9 +18,6 @@ from msgspec import Meta
 
 from securefedyj.errors import CodedError
 from securefedyj.printable import printable, shown
-
-Types: TypeAlias = type | tuple[type, ...]
-"""The type of a value, or those that it may have."""
 
 T = TypeVar("T")
 
@@ -40,9 +35,6 @@ def hexadecimal(size: int) -> Any:
     return Annotated[str, Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")]
 
 
-NUMBER = (int, float)
-"""The types of any number; it must be finite, which in JSON 1e999 is not."""
-
 MOST_BYTES = 1 << 24
 """Of a text. The largest are a parameters.json (about 7 MB for 20,000 features) and a transcript's
 last line."""
@@ -54,14 +46,11 @@ MOST_FIELDS = 1000
 """Of one object."""
 MOST_DEPTH = 16
 
-_WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number",
-          float: "a number", bool: "true or false"}  # fmt: skip
 _KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false",
           "array": "a list", "object": "an object", "null": "nothing"}  # fmt: skip
 _UNKNOWN = object()
 _TOO_DEEP = "this is not of our form: it is nested too deeply"
 _SMALL = 1 << 16  # bytes
-_MOST_NAMED = 5  # fields, in a sentence
 
 
 class Malformed(ValueError):
@@ -148,46 +137,6 @@ def check_depth(value: Any) -> None:
         if not level:
             return
     raise Malformed(_TOO_DEEP)
-
-
-def check_fields(data: Any, kinds: Mapping[str, Types], where: str) -> dict[str, Any]:
-    """The object itself, if it has exactly these fields with values of these types."""
-    if not isinstance(data, dict):
-        raise Malformed(f"{where} must be an object with the fields {', '.join(kinds)}")
-    if missing := [name for name in kinds if name not in data]:
-        raise Malformed(f"{where} lacks {', '.join(missing)}")
-    if unknown := [name for name in data if name not in kinds]:
-        more = ", ..." if len(unknown) > _MOST_NAMED else ""
-        named = ", ".join(map(shown, unknown[:_MOST_NAMED]))
-        raise Malformed(f"{where} has unknown fields: {named}{more}")
-    for name, types in kinds.items():
-        _check_type(data[name], types, f"{where}: {name}")
-    return data
-
-
-def check_items(data: Any, types: Types, where: str) -> list[Any]:
-    """The list itself, if all its values are of these types."""
-    if not isinstance(data, list):
-        raise Malformed(f"{where} must be a list, not {shown(data)}")
-    for value in data:
-        _check_type(value, types, f"{where}: each of the list")
-    return data
-
-
-def _check_type(value: Any, types: Types, where: str) -> None:
-    known = types if isinstance(types, tuple) else (types,)
-    # In Python True is a whole number; in a file it is not.
-    if type(value) not in known:
-        raise Malformed(f"{where} must be {_WORDS[known[-1]]}, not {shown(value)}")
-    if float in known and not _is_finite(value):
-        raise Malformed(f"{where} must be a finite number, not {shown(value)}")
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return isfinite(value)
-    except OverflowError:  # an integer that no float64 can hold
-        return False
 
 
 def _not_finite(text: str) -> NoReturn:
