@@ -12,9 +12,12 @@ from securefedyj import SecureFedYJ
 from securefedyj.engines import Engine
 from securefedyj.engines.registry import ENGINES, facts_of
 from securefedyj.numerics import wide
+from securefedyj.party import inprocess
+from securefedyj.party.machine import Party
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import run_party
+from securefedyj.protocol.secrecy import SECRECY, secrecy_of
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.page import render
@@ -24,7 +27,9 @@ from tests.simulation import simulate as simulate_program
 
 every_engine = pytest.mark.parametrize("facts", ENGINES.values(), ids=list(ENGINES))
 in_one_process = pytest.mark.parametrize(
-    "facts", [facts for facts in ENGINES.values() if facts.launch is None], ids=lambda one: one.name
+    "facts",
+    [facts for facts in ENGINES.values() if not facts.in_parallel],
+    ids=lambda one: one.name,
 )
 PARTIES = ("ana", "bob", "cem", "dua")
 
@@ -32,12 +37,14 @@ PARTIES = ("ana", "bob", "cem", "dua")
 @every_engine
 def test_every_engine_has_every_sentence(facts):
     assert facts_of(facts.name) is facts
+    assert list(SECRECY) == list(ENGINES)
     committee = facts.committee_of(PARTIES)
+    secrecy = secrecy_of(facts.name)
     sentences = [
-        " ".join(facts.statement),
-        facts.what_left,
-        facts.what_stayed,
-        facts.collusion(committee, len(PARTIES)),
+        " ".join(secrecy.statement),
+        secrecy.what_left,
+        secrecy.what_stayed,
+        secrecy.collusion(committee, len(PARTIES)),
     ]
     for sentence in sentences:
         assert sentence.endswith(".")
@@ -45,8 +52,8 @@ def test_every_engine_has_every_sentence(facts):
 
 
 @every_engine
-def test_an_engine_with_processes_of_its_own_has_them_on_the_network_as_well(facts):
-    assert (facts.launch is None) == (facts.party is None)
+def test_an_engine_with_processes_of_its_own_has_them_on_the_network_and_on_one_machine(facts):
+    assert facts.in_parallel == (facts.party is not Party) == (facts.run is not inprocess.run)
 
 
 def test_only_the_clear_engine_says_that_it_is_not_secure():

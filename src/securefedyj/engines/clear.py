@@ -70,6 +70,13 @@ class Clear(Engine):
         return unpack(additive_bits(a).components[0], a.shape[-1])
 
 
+async def connect(
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
+) -> Clear:
+    """Return this party's engine."""
+    return Clear(name, parties)
+
+
 def _known(value: Limbs) -> Additive:
     return Additive(value[None], (0,))
 

@@ -1,25 +1,23 @@
-"""The engines there are, and what is to be known about each: one entry per engine.
+"""The engines, and the facts about each: one entry per engine.
 
-Everything that depends on the engine of a run is looked up here: who computes, how a party
-connects, and the sentences about secrecy in the audit's statement and in the report. Sections 8
-and 10 of docs/protocol.md describe the engines, docs/security.md what they protect. An engine's own
-code is imported only when it is used: whoever reads a transcript needs the words alone.
+Everything that depends on the engine of a run is looked up here, but for the sentences about
+secrecy (`protocol/secrecy.py`). Sections 8 and 10 of docs/protocol.md describe the engines,
+docs/security.md what they protect. An engine's own code is imported when it is used.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from securefedyj.engines.additive import packed_size
 from securefedyj.engines.digests import DIGEST_BYTES
 from securefedyj.engines.interface import Engine
 from securefedyj.errors import InputError
-
-if TYPE_CHECKING:
-    from securefedyj.engines.mpyc.runtime import Finished
-    from securefedyj.party.machine import Party
+from securefedyj.party import inprocess
+from securefedyj.party.machine import Party
 
 
 class Connect(Protocol):
@@ -35,32 +33,17 @@ class Connect(Protocol):
         """The parties and the committee are in the agreed order; silos are those with data."""
 
 
-Launch: TypeAlias = Callable[
-    [Callable[..., Coroutine[Any, Any, Any]], Mapping[str, tuple[Any, ...]]],
-    "Mapping[str, Finished[Any]]",
-]
-"""Runs `program(engine, *inputs[name])` for every name, each in a process of its own."""
-
-
 @dataclass(frozen=True)
 class Facts:
-    """What is to be known about one engine. Sentences are plain text, without markup."""
+    """The facts about one engine."""
 
     name: str
     secure: bool
-    """Whether it keeps anything secret. Whoever uses an engine that does not must say so."""
+    """Whether it keeps anything secret; reports warn where an engine does not."""
     fewest_parties: int
     """With fewer, it could not keep its promise."""
     committee_size: int | None
     """How many of the parties compute, the first ones; None for all of them."""
-    statement: tuple[str, ...]
-    """What was kept secret, in lines of the audit's statement."""
-    what_left: str
-    """What left the silos."""
-    what_stayed: str
-    """What nobody learned from the protocol."""
-    collusion: Callable[[Sequence[str], int], str]
-    """Who must not collude, by the names of the committee and the number of silos."""
     connect: Connect
     """How a party begins with it."""
     largest_message: Callable[[int, int], int]
@@ -71,10 +54,12 @@ class Facts:
     """Whether it has verified exchanges (`Engine.verified`)."""
     networked: bool = True
     """Whether parties on the network may agree on it."""
-    launch: Launch | None = None
-    """How all parties run on one machine, each in a process of its own; None for in one process."""
-    party: Callable[..., Party[Any]] | None = None
-    """What drives a program on the network in place of `Party`, with the same arguments."""
+    party: Callable[..., Party[Any]] = Party
+    """What drives a program."""
+    run: Callable[[Sequence[Party[Any]]], list[Any]] = inprocess.run
+    """Runs all parties on this machine."""
+    in_parallel: bool = False
+    """Whether they compute at the same time there, in processes of their own."""
     check_ready: Callable[[], None] = lambda: None
     """Raises ImportError, with a sentence, where a library is missing."""
     most_ahead: Callable[[int, int, int], int] | None = None
@@ -97,50 +82,14 @@ class Facts:
         return tuple(parties[: self.committee_size])
 
 
-async def _connect_replicated(
-    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
-) -> Engine:
-    from securefedyj.engines.replicated import connect
+def _function(module: str, name: str) -> Callable[..., Any]:
+    """A function of an engine, whose module is imported when it is called."""
 
-    first, second, third = committee
-    return await connect(name, parties, (first, second, third), silos)
+    def call(*arguments: Any, **options: Any) -> Any:
+        found = getattr(importlib.import_module(f"securefedyj.engines.{module}"), name)
+        return found(*arguments, **options)
 
-
-async def _connect_clear(
-    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
-) -> Engine:
-    from securefedyj.engines.clear import Clear
-
-    return Clear(name, parties)
-
-
-def _launch_mpyc(
-    program: Callable[..., Coroutine[Any, Any, Any]], inputs: Mapping[str, tuple[Any, ...]]
-) -> Mapping[str, Finished[Any]]:
-    from securefedyj.engines.mpyc import runtime
-
-    return runtime.run(program, inputs)
-
-
-async def _connect_mpyc(
-    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
-) -> Engine:
-    from securefedyj.engines.mpyc.engine import Mpyc
-    from securefedyj.engines.mpyc.party import work
-
-    return Mpyc(work, parties)
-
-
-def _mpyc_party(*arguments: Any, **options: Any) -> Party[Any]:
-    from securefedyj.engines.mpyc.party import MpycParty
-
-    return MpycParty(*arguments, **options)
-
-
-def _check_mpyc() -> None:
-    from securefedyj.engines.mpyc.runtime import check_installed
-
-    check_installed()
+    return call
 
 
 def _largest_of_mpyc(size: int, limbs: int) -> int:
@@ -190,37 +139,6 @@ def _largest_of_clear(size: int, limbs: int) -> int:
     return 8 * limbs * size + DIGEST_BYTES
 
 
-def _two_members(committee: Sequence[str], silos: int) -> str:
-    first, second, third = committee
-    words = f"Any two of {first}, {second} and {third}. Two of them together could have seen "
-    if silos <= 3:
-        return words + (
-            "the exact sums of one silo by itself, at every step: treat that as having seen its "
-            "rows."
-        )
-    return words + (
-        "exact sums over all silos but their own, taken together, at every step, and of no silo by "
-        "itself."
-    )
-
-
-def _half_of_all(committee: Sequence[str], silos: int) -> str:
-    return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
-
-
-def _nobody(committee: Sequence[str], silos: int) -> str:
-    return "There was nothing to protect by keeping parties apart."
-
-
-_SHARES_LEFT = (
-    "No row and no value. Each silo computed sums over its own rows and sent them split into "
-    "shares: numbers that look random to whoever holds one of them."
-)
-_SUMS_STAYED = (
-    "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
-    "contributed how much."
-)
-
 ENGINES: Mapping[str, Facts] = {
     facts.name: facts
     for facts in (
@@ -229,16 +147,8 @@ ENGINES: Mapping[str, Facts] = {
             secure=True,
             fewest_parties=3,
             committee_size=3,
-            statement=(
-                "The protocol reveals no value, no sum and no count of a single silo: they were",
-                "shared among the three members of the committee, of whom no one alone can put",
-                "them together.",
-            ),
-            what_left=_SHARES_LEFT,
-            what_stayed=_SUMS_STAYED,
-            collusion=_two_members,
             verifies=True,
-            connect=_connect_replicated,
+            connect=_function("replicated", "connect"),
             largest_message=_largest_of_replicated,
             largest_verified=_largest_when_verified,
         ),
@@ -247,17 +157,11 @@ ENGINES: Mapping[str, Facts] = {
             secure=True,
             fewest_parties=3,
             committee_size=None,
-            statement=(
-                "The protocol reveals no value, no sum and no count of a single silo: they were",
-                "shared among all parties, of whom no minority can put them together.",
-            ),
-            what_left=_SHARES_LEFT,
-            what_stayed=_SUMS_STAYED,
-            collusion=_half_of_all,
-            connect=_connect_mpyc,
-            launch=_launch_mpyc,
-            party=_mpyc_party,
-            check_ready=_check_mpyc,
+            connect=_function("mpyc.engine", "connect"),
+            party=_function("mpyc.party", "MpycParty"),
+            run=_function("mpyc.party", "run"),
+            in_parallel=True,
+            check_ready=_function("mpyc.library", "check_installed"),
             largest_message=_largest_of_mpyc,
             most_ahead=_most_ahead_of_mpyc,
         ),
@@ -266,16 +170,7 @@ ENGINES: Mapping[str, Facts] = {
             secure=False,
             fewest_parties=1,
             committee_size=None,
-            statement=(
-                "This engine keeps NOTHING secret: every party saw the sums of every silo.",
-            ),
-            what_left=(
-                "Sums over each silo's rows, readable by every party: this engine is for tests "
-                "and does not protect them."
-            ),
-            what_stayed=("The rows themselves. The sums and counts of each silo were open to all."),
-            collusion=_nobody,
-            connect=_connect_clear,
+            connect=_function("clear", "connect"),
             networked=False,
             largest_message=_largest_of_clear,
         ),

@@ -6,12 +6,12 @@ prime field, and party i holds its value at i. The field is wider than the integ
 statistical masks. It is not a ring modulo 2^k: integers come out as with the other
 engines as long as nothing that is opened, compared or taken apart overflows; sums on the way may.
 
-Linear operations act on the shares here; whatever needs the peers is asked of MPyC, in this process
-or another (`operations.py` beside this file). This module does not import the library.
+Linear operations act on the shares here. For all others the party asks MPyC, in another process
+(`party.py`). This module does not import the library.
 """
 
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,31 +26,11 @@ from securefedyj.engines.interface import (
     checked,
     same_shape,
 )
-from securefedyj.engines.mpyc.operations import Answer, Ask, Operation, Residues
+from securefedyj.engines.mpyc.pipe import Operation, Residues, Work, pack, unpack
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
-from securefedyj.party.rounds import Delegation, delegate
-
-R = TypeVar("R")
-
-STATISTICAL_SECURITY = 64
-"""How many bits masks are wider than what they hide, about (docs/security.md, section 2)."""
-
-OPTIONS = ("--no-prss", "--no-uvloop", f"--sec-param={STATISTICAL_SECURITY}")
-"""How MPyC is to be started.
-
-Pseudo-random secret sharing takes binomial(K, t) keys, and for these wide fields it is slower
-than messages even for three parties: its random bits cost a square root each. And where uvloop
-is installed, as Flower and FLARE do, MPyC would take loops of that in place of ours.
-"""
-
-WITHOUT_PICKLES = (*OPTIONS, "--mix32-64bit")
-"""The same on a network.
-
-For parties on different platforms MPyC sends arrays as plain numbers, and as pickles otherwise.
-Whoever reads a pickle runs the code of whoever wrote it.
-"""
+from securefedyj.party.rounds import delegate
 
 BLOCK = 512
 """Values compared at a time.
@@ -166,15 +146,12 @@ class Mpyc(Engine):
 
     Parameters
     ----------
-    ask
-        What asks MPyC, which is connected to the peers.
     names
         Those of all parties, in the order that MPyC numbers them.
     """
 
-    def __init__(self, ask: Ask, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         refuse_pairs(len(names))
-        self._ask = ask
         self._names = names
 
     async def agree(self, digest: bytes) -> None:
@@ -182,7 +159,7 @@ class Mpyc(Engine):
         digests.of_right_size(digest)
         own = np.array([int.from_bytes(digest, "big")], dtype=object)
         # 320 bits hold 256 without a sign.
-        opened = (await self._asked(Operation.ANNOUNCE, 5, own)).residues
+        opened, _ = await self._asked(Operation.ANNOUNCE, 5, own)
         said = (int(value).to_bytes(64, "big")[-digests.DIGEST_BYTES :] for value in opened)
         digests.compare(digest, dict(zip(self._names, said, strict=True)))
 
@@ -197,7 +174,7 @@ class Mpyc(Engine):
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values."""
         own = _integers(checked(values, size=size, limbs=limbs))
-        return _of(await self._asked(Operation.INPUT, limbs, own), limbs)
+        return await self._shared(Operation.INPUT, limbs, own)
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
         """Multiply all pairs at once, and add up."""
@@ -205,7 +182,7 @@ class Mpyc(Engine):
         factors = (
             np.concatenate([_shamir(x).residues for x in side]) for side in zip(*pairs, strict=True)
         )
-        products = _of(await self._asked(Operation.MULTIPLY, limbs, *factors), limbs)
+        products = await self._shared(Operation.MULTIPLY, limbs, *factors)
         total = products[:size]
         for k in range(1, len(pairs)):
             total += products[k * size : (k + 1) * size]
@@ -237,16 +214,24 @@ class Mpyc(Engine):
         opened = await self._opened(a.residues.ravel(), a.limbs)
         return np.array(opened, dtype=np.uint8).reshape(a.shape)
 
-    async def _asked(self, operation: Operation, limbs: int, *operands: Residues) -> Answer:
-        answer: Answer = await delegate(lambda: self._ask(operation, limbs, *operands))
-        return answer
+    async def _asked(
+        self, operation: Operation, limbs: int, *operands: Residues
+    ) -> tuple[Residues, int]:
+        """Let MPyC work; return the answer, and the prime of its field."""
+        work = Work(operation, limbs, tuple(pack(operand, limbs) for operand in operands))
+        prime, *_ = answer = unpack(await delegate(lambda: work), limbs)
+        return answer[1:], prime
+
+    async def _shared(self, operation: Operation, limbs: int, *operands: Residues) -> Shamir:
+        residues, prime = await self._asked(operation, limbs, *operands)
+        return Shamir(residues, prime=prime, limbs=limbs)
 
     async def _by_blocks(self, operation: Operation, residues: Residues, limbs: int) -> Residues:
         """Apply an operation of much memory to some values at a time."""
         blocks = [residues[:0]]
         for start in range(0, residues.size, BLOCK):
             block = residues[start : start + BLOCK]
-            blocks.append((await self._asked(operation, limbs, block)).residues)
+            blocks.append((await self._asked(operation, limbs, block))[0])
         return np.concatenate(blocks)
 
     async def _opened(self, residues: Residues, limbs: int) -> list[int]:
@@ -255,20 +240,11 @@ class Mpyc(Engine):
         return [value - prime if value > prime // 2 else value for value in opened]
 
 
-async def drive(program: Coroutine[Any, Any, R]) -> R:
-    """Run a program for this engine under an event loop."""
-    answers = None
-    while True:
-        try:
-            request = program.send(answers)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
-        if not isinstance(request, Delegation):
-            raise TypeError("A program may await operations of one engine only.")
-        # All is started before anything is waited for: MPyC numbers messages by the order of calls.
-        started = [start() for start in request.starts]
-        answers = [await one for one in started]
+async def connect(
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
+) -> Mpyc:
+    """Return this party's engine; all parties compute."""
+    return Mpyc(parties)
 
 
 def refuse_pairs(parties: int) -> None:
@@ -286,10 +262,6 @@ def _integers(values: Limbs) -> Residues:
     integers = np.empty(values.shape[1], dtype=object)
     integers[:] = wide.to_ints(values)
     return integers
-
-
-def _of(answer: Answer, limbs: int) -> Shamir:
-    return Shamir(answer.residues, prime=answer.prime, limbs=limbs)
 
 
 def _shamir(value: Shared) -> Shamir:
