@@ -2,13 +2,19 @@
 
 No dealer: the three components of an integer are each known to the two members that hold them, so
 the bits of each are shared for free, as they are at their own place and 0 at the others. An adder
-that saves carries makes two integers of the three; `compare` has the trees that add these. Every
+that saves carries makes two integers of the three, and trees of carries add these. Every
 conjunction goes through the `Product` that is passed in, which may keep a record of it.
 
-Bits come as planes, the lowest position first.
+Generate g says that a carry starts in a stretch of positions, propagate p that one passes through.
+At one position they are a b and a xor b. Neighbouring stretches combine by
+(g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each stage is one round of shared
+products, bit-sliced over all values. No carry comes into the lowest stretch.
+
+Bits come as planes: the axis after that of the components is the position, the lowest first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +29,10 @@ from securefedyj.engines.additive import (
     stack,
     unpack,
 )
-from securefedyj.engines.replicated import compare
-from securefedyj.engines.replicated.compare import Product
 from securefedyj.numerics.wide import Limbs
+
+Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
+PlaneProduct: TypeAlias = Callable[[PackedBits, PackedBits], Coroutine[Any, Any, PackedBits]]
 
 
 def summands(x: Limbs, held: Held) -> list[AdditiveBits]:
@@ -60,11 +67,11 @@ async def top_bit(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     upper = bits.planes(slice(1, None))
     propagate, low = upper ^ carries, slice(0, carries.shape[0] - 1)
     generate = await product(upper.planes(low), carries.planes(low))
-    carry = await _carry_out(generate, propagate.planes(low), product)
+    carry = await _highest_carry(generate, propagate.planes(low), product)
     return AdditiveBits(propagate.components[:, -1] ^ carry, bits.held, size=bits.shape[-1])
 
 
-async def _carry_out(
+async def _highest_carry(
     generate: AdditiveBits, propagate: AdditiveBits, product: Product
 ) -> PackedBits:
     """The components of the carry out of the highest position."""
@@ -75,13 +82,13 @@ async def _carry_out(
         return (await product(*shared)).components
 
     both = np.stack([generate.components, propagate.components], axis=1)
-    return await compare.carry_out(both, plane_product)
+    return await carry_out(both, plane_product)
 
 
 async def all_bits(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     """All planes of the sum of three integers. About 5 gates per position."""
     bits, carries = await carry_save(parts, product)
-    upper = await compare.all_bits(bits.planes(slice(1, None)), carries, product, sparing=True)
+    upper = await sum_bits(bits.planes(slice(1, None)), carries, product, sparing=True)
     return stack([bits.planes(slice(0, 1)), upper])
 
 
@@ -149,7 +156,7 @@ async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -
     )
     unequal = plus_public(planes.planes(slice(low, high)), public)
     generate = AdditiveBits(unequal.components & pack(public), planes.held, size=len(bounds))
-    decided = await _carry_out(generate, inverted(unequal), product)
+    decided = await _highest_carry(generate, inverted(unequal), product)
     less = AdditiveBits(decided[:, None], planes.held, size=len(bounds))
     return stack([inverted(planes.planes(slice(high, None))), less])
 
@@ -190,3 +197,101 @@ def plus_public(bits: AdditiveBits, public: NDArray[np.uint8]) -> AdditiveBits:
     if 0 in bits.held:
         changed[bits.held.index(0)] ^= pack(public)
     return AdditiveBits(changed, bits.held, size=bits.shape[-1])
+
+
+async def carry_out(carries: PackedBits, product: PlaneProduct) -> PackedBits:
+    """Return the one plane of carries out of the highest stretch, in ceil(log2(stretches)) rounds.
+
+    Only this one is wanted, so each stage halves the number of stretches. The axes are those of the
+    components, of generate and propagate, of the stretches, and of the packed values.
+    """
+    while (count := carries.shape[2]) > 1:
+        paired = count - count % 2
+        lower, higher = carries[:, :, 0:paired:2], carries[:, :, 1:paired:2]
+        combined = await product(higher[:, 1:], lower)  # propagate of the higher one times both
+        combined[:, 0] ^= higher[:, 0]
+        if paired < count:
+            combined = np.concatenate([combined, carries[:, :, paired:]], axis=2)
+        carries = combined
+    return carries[:, 0, 0]
+
+
+async def sum_bits(
+    a: AdditiveBits, b: AdditiveBits, product: Product, *, sparing: bool = False
+) -> AdditiveBits:
+    """Return all planes of a + b from those of a and b.
+
+    In 1 + ceil(log2(width - 1)) rounds; or, sparing gates, in almost twice as many with half of the
+    gates or less.
+    """
+    width = a.shape[0]
+    low = slice(0, width - 1)
+    propagate = a ^ b
+    generate = await product(a.planes(low), b.planes(low))
+    tree = _few_gates if sparing else _few_rounds
+    carries = await tree(generate, propagate.planes(low), product)
+    upper = propagate.planes(slice(1, None)) ^ carries
+    return stack([propagate.planes(slice(0, 1)), upper])
+
+
+async def _few_rounds(
+    generate: AdditiveBits, propagate: AdditiveBits, product: Product
+) -> AdditiveBits:
+    """Return the carries out of every position (Sklansky's prefix tree).
+
+    At each stage the upper half of every block of 2 * half positions takes in the carry of the
+    highest position of the lower half. A plane may serve many others: copies cost nothing here,
+    so Sklansky's tree is better than Kogge and Stone's, with half the products in the same depth.
+    """
+    positions = np.arange(generate.shape[0])
+    half = 1
+    while half < positions.size:
+        upper = positions[positions // half % 2 == 1]
+        inner = upper[upper >= 2 * half]  # the lowest block's propagate is never asked for
+        products = await product(
+            stack([propagate.planes(upper), propagate.planes(inner)]),
+            stack(
+                [
+                    generate.planes(upper // half * half - 1),
+                    propagate.planes(inner // half * half - 1),
+                ]
+            ),
+        )
+        started, passed = (
+            products.planes(slice(len(upper))),
+            products.planes(slice(len(upper), None)),
+        )
+        generate = generate.with_planes(upper, generate.planes(upper) ^ started)
+        propagate = propagate.with_planes(inner, passed)
+        half *= 2
+    return generate
+
+
+async def _few_gates(
+    generate: AdditiveBits, propagate: AdditiveBits, product: Product
+) -> AdditiveBits:
+    """Return the carries out of every position (Brent and Kung's prefix tree).
+
+    First blocks of 2, 4, 8, ... positions are combined, each in its highest position. Then, from
+    the largest blocks down, the middle of each takes in all that is below.
+    """
+    count, half = generate.shape[0], 1
+    while 2 * half <= count:
+        ends = np.arange(2 * half - 1, count, 2 * half)
+        inner = ends[1:]  # the lowest block's propagate is never asked for
+        products = await product(
+            stack([propagate.planes(ends), propagate.planes(inner)]),
+            stack([generate.planes(ends - half), propagate.planes(inner - half)]),
+        )
+        started = generate.planes(ends) ^ products.planes(slice(len(ends)))
+        generate = generate.with_planes(ends, started)
+        propagate = propagate.with_planes(inner, products.planes(slice(len(ends), None)))
+        half *= 2
+    while half > 1:
+        half //= 2
+        middles = np.arange(3 * half - 1, count, 2 * half)
+        if len(middles):
+            lower = generate.planes(middles - half)
+            started = generate.planes(middles) ^ await product(propagate.planes(middles), lower)
+            generate = generate.with_planes(middles, started)
+    return generate

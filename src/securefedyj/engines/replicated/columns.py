@@ -14,7 +14,6 @@ import numpy as np
 from securefedyj.engines.additive import PackedBits, transpose
 from securefedyj.engines.replicated import field, rows
 from securefedyj.engines.replicated.field import Elements
-from securefedyj.engines.replicated.reciprocals import reciprocal_sums
 
 PAGE = 512  # columns
 _BLOCK = 4 * PAGE  # columns that the prover takes at once
@@ -132,7 +131,7 @@ def _by_row(bits: PackedBits) -> Elements:
 def _other_rows(words: Elements) -> Elements:
     """Bits of a b* + b a* + c d* + d c* in GF(2^8), by (rows, a to d, words): (8, rows, words)."""
     count, _, width = words.shape
-    sums = reciprocal_sums(words[:, [1, 0, 3, 2]].reshape(count, -1))
+    sums = rows.reciprocal_sums(words[:, [1, 0, 3, 2]].reshape(count, -1))
     groups, _, size, _ = sums.shape
     products = sums.reshape(groups, 8, size, 4, width)
     products &= words.reshape(groups, 1, size, 4, width)

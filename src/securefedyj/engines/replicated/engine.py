@@ -25,10 +25,16 @@ from securefedyj.engines.interface import (
     checked,
     same_shape,
 )
-from securefedyj.engines.replicated import compare
+from securefedyj.engines.replicated import circuits
 from securefedyj.engines.replicated.inputs import Givers
-from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
-from securefedyj.engines.replicated.masks import Masks, agree_on_masks, worthwhile
+from securefedyj.engines.replicated.keystream import (
+    KEY_BYTES,
+    Keystream,
+    Masks,
+    agree_on_masks,
+    fresh_key,
+    worthwhile,
+)
 from securefedyj.engines.replicated.shares import (
     BITS,
     INTEGERS,
@@ -120,7 +126,7 @@ class Replicated(Engine):
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
         carries, highest = await self._role.nibbles(additive(a).components)
-        carry = await compare.carry_out(
+        carry = await circuits.carry_out(
             carries, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
         )
         return AdditiveBits(highest ^ carry, self._role.held, size=a.size)
@@ -131,7 +137,7 @@ class Replicated(Engine):
             AdditiveBits(planes, self._role.held, size=a.size)
             for planes in await self._role.summands(additive(a).components)
         )
-        return await compare.all_bits(first, second, self._conjunction)
+        return await circuits.sum_bits(first, second, self._conjunction)
 
     async def open(self, a: Shared) -> Limbs:
         """Reveal the values to every party."""

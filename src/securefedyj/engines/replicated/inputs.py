@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.engines.additive import Held
-from securefedyj.engines.replicated import hashes
+from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
 from securefedyj.engines.replicated.shares import INTEGERS, Committee, Components, Member
 from securefedyj.numerics import wide
@@ -57,7 +57,7 @@ async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Comp
     )
     received = INTEGERS.from_bytes(incoming[following], values.shape)
     given = np.zeros((2, *values.shape), dtype=np.uint64)
-    seen = [hashes.Hash(), hashes.Hash()]
+    seen = [products.Hash(), products.Hash()]
     for outsider in givers.outsiders:
         for k, part in enumerate(_given(incoming[outsider], member.held, values.shape)):
             seen[k].update(INTEGERS.to_bytes(part))
@@ -99,17 +99,17 @@ async def _compare(
     outgoing, expected = {}, {}
     if givers.outsiders:
         outgoing[-1] = seen[0]
-        expected[+1] = hashes.BYTES
+        expected[+1] = products.HASH_BYTES
     if previous in givers.helpers:
-        outgoing[+1] = hashes.of(INTEGERS.to_bytes(plus))
+        outgoing[+1] = products.hash_of(INTEGERS.to_bytes(plus))
     if following in givers.helpers:
-        expected[-1] = hashes.BYTES
+        expected[-1] = products.HASH_BYTES
     incoming = await member.among_members(Kind.CHECK, outgoing, expected)
     if givers.outsiders:
-        hashes.same(seen[1], incoming[+1], "the input of a party outside the committee")
+        products.must_agree(seen[1], incoming[+1], "the input of a party outside the committee")
     if following in givers.helpers:
-        wanted = hashes.of(INTEGERS.to_bytes(of_helper))
-        hashes.same(wanted, incoming[-1], "the input of a helper, which must be none,")
+        wanted = products.hash_of(INTEGERS.to_bytes(of_helper))
+        products.must_agree(wanted, incoming[-1], "the input of a helper, which must be none,")
 
 
 def _given(payload: bytes, held: Held, shape: tuple[int, ...]) -> list[Limbs]:

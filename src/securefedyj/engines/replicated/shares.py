@@ -9,9 +9,21 @@ The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Pa
 the committee hold no components: they send inputs and receive openings.
 
 Everything sent, but for openings, is masked by keystream that the receiver cannot draw, and that is
-used once.
-All of it is drawn before the round's messages are sent, so that two holders of a key draw in the
+used once. All of it is drawn before the round's messages are sent, so that two holders of a key draw in the
 same order, whatever else shares the round.
+
+*Openings* take every component from both of its holders. A party continues when it has all three components, from whoever was first. So no single member can
+withhold an opening from one party while the others go on. What the other holder sends is compared,
+whenever it comes: no single member can tell one party another value unnoticed.
+
+The components are sent as they are, also to parties outside the committee. They tell nothing but
+the value. Every shared vector comes out of `share` or of a product, which add a fresh sharing of
+zero to it: given the value, its components are any that sum to it, each as likely as another.
+What is done between that and an opening is linear and acts on each component alone, so the
+same holds for what is opened. (A member knows two components before, and the third follows from
+these and the value.) A sign, and every bit but the lowest, is such a product xor bits of summands.
+The lowest bit takes no product. Its components are r, a xor r and b, with r fresh from a key, b the
+lowest bit of component 2, a uniform number, and a xor b the value: again any three that sum to it.
 """
 
 import math
@@ -23,8 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines.additive import Held, PackedBits, bit_planes, packed_size
-from securefedyj.engines.replicated import nibbles, openings
+from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
@@ -183,7 +196,7 @@ class Member:
         return await self.reshare(BITS, Kind.CARRY, carries), highest
 
     async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
-        """Reveal x: to every party the components that it lacks; see `openings`.
+        """Reveal x: to every party the components that it lacks.
 
         Member i + 1 lacks x_i, member i - 1 lacks x_{i+1}, parties outside lack both. This member
         lacks x_{i+2}, which both others have.
@@ -194,7 +207,7 @@ class Member:
         lacking = (self._own + 2) % 3
         senders = {self._previous: (lacking,), self._next: (lacking,)}
         enough = len(senders) if every else 1
-        opened = await openings.collect(outgoing, senders, size=len(own), enough=enough)
+        opened = await _collect(outgoing, senders, size=len(own), enough=enough)
         both = ring.add(x[0], x[1])
         return ring.add(both, ring.from_bytes(opened[lacking], both.shape))
 
@@ -315,6 +328,43 @@ class Outsider:
         size = ring.dtype.itemsize * math.prod(shape)
         senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self.committee)}
         enough = len(senders) if every else 2
-        opened = await openings.collect({}, senders, size=size, enough=enough)
+        opened = await _collect({}, senders, size=size, enough=enough)
         first, second, third = (ring.from_bytes(opened[i], shape) for i in range(3))
         return ring.add(ring.add(first, second), third)
+
+
+async def _collect(
+    outgoing: Mapping[str, bytes], senders: Mapping[str, Held], *, size: int, enough: int
+) -> Mapping[int, bytes]:
+    """Play the round of an opening; return the components that came, by their index.
+
+    Parameters
+    ----------
+    outgoing
+        What each peer lacks.
+    senders
+        Which components each sender sends, one after the other.
+    size
+        Bytes of one component.
+    enough
+        How many senders suffice for all of them.
+    """
+    taken: dict[int, tuple[str, bytes]] = {}
+
+    def take(peer: str, payload: bytes) -> None:
+        for k, index in enumerate(senders[peer]):
+            part = payload[k * size : (k + 1) * size]
+            first, known = taken.setdefault(index, (peer, part))
+            if part != known:
+                raise ProtocolError(
+                    "SFY-ENG-026",
+                    f"Parties {first} and {peer} sent different parts of one opening: one of the "
+                    "two does not follow the protocol, and what was opened cannot be relied on. "
+                    "Find out which before you try again.",
+                )
+
+    expected = {peer: size * len(held) for peer, held in senders.items()}
+    incoming = await play_round(Kind.OPENING, outgoing, expected, enough=enough, late=take)
+    for peer, payload in incoming.items():
+        take(peer, payload)
+    return {index: part for index, (_, part) in taken.items()}

@@ -33,7 +33,7 @@ from securefedyj.engines.interface import (
 from securefedyj.engines.replicated import circuits, products
 from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Gates
 from securefedyj.engines.replicated.inputs import Givers, share_as_member, share_as_outsider
-from securefedyj.engines.replicated.masks import Masks
+from securefedyj.engines.replicated.keystream import Masks
 from securefedyj.engines.replicated.products import Products
 from securefedyj.engines.replicated.shares import (
     BITS,
