@@ -18,8 +18,8 @@ import numpy as np
 
 from securefedyj.engines import digests
 from securefedyj.engines.replicated import circuits, products
+from securefedyj.engines.replicated.engine import Verified
 from securefedyj.engines.replicated.gates import Check
-from securefedyj.engines.replicated.verified import Verified
 from securefedyj.numerics import wide
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message

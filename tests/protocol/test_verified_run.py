@@ -10,7 +10,7 @@ import pytest
 
 from securefedyj import SecureFedYJ
 from securefedyj.engines.registry import facts_of
-from securefedyj.engines.replicated.verified import Verified
+from securefedyj.engines.replicated.engine import Verified
 from securefedyj.errors import Unverified
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.sums import ArraySilo

@@ -64,6 +64,10 @@ class Additive(Shared):
         """How many 64-bit limbs each."""
         return int(self.components.shape[1])
 
+    def exact(self) -> Limbs:
+        """The components, without limbs whose only purpose is a check."""
+        return self.components
+
     def __add__(self, other: Shared | Public) -> "Additive":
         """Sum; a public constant goes to component 0."""
         return self._combined(wide.add, other)
@@ -166,26 +170,30 @@ class AdditiveBits(SharedBits):
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
         return AdditiveBits(pack(picked), self.held, size=picked.shape[-1])
 
+    def like(self, components: PackedBits) -> "AdditiveBits":
+        """Bits of the same holder, as many in the last axis."""
+        return AdditiveBits(components, self.held, size=self._size)
+
     def __xor__(self, other: "AdditiveBits") -> "AdditiveBits":
         """Sum modulo 2."""
         _same_holder(self.held, other.held)
-        return AdditiveBits(self.components ^ other.components, self.held, size=self._size)
+        return self.like(self.components ^ other.components)
 
     def planes(self, index: slice | NDArray[np.integer[Any]]) -> "AdditiveBits":
         """Return some of the first axis of the bits, without unpacking."""
-        return AdditiveBits(self.components[:, index], self.held, size=self._size)
+        return self.like(self.components[:, index])
 
     def with_planes(self, index: NDArray[np.integer[Any]], new: "AdditiveBits") -> "AdditiveBits":
         """Return the same with some of the first axis of the bits replaced."""
         changed = self.components.copy()
         changed[:, index] = new.components
-        return AdditiveBits(changed, self.held, size=self._size)
+        return self.like(changed)
 
 
 def stack(parts: Sequence[AdditiveBits]) -> AdditiveBits:
     """Join along the first axis of the bits."""
     joined = np.concatenate([part.components for part in parts], axis=1)
-    return AdditiveBits(joined, parts[0].held, size=parts[0].shape[-1])
+    return parts[0].like(joined)
 
 
 def pack(bits: NDArray[np.uint8]) -> PackedBits:

@@ -32,7 +32,6 @@ from securefedyj.engines.additive import (
 from securefedyj.numerics.wide import Limbs
 
 Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
-PlaneProduct: TypeAlias = Callable[[PackedBits, PackedBits], Coroutine[Any, Any, PackedBits]]
 
 
 def summands(x: Limbs, held: Held) -> list[AdditiveBits]:
@@ -68,21 +67,15 @@ async def top_bit(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     propagate, low = upper ^ carries, slice(0, carries.shape[0] - 1)
     generate = await product(upper.planes(low), carries.planes(low))
     carry = await _highest_carry(generate, propagate.planes(low), product)
-    return AdditiveBits(propagate.components[:, -1] ^ carry, bits.held, size=bits.shape[-1])
+    return propagate.like(propagate.components[:, -1]) ^ carry
 
 
 async def _highest_carry(
     generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> PackedBits:
-    """The components of the carry out of the highest position."""
-    held, size = generate.held, generate.shape[-1]
-
-    async def plane_product(x: PackedBits, y: PackedBits) -> PackedBits:
-        shared = [AdditiveBits(part, held, size=size) for part in np.broadcast_arrays(x, y)]
-        return (await product(*shared)).components
-
+) -> AdditiveBits:
+    """The carry out of the highest position."""
     both = np.stack([generate.components, propagate.components], axis=1)
-    return await carry_out(both, plane_product)
+    return await carry_out(generate.like(both), product)
 
 
 async def all_bits(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
@@ -136,9 +129,7 @@ async def reached(planes: AdditiveBits, step: int, product: Product) -> Additive
 
 def folded(planes: AdditiveBits) -> AdditiveBits:
     """x where an integer x is not negative, and -x - 1 where it is. Its highest bit is 0."""
-    return AdditiveBits(
-        planes.components ^ planes.components[:, -1:], planes.held, size=planes.shape[-1]
-    )
+    return planes.like(planes.components ^ planes.components[:, -1:])
 
 
 async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -> AdditiveBits:
@@ -155,9 +146,9 @@ async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -
         [[bound >> j & 1 for bound in bounds] for j in range(low, high)], dtype=np.uint8
     )
     unequal = plus_public(planes.planes(slice(low, high)), public)
-    generate = AdditiveBits(unequal.components & pack(public), planes.held, size=len(bounds))
+    generate = unequal.like(unequal.components & pack(public))
     decided = await _highest_carry(generate, inverted(unequal), product)
-    less = AdditiveBits(decided[:, None], planes.held, size=len(bounds))
+    less = decided.like(decided.components[:, None])
     return stack([inverted(planes.planes(slice(high, None))), less])
 
 
@@ -196,24 +187,26 @@ def plus_public(bits: AdditiveBits, public: NDArray[np.uint8]) -> AdditiveBits:
     changed = bits.components.copy()
     if 0 in bits.held:
         changed[bits.held.index(0)] ^= pack(public)
-    return AdditiveBits(changed, bits.held, size=bits.shape[-1])
+    return bits.like(changed)
 
 
-async def carry_out(carries: PackedBits, product: PlaneProduct) -> PackedBits:
-    """Return the one plane of carries out of the highest stretch, in ceil(log2(stretches)) rounds.
+async def carry_out(carries: AdditiveBits, product: Product) -> AdditiveBits:
+    """Return the carries out of the highest stretch, in ceil(log2(stretches)) rounds.
 
-    Only this one is wanted, so each stage halves the number of stretches. The axes are those of the
-    components, of generate and propagate, of the stretches, and of the packed values.
+    Only these are wanted, so each stage halves the number of stretches. The axes of ``carries`` are
+    generate and propagate, the stretches, and the values.
     """
-    while (count := carries.shape[2]) > 1:
+    parts = carries.components
+    while (count := parts.shape[2]) > 1:
         paired = count - count % 2
-        lower, higher = carries[:, :, 0:paired:2], carries[:, :, 1:paired:2]
-        combined = await product(higher[:, 1:], lower)  # propagate of the higher one times both
+        lower, higher = parts[:, :, 0:paired:2], parts[:, :, 1:paired:2]
+        passed = np.broadcast_to(higher[:, 1:], lower.shape)  # propagate of the higher one
+        combined = (await product(carries.like(passed), carries.like(lower))).components
         combined[:, 0] ^= higher[:, 0]
         if paired < count:
-            combined = np.concatenate([combined, carries[:, :, paired:]], axis=2)
-        carries = combined
-    return carries[:, 0, 0]
+            combined = np.concatenate([combined, parts[:, :, paired:]], axis=2)
+        parts = combined
+    return carries.like(parts[:, 0, 0])
 
 
 async def sum_bits(

@@ -1,9 +1,10 @@
 """Engine `replicated`: three computing members, private unless two of them collude.
 
-docs/protocol.md, section 8.
+docs/protocol.md, section 8. Each operation is played by the `role` of a party: in the committee or
+outside of it, verified or not.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from securefedyj.engines.additive import (
     AdditiveBits,
     additive,
     additive_bits,
+    packed_size,
     unpack,
 )
 from securefedyj.engines.interface import (
     Engine,
+    Public,
     Shared,
     SharedBits,
     Verifying,
@@ -35,21 +38,74 @@ from securefedyj.engines.replicated.keystream import (
     fresh_key,
     worthwhile,
 )
-from securefedyj.engines.replicated.shares import (
-    BITS,
-    INTEGERS,
-    Committee,
-    Member,
-    Outsider,
-)
-from securefedyj.engines.replicated.verified import Verified, VerifiedMember, VerifiedOutsider
+from securefedyj.engines.replicated.shares import BITS, INTEGERS, Committee, Member, Outsider
+from securefedyj.engines.replicated.verified import VerifiedMember, VerifiedOutsider
 from securefedyj.errors import InputError
+from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import all_compared, in_lockstep, play_round
 
 
-class Replicated(Engine):
+class ComponentEngine(Engine):
+    """What is the same with and without verification.
+
+    Parameters
+    ----------
+    role
+        What this party does in each operation.
+    masks
+        What it adds to its inputs.
+    peers
+        All other parties.
+    """
+
+    _kind: type[Additive] = Additive
+    _limbs_to_spare = 0
+
+    def __init__(
+        self,
+        role: Member | Outsider | VerifiedMember | VerifiedOutsider,
+        masks: Masks,
+        peers: Sequence[str],
+    ) -> None:
+        self._role: Any = role
+        self._masks = masks
+        self._peers = peers
+
+    async def agree(self, digest: bytes) -> None:
+        await digests.exchange(self._peers, digest)
+
+    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
+        own = wide.resize(checked(values, size=size, limbs=limbs), limbs + self._limbs_to_spare)
+        return self._kind(await self._role.share(self._masks.hide(own)), self._role.held)
+
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        same_shape(pairs)
+        x, y = (
+            np.stack([self._own(factor).components for factor in side], axis=2)
+            for side in zip(*pairs, strict=True)
+        )
+        return self._kind(await self._role.sum_of_products(x, y), self._role.held)
+
+    async def open(self, a: Shared) -> Limbs:
+        values = await self._role.open(INTEGERS, np.ascontiguousarray(self._own(a).exact()))
+        return np.asarray(values, dtype=np.uint64)
+
+    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
+        return unpack(await self._role.open(BITS, additive_bits(a).components), a.shape[-1])
+
+    async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
+        return a.like(await self._role.conjunction(a.components, b.components))
+
+    def _own(self, value: Shared) -> Additive:
+        """Refuse a value that was shared by another engine, or not for this exchange."""
+        if not isinstance(own := additive(value), self._kind):
+            raise TypeError(f"{value!r} was not shared in a verified exchange.")
+        return own
+
+
+class Replicated(ComponentEngine):
     """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
     Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `agree` 1,
@@ -78,14 +134,11 @@ class Replicated(Engine):
         name: str,
         silos: Sequence[str],
     ) -> None:
-        self._role = role
-        self._masks = masks
+        super().__init__(role, masks, [party for party in parties if party != name])
         self._name = name
-        self._peers = [party for party in parties if party != name]
         self._silos = silos
 
     def verified(self) -> Verifying:
-        """Begin a verified exchange."""
         role = self._role
         committee = role.committee
         givers = Givers(
@@ -99,58 +152,157 @@ class Replicated(Engine):
         )
         return Verified(checked_role, self._masks, self._peers)
 
-    async def agree(self, digest: bytes) -> None:
-        """Compare a digest with all other parties."""
-        await digests.exchange(self._peers, digest)
-
     async def compared(self) -> None:
         """Wait for the second holder of every component that was opened."""
         await all_compared()
 
-    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
-        """Share the sum of all parties' values."""
-        masked = self._masks.hide(checked(values, size=size, limbs=limbs))
-        return Additive(await self._role.share(masked), self._role.held)
-
-    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
-        """Multiply value by value, add up, and share the sum anew."""
-        size, limbs = same_shape(pairs)
-        x, y = (
-            np.stack([additive(factor).components for factor in side], axis=2)
-            for side in zip(*pairs, strict=True)
-        )
-        total = await self._role.multiply(INTEGERS, Kind.PRODUCT, x, y)
-        held = self._role.held
-        return Additive(total.reshape(len(held), limbs, size), held)
-
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
-        carries, highest = await self._role.nibbles(additive(a).components)
-        carry = await circuits.carry_out(
-            carries, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
+        held = self._role.held
+        carries, highest = (
+            AdditiveBits(planes, held, size=a.size)
+            for planes in await self._role.nibbles(additive(a).components)
         )
-        return AdditiveBits(highest ^ carry, self._role.held, size=a.size)
+        return highest ^ await circuits.carry_out(carries, self._conjunction)
 
     async def bits(self, a: Shared) -> SharedBits:
-        """Share all bits of the two's complement values."""
         first, second = (
             AdditiveBits(planes, self._role.held, size=a.size)
             for planes in await self._role.summands(additive(a).components)
         )
         return await circuits.sum_bits(first, second, self._conjunction)
 
-    async def open(self, a: Shared) -> Limbs:
-        """Reveal the values to every party."""
-        values = await self._role.open(INTEGERS, additive(a).components)
-        return values.astype(np.uint64, copy=False)
 
-    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        """Reveal the bits to every party."""
-        return unpack(await self._role.open(BITS, additive_bits(a).components), a.shape[-1])
+class Spare(Additive):
+    """Integers modulo 2^(64 * limbs) that are computed with one limb more, to be checked by."""
+
+    __slots__ = ()
+
+    @property
+    def limbs(self) -> int:
+        """How many 64-bit limbs each, without the one to spare."""
+        return super().limbs - 1
+
+    def exact(self) -> Limbs:
+        """The components without the highest limb: right, once products have been checked."""
+        return self.components[:, :-1]
+
+    def _public(self, value: Public) -> Limbs:
+        return wide.resize(super()._public(value), self.limbs + 1)
+
+
+class Verified(ComponentEngine, Verifying):
+    """One party's end of a verified exchange. Made by `Replicated.verified`.
+
+    Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
+    `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `below_powers` at
+    most 3 + ceil(log2(w / 8)), `claim_below` at most ceil(log2(w)), `claim_zero` 2 + ceil(log2(w)),
+    `check` 5, `open` and `open_bits` 1, `conjunction` 1, `verdict` ceil(log2(claims)).
+    """
+
+    _kind = Spare
+    _limbs_to_spare = 1
+
+    def __init__(
+        self, role: VerifiedMember | VerifiedOutsider, masks: Masks, peers: Sequence[str]
+    ) -> None:
+        super().__init__(role, masks, peers)
+        self._claims: list[AdditiveBits] = []
+        self._unchecked = False
+
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        self._unchecked = True
+        return await super().sum_of_products(pairs)
 
     async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
-        product = await self._role.multiply(BITS, Kind.CARRY, a.components, b.components)
-        return AdditiveBits(product, a.held, size=a.shape[-1])
+        self._unchecked = True
+        return await super()._conjunction(a, b)
+
+    async def negative(self, a: Shared) -> SharedBits:
+        """Share 1 where a < 0."""
+        return await circuits.top_bit(self._summands(a), self._conjunction)
+
+    async def bits(self, a: Shared) -> SharedBits:
+        """Share all bits of the two's complement values."""
+        return await circuits.all_bits(self._summands(a), self._conjunction)
+
+    async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
+        """Compare by the bits that are at a power or above."""
+        reached = await circuits.reached(additive_bits(bits), step, self._conjunction)
+        return circuits.inverted(reached.planes(slice(0, most)))
+
+    def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
+        """Claim that the bits have these values."""
+        shared = additive_bits(bits)
+        self._claims.append(circuits.joined([circuits.plus_public(shared, 1 - values)]))
+
+    async def claim_zero(self, a: Shared) -> None:
+        """Claim that all values are 0."""
+        zero = await circuits.is_zero(self._summands(a), self._conjunction)
+        self._claims.append(circuits.joined([zero]))
+
+    async def claim_below(
+        self, bits: SharedBits, bounds: Sequence[int], *, signed: bool = False
+    ) -> None:
+        """Claim that values are within public bounds."""
+        planes = additive_bits(bits)
+        if signed:  # -bound <= x < bound if and only if x, or -x - 1 if x < 0, is below the bound
+            planes = circuits.folded(planes)
+        below = await circuits.below(planes, bounds, self._conjunction)
+        self._claims.append(circuits.joined([below]))
+
+    async def settle(self) -> None:
+        """Make one claim of all so far: that they all hold."""
+        claims, self._claims = self._claims, []
+        self._claims.append(await circuits.all_of(circuits.joined(claims), self._conjunction))
+
+    async def verdict(self) -> SharedBits:
+        """Share one bit: whether all claims hold."""
+        await self.settle()
+        (verdict,), self._claims = self._claims, []
+        return verdict
+
+    async def conjunction(self, a: SharedBits, b: SharedBits) -> SharedBits:
+        """Share a AND b, bit by bit."""
+        return await self._conjunction(additive_bits(a), additive_bits(b))
+
+    def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
+        """One vector of the bits of some arrays, in order."""
+        return circuits.joined([additive_bits(part) for part in parts])
+
+    async def check(self, accept: Callable[[], None] = lambda: None) -> None:
+        """Raise unless everything since the last check was computed right."""
+        await self._role.check(accept)
+        self._unchecked = False
+
+    def held(self, bits: SharedBits) -> bytes:
+        """The components of a vector of bits that this party holds, one after the other."""
+        return additive_bits(bits).components.tobytes()
+
+    def restored(self, data: bytes, size: int) -> SharedBits:
+        """The vector of bits of which these are the components."""
+        held = self._role.held
+        if len(data) != len(held) * packed_size(size):
+            raise InputError(
+                "SFY-ENG-029", f"{len(data)} bytes are not what a party holds of {size} bits."
+            )
+        components = np.frombuffer(data, dtype=np.uint8).reshape(len(held), packed_size(size))
+        return AdditiveBits(components, held, size=size)
+
+    async def open(self, a: Shared) -> Limbs:
+        self._must_be_checked()
+        return await super().open(a)
+
+    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
+        self._must_be_checked()
+        return await super().open_bits(a)
+
+    def _must_be_checked(self) -> None:
+        if self._unchecked:
+            raise RuntimeError("Nothing may be opened before `check`.")
+
+    def _summands(self, a: Shared) -> list[AdditiveBits]:
+        return circuits.summands(self._own(a).exact(), self._role.held)
 
 
 async def connect(

@@ -19,7 +19,7 @@ import numpy as np
 from securefedyj.engines.additive import Held
 from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
-from securefedyj.engines.replicated.shares import INTEGERS, Committee, Components, Member
+from securefedyj.engines.replicated.shares import INTEGERS, Integers, Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
@@ -43,7 +43,7 @@ class Givers(NamedTuple):
         return bool(self.outsiders or self.helpers)
 
 
-async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Components[np.uint64]:
+async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Integers:
     """Share the sum of all inputs. Two rounds, or one where there is nothing to compare."""
     following, previous = _neighbours(member)
     plus, minus = member.draw(INTEGERS, values.shape)
@@ -70,20 +70,23 @@ async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Comp
 
 
 async def share_as_outsider(
-    name: str, committee: Committee, values: Limbs, givers: Givers
-) -> Components[np.uint64]:
+    name: str, outsider: Outsider, values: Limbs, givers: Givers
+) -> Integers:
     """Share this party's input, if it has data; else pass the rounds."""
-    outgoing = {}
     if name in givers.outsiders:
         keys = {i: fresh_key() for i in _KEYED}
         rest = values
         for key in keys.values():
             rest = wide.subtract(rest, Keystream(key).draw(values.shape, INTEGERS.dtype))
         parts = {**keys, 2: INTEGERS.to_bytes(rest)}
-        outgoing = {holder: parts[i] + parts[(i + 1) % 3] for i, holder in enumerate(committee)}
-    await play_round(Kind.INPUT, outgoing, {})
+        outgoing = {
+            holder: parts[i] + parts[(i + 1) % 3] for i, holder in enumerate(outsider.committee)
+        }
+        await play_round(Kind.INPUT, outgoing, {})
+    else:
+        await outsider.pass_round(Kind.INPUT, KEY_BYTES + values.nbytes)
     if givers.to_check:
-        await play_round(Kind.CHECK, {}, {})
+        await outsider.pass_round(Kind.CHECK, products.HASH_BYTES)
     return np.empty((0, *values.shape), dtype=np.uint64)
 
 

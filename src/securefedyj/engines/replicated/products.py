@@ -23,14 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.engines.replicated.shares import INTEGERS, Components, Member
+from securefedyj.engines.replicated.shares import INTEGERS, Integers, Member
 from securefedyj.errors import Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import play_round
 
-CHECK_ROUNDS = 4
 HASH_BYTES = 32
 Hash = hashlib.sha256
 
@@ -71,9 +69,7 @@ class Products:
         """How many vectors of products were not checked yet."""
         return len(self._unchecked)
 
-    async def sum_of_products(
-        self, x: Components[np.uint64], y: Components[np.uint64]
-    ) -> Components[np.uint64]:
+    async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
         """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
         a = self._member.draw(INTEGERS, x.shape[1:])
         local = [INTEGERS.local_product(factor, y) for factor in (x, a)]
@@ -145,10 +141,9 @@ class Products:
         return await self._member.among_members(Kind.CHECK, outgoing, expected)
 
 
-async def pass_check() -> None:
-    """Pass the rounds of a check."""
-    for _ in range(CHECK_ROUNDS):
-        await play_round(Kind.CHECK, {}, {})
+def check_sizes(factors: int) -> tuple[int, ...]:
+    """Bytes that a member sends to another in each round of `check`, for this many of factors."""
+    return HASH_BYTES, 8, factors, HASH_BYTES
 
 
 def _difference(t: int, product: _Product) -> Limbs:

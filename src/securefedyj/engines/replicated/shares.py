@@ -8,15 +8,16 @@ know x and no single one does. Likewise there are three keys, and member i holds
 The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
 the committee hold no components: they send inputs and receive openings.
 
-Everything sent, but for openings, is masked by keystream that the receiver cannot draw, and that is
-used once. All of it is drawn before the round's messages are sent, so that two holders of a key draw in the
-same order, whatever else shares the round.
+Everything sent, except openings, is masked by keystream that the receiver cannot draw, and that is
+used once. All of it is drawn before the round's messages are sent, so that two holders of a key
+draw in the same order, whatever else shares the round.
 
-*Openings* take every component from both of its holders. A party continues when it has all three components, from whoever was first. So no single member can
-withhold an opening from one party while the others go on. What the other holder sends is compared,
-whenever it comes: no single member can tell one party another value unnoticed.
+*Openings.* Every component comes from both of its holders. A party continues when it has all three
+components, from whichever holder is first: no single member can withhold an opening from one party
+while the others continue. What the other holder sends is compared, whenever it comes: no single
+member can open another value to one party unnoticed.
 
-The components are sent as they are, also to parties outside the committee. They tell nothing but
+The components are sent as they are, also to parties outside the committee. They reveal nothing but
 the value. Every shared vector comes out of `share` or of a product, which add a fresh sharing of
 zero to it: given the value, its components are any that sum to it, each as likely as another.
 What is done between that and an opening is linear and acts on each component alone, so the
@@ -46,6 +47,9 @@ from securefedyj.party.rounds import play_round
 D = TypeVar("D", np.uint64, np.uint8)
 Components: TypeAlias = NDArray[D]
 """One after the other: x_i and x_{i+1} at member i, none outside."""
+Integers: TypeAlias = Components[np.uint64]
+Bits: TypeAlias = Components[np.uint8]
+"""Packed."""
 Keystreams: TypeAlias = Mapping[int, Keystream]
 Committee: TypeAlias = tuple[str, str, str]
 
@@ -67,6 +71,10 @@ class Ring(Generic[D]):
     def from_bytes(self, data: bytes, shape: tuple[int, ...]) -> NDArray[D]:
         """Return what `to_bytes` wrote."""
         return np.frombuffer(data, self.dtype).reshape(shape)
+
+    def size(self, x: "Components[D]") -> int:
+        """How many bytes one component of shared elements has."""
+        return self.dtype.itemsize * math.prod(x.shape[1:])
 
 
 # Bracketed so that two products do the work of three.
@@ -125,7 +133,7 @@ class Member:
         self._outsiders = outsiders
         self._inputs = inputs
 
-    async def share(self, values: Limbs) -> Components[np.uint64]:
+    async def share(self, values: Limbs) -> Integers:
         """Share the sum of all inputs: x_i = own input + alpha_i goes to member i - 1.
 
         An outsider's input comes in three terms: members 0 and 1 draw theirs and add them before
@@ -151,9 +159,15 @@ class Member:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
         return await self.reshare(ring, kind, ring.local_product(x, y))
 
-    async def summands(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+    async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
+        """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
+        return await self.multiply(INTEGERS, Kind.PRODUCT, x, y)
+
+    async def conjunction(self, x: Bits, y: Bits) -> Bits:
+        """Multiply bits, packed."""
+        return await self.multiply(BITS, Kind.CARRY, x, y)
+
+    async def summands(self, x: Integers) -> tuple[Bits, Bits]:
         """Share the bits of A = x_0 + x_1, which member 0 knows, and of B = x_2.
 
         B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
@@ -170,20 +184,17 @@ class Member:
                 b[k] = bit_planes(x[k])
         return a, b
 
-    async def nibbles(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+    async def nibbles(self, x: Integers) -> tuple[Bits, Bits]:
         """Share what the nibbles of A + B carry, with A and B as in `summands`. Two rounds.
 
         Member 0 shares a table of A, as (t_0, t_1, 0). Members 2 and 1 read t_0 and t_1 at B;
         what they read sums to the carries, and is shared anew like products.
         """
         _, limbs, size = x.shape
-        count, row = nibbles.PER_LIMB * limbs, packed_size(size)
-        shape = (nibbles.THRESHOLDS * count + 1, row)
+        shape = nibbles.table_shape(limbs, size)
         table = await self._deal(lambda: nibbles.thresholds(wide.add(x[0], x[1])), shape)
         # The table is large: keep no view of it, and let go of it before the round.
-        highest = np.zeros((2, row), dtype=np.uint8)
+        highest = np.zeros((2, shape[1]), dtype=np.uint8)
         for k, i in enumerate(self.held):
             highest[k] = nibbles.top(x[k]) if i == 2 else table[i][-1]
         if 2 in self.held:
@@ -191,7 +202,7 @@ class Member:
             b = x[self.held.index(2)]
             carries = nibbles.carries(table[held][:-1], b, always=always)
         else:
-            carries = np.zeros((2, count, row), dtype=np.uint8)
+            carries = np.zeros(nibbles.carries_shape(limbs, size), dtype=np.uint8)
         del table
         return await self.reshare(BITS, Kind.CARRY, carries), highest
 
@@ -272,7 +283,9 @@ class Member:
 
 
 class Outsider:
-    """A party outside the committee.
+    """A party outside the committee: it gives inputs and receives openings.
+
+    It passes all other rounds, of which it knows how many bytes a member sends to another one.
 
     Parameters
     ----------
@@ -282,13 +295,17 @@ class Outsider:
         The keystreams common with members 0 and 1, that mask this party's inputs.
     """
 
+    held: Held = ()
+
     def __init__(self, committee: Committee, inputs: Sequence[Keystream]) -> None:
         self.committee = committee
         self._inputs = inputs
 
-    held: Held = ()
+    async def pass_round(self, kind: Kind, sent: int) -> None:
+        """Pass a round in which a member sends this many bytes to another one, at most."""
+        await play_round(kind, {}, {})
 
-    async def share(self, values: Limbs) -> Components[np.uint64]:
+    async def share(self, values: Limbs) -> Integers:
         """Send x - r_0 - r_1 to members 1 and 2; member 0 draws r_0, member 1 draws r_1."""
         rest = values
         for keystream in self._inputs:
@@ -297,35 +314,30 @@ class Outsider:
         await play_round(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
         return np.empty((0, *values.shape), dtype=np.uint64)
 
-    async def multiply(
-        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
-    ) -> Components[D]:
-        """Pass the round."""
-        await play_round(kind, {}, {})
+    async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
+        total = y[:, :, 0]
+        await self.pass_round(Kind.PRODUCT, INTEGERS.size(total))
+        return total
+
+    async def conjunction(self, x: Bits, y: Bits) -> Bits:
+        await self.pass_round(Kind.CARRY, BITS.size(y))
         return y
 
-    async def summands(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
-        """Pass the round."""
-        await play_round(Kind.SUMMAND, {}, {})
+    async def summands(self, x: Integers) -> tuple[Bits, Bits]:
         planes = np.empty((0, 64 * x.shape[1], packed_size(x.shape[2])), dtype=np.uint8)
+        await self.pass_round(Kind.SUMMAND, BITS.size(planes))
         return planes, planes
 
-    async def nibbles(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
-        """Pass both rounds."""
-        await play_round(Kind.SUMMAND, {}, {})
-        await play_round(Kind.CARRY, {}, {})
-        count, row = nibbles.PER_LIMB * x.shape[1], packed_size(x.shape[2])
-        carries = np.empty((0, 2, count, row), dtype=np.uint8)
+    async def nibbles(self, x: Integers) -> tuple[Bits, Bits]:
+        _, limbs, size = x.shape
+        carries = np.empty((0, *nibbles.carries_shape(limbs, size)), dtype=np.uint8)
+        await self.pass_round(Kind.SUMMAND, math.prod(nibbles.table_shape(limbs, size)))
+        await self.pass_round(Kind.CARRY, BITS.size(carries))
         return carries, carries[:, 0, 0]
 
     async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
         """Add up the components, of which every member sends the two that it holds."""
-        shape = x.shape[1:]
-        size = ring.dtype.itemsize * math.prod(shape)
+        shape, size = x.shape[1:], ring.size(x)
         senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self.committee)}
         enough = len(senders) if every else 2
         opened = await _collect({}, senders, size=size, enough=enough)
