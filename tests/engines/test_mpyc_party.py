@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from securefedyj.engines.mpyc import child, pipe
+from securefedyj.engines.mpyc import LARGEST_PIECE, child, pipe
 from securefedyj.engines.mpyc import engine as mpyc_engine
 from securefedyj.engines.mpyc import party as mpyc
 from securefedyj.engines.mpyc.engine import Mpyc
@@ -284,7 +284,7 @@ def piece(payload: bytes = b"?", number: int = 1, kind: Kind = Kind.STREAM) -> M
     ("messages", "sentence"),
     [
         ([piece(b"")], "is empty; expected a piece"),
-        ([piece(bytes(mpyc.LARGEST_PIECE + 1))], "too much: 4194305 bytes"),
+        ([piece(bytes(LARGEST_PIECE + 1))], "too much: 4194305 bytes"),
         ([piece(bytes(600_000))] * 4, "too much: 600000 bytes"),
         ([piece(number=0)], "out of turn"),
         ([piece(number=1 << 30)], "out of turn"),

@@ -157,6 +157,9 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 class Engine(ABC):
     """One party's end of a secure computation."""
 
+    most_claims: int = 0
+    """The most claims that a verified exchange has joined at once (`Verifying.settle`)."""
+
     @abstractmethod
     async def agree(self, digest: bytes) -> None:
         """Compare 32 public bytes with all parties; `ProtocolError` if anybody has others.

@@ -12,9 +12,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from securefedyj.engines.additive import packed_size
-from securefedyj.engines.digests import DIGEST_BYTES
 from securefedyj.engines.interface import Engine
+from securefedyj.engines.mpyc import LARGEST_PIECE
 from securefedyj.errors import InputError
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
@@ -46,10 +45,6 @@ class Facts:
     """How many of the parties compute, the first ones; None for all of them."""
     connect: Connect
     """How a party begins with it."""
-    largest_message: Callable[[int, int], int]
-    """Payload bytes of the largest message when `size` integers of `limbs` limbs are shared,
-    multiplied, compared, taken apart or opened at once. Operations that run in lockstep share their
-    messages: theirs add up."""
     verifies: bool = False
     """Whether it has verified exchanges (`Engine.verified`)."""
     networked: bool = True
@@ -62,12 +57,14 @@ class Facts:
     """Whether they compute at the same time there, in processes of their own."""
     check_ready: Callable[[], None] = lambda: None
     """Raises ImportError, with a sentence, where a library is missing."""
+    count_rounds: Callable[..., Sequence[Any]] | None = None
+    """Finds the rounds of a program and their bytes (`replicated.counting`); None where it cannot
+    be found."""
+    largest_piece: int | None = None
+    """Most payload bytes of a message, of an engine that sends streams."""
     most_ahead: Callable[[int, int, int], int] | None = None
-    """Payload bytes that one party sends another while so many integers of so many limbs are dealt
-    with, among so many parties; None where a few of the largest messages are the most."""
-    largest_verified: Callable[[int, int], int] | None = None
-    """The same as `largest_message`, of a verified exchange that ends a batch of `size` features,
-    none of which needs more than so many limbs; None for an engine that has none."""
+    """Payload bytes of a stream that one party sends another while it handles this many integers of
+    this many limbs, among this many parties."""
 
     def committee_of(self, parties: Sequence[str]) -> tuple[str, ...]:
         """Who computes, of all parties in their order."""
@@ -92,53 +89,6 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def _largest_of_mpyc(size: int, limbs: int) -> int:
-    """A piece of MPyC's stream."""
-    from securefedyj.engines.mpyc.party import LARGEST_PIECE
-
-    return LARGEST_PIECE
-
-
-def _most_ahead_of_mpyc(size: int, limbs: int, parties: int) -> int:
-    """To compare integers or to take them apart, a few field elements for each of their bits.
-
-    Measured: of K parties about K / 2 + 1.5 to compare them; 8 to take them apart with K = 3, and
-    11 with K = 10. This is twice as much. It is done with `BLOCK` integers at a time, of each width
-    that occurs, and all wait for all others on the way: nobody is ahead by more than a block. All
-    are shared, multiplied and opened at once, with an element for each bit at most.
-    """
-    from securefedyj.engines.mpyc.engine import BLOCK
-
-    element, elements = 8 * limbs + 9, 2 * (8 + parties // 2)
-    at_once = min(size, (limbs + 1) * BLOCK)
-    return (1 << 20) + element * 64 * limbs * (elements * at_once + size)
-
-
-def _largest_of_replicated(size: int, limbs: int) -> int:
-    """The table of `negative`: 240 planes of bits for each limb, and one more.
-
-    Per integer that is 30 bytes a limb; an opening to a party outside, the next largest, has 16.
-    A digest travels with inputs, of 8 bytes a limb; where there are next to none, with two keys.
-    """
-    return max((240 * limbs + 1) * packed_size(size), 8 * limbs * size + DIGEST_BYTES, 64)
-
-
-def _largest_when_verified(size: int, limbs: int) -> int:
-    """Inputs, with a limb to spare; or the evaluations of a proof, one bit a gate.
-
-    A feature has at most 14 inputs, some 44 gates for each bit of an integer (those of `bits` are
-    the most, and grow with the logarithm). Bytes of gates are whole in each group, of 256 or more.
-    """
-    inputs = 8 * (limbs + 1) * 14 * size + 256 * limbs + DIGEST_BYTES
-    evaluations = 44 * 64 * limbs * (packed_size(size) + size // 256 + 1) + 2048
-    return max(inputs, evaluations)
-
-
-def _largest_of_clear(size: int, limbs: int) -> int:
-    """The inputs, and a digest with them."""
-    return 8 * limbs * size + DIGEST_BYTES
-
-
 ENGINES: Mapping[str, Facts] = {
     facts.name: facts
     for facts in (
@@ -149,8 +99,7 @@ ENGINES: Mapping[str, Facts] = {
             committee_size=3,
             verifies=True,
             connect=_function("replicated", "connect"),
-            largest_message=_largest_of_replicated,
-            largest_verified=_largest_when_verified,
+            count_rounds=_function("replicated.counting", "count_rounds"),
         ),
         Facts(
             name="mpyc",
@@ -162,8 +111,8 @@ ENGINES: Mapping[str, Facts] = {
             run=_function("mpyc.party", "run"),
             in_parallel=True,
             check_ready=_function("mpyc.library", "check_installed"),
-            largest_message=_largest_of_mpyc,
-            most_ahead=_most_ahead_of_mpyc,
+            largest_piece=LARGEST_PIECE,
+            most_ahead=_function("mpyc.engine", "most_ahead"),
         ),
         Facts(
             name="clear",
@@ -172,7 +121,6 @@ ENGINES: Mapping[str, Facts] = {
             committee_size=None,
             connect=_function("clear", "connect"),
             networked=False,
-            largest_message=_largest_of_clear,
         ),
     )
 }

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import IO, Any, TypeVar
 
-from securefedyj.engines.mpyc import pipe
+from securefedyj.engines.mpyc import LARGEST_PIECE, pipe
 from securefedyj.errors import ProtocolError
 from securefedyj.party.inprocess import raise_first_error
 from securefedyj.party.machine import Party, described
@@ -24,9 +24,6 @@ from securefedyj.party.messages import Kind, Message
 from securefedyj.party.rounds import Delegation
 
 R = TypeVar("R")
-
-LARGEST_PIECE = 1 << 22
-"""Most bytes of a stream in one message."""
 
 COMMAND = (sys.executable, "-P", "-m", "securefedyj.engines.mpyc.child")
 """What starts the other process, with its arguments."""

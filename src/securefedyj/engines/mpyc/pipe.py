@@ -100,18 +100,18 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 def pack(residues: Residues, limbs: int) -> bytes:
     """Return field elements, or signed inputs, as bytes."""
-    return b"".join(int(value).to_bytes(_width(limbs), signed=True) for value in residues)
+    return b"".join(int(value).to_bytes(element_bytes(limbs), signed=True) for value in residues)
 
 
 def unpack(data: bytes, limbs: int) -> Residues:
     """Return what `pack` was given."""
-    width = _width(limbs)
+    width = element_bytes(limbs)
     residues = np.empty(len(data) // width, dtype=object)
     for k in range(len(residues)):
         residues[k] = int.from_bytes(data[k * width : (k + 1) * width], signed=True)
     return residues
 
 
-def _width(limbs: int) -> int:
+def element_bytes(limbs: int) -> int:
     """Bytes of a field element, which has 66 bits more than the limbs, or of a signed input."""
     return 8 * limbs + 9

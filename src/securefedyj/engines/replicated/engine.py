@@ -150,7 +150,10 @@ class Replicated(ComponentEngine):
             if isinstance(role, Member)
             else VerifiedOutsider(self._name, role, givers)
         )
-        return Verified(checked_role, self._masks, self._peers)
+        return Verified(checked_role, self._masks, self._peers, self._count_claims)
+
+    def _count_claims(self, claims: int) -> None:
+        self.most_claims = max(self.most_claims, claims)
 
     async def compared(self) -> None:
         """Wait for the second holder of every component that was opened."""
@@ -204,9 +207,14 @@ class Verified(ComponentEngine, Verifying):
     _limbs_to_spare = 1
 
     def __init__(
-        self, role: VerifiedMember | VerifiedOutsider, masks: Masks, peers: Sequence[str]
+        self,
+        role: VerifiedMember | VerifiedOutsider,
+        masks: Masks,
+        peers: Sequence[str],
+        settled: Callable[[int], None],
     ) -> None:
         super().__init__(role, masks, peers)
+        self._settled = settled
         self._claims: list[AdditiveBits] = []
         self._unchecked = False
 
@@ -253,8 +261,9 @@ class Verified(ComponentEngine, Verifying):
 
     async def settle(self) -> None:
         """Make one claim of all so far: that they all hold."""
-        claims, self._claims = self._claims, []
-        self._claims.append(await circuits.all_of(circuits.joined(claims), self._conjunction))
+        claims, self._claims = circuits.joined(self._claims), []
+        self._settled(claims.shape[0])
+        self._claims.append(await circuits.all_of(claims, self._conjunction))
 
     async def verdict(self) -> SharedBits:
         """Share one bit: whether all claims hold."""

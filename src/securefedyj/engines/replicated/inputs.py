@@ -84,7 +84,7 @@ async def share_as_outsider(
         }
         await play_round(Kind.INPUT, outgoing, {})
     else:
-        await outsider.pass_round(Kind.INPUT, KEY_BYTES + values.nbytes)
+        await outsider.pass_round(Kind.INPUT, KEY_BYTES + max(KEY_BYTES, values.nbytes))
     if givers.to_check:
         await outsider.pass_round(Kind.CHECK, products.HASH_BYTES)
     return np.empty((0, *values.shape), dtype=np.uint64)
