@@ -184,4 +184,4 @@ def test_reciprocal_sums_are_over_all_other_rows(count):
 @pytest.mark.parametrize("count", [0, 4, 12, 256])
 def test_other_numbers_of_rows_are_refused(count):
     with pytest.raises(ValueError, match="power of two from 8 to 128"):
-        rows.Rows(count)
+        rows.EvaluationDomain(count)

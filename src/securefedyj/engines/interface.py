@@ -36,38 +36,11 @@ class Secret:
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError(f"{self!r} is secret: only the engine's open operations reveal a value.")
 
-    def __bool__(self) -> bool:
-        self._refuse()
-
-    def __iter__(self) -> NoReturn:
-        self._refuse()
-
-    def __contains__(self, item: object) -> bool:
-        self._refuse()
-
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
         self._refuse()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        self._refuse()
-
-    def __eq__(self, other: object) -> bool:
-        self._refuse()
-
-    def __ne__(self, other: object) -> bool:
-        self._refuse()
-
-    def __lt__(self, other: object) -> bool:
-        self._refuse()
-
-    def __le__(self, other: object) -> bool:
-        self._refuse()
-
-    def __gt__(self, other: object) -> bool:
-        self._refuse()
-
-    def __ge__(self, other: object) -> bool:
-        self._refuse()
+    __bool__ = __iter__ = __contains__ = __reduce_ex__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 class Shared(Secret, ABC):
@@ -104,6 +77,24 @@ class Shared(Secret, ABC):
     @abstractmethod
     def __getitem__(self, index: Index) -> "Shared":
         """The values at a slice, or at an array of positions or of truth values."""
+
+    _mismatch: str
+    """The code of an error about a public vector of another shape."""
+
+    def _checked(self, value: Public) -> int | Limbs:
+        """Return a public operand, or refuse it."""
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, np.ndarray) and value.dtype == np.uint64:
+            if value.shape == (self.limbs, self.size):
+                return value
+            raise InputError(
+                self._mismatch, f"A public vector of shape {value.shape} does not match {self!r}."
+            )
+        raise TypeError(
+            f"A public operand is an int or limbs, not {type(value).__name__}; "
+            "for the product of shared vectors use engine.multiply."
+        )
 
     @abstractmethod
     def _concatenated(self, others: "Sequence[Shared]") -> "Shared":
@@ -202,21 +193,10 @@ class Engine(ABC):
     async def measure(
         self, a: Shared, count: int, step: int, most: int
     ) -> tuple[SharedBits, SharedBits]:
-        """Share how large values are, and all their bits.
+        """Share how large the first ``count`` values are, none of them negative, and all bits.
 
-        Parameters
-        ----------
-        count
-            How many values, the first ones, are measured; none of these is negative.
-        step, most
-            Against 2^step, 2^(2 step), ..., 2^(most step). ``step`` is a power of 2.
-
-        Returns
-        -------
-        below
-            For each power and value 1 if it is below, power first.
-        bits
-            As `bits` gives them.
+        They are compared with 2^step, 2^(2 step), ..., 2^(most step); ``step`` is a power of 2.
+        Returns 1 for each power and value where that is below, power first; and what `bits` gives.
         """
         powers = from_ints([1 << step * (k + 1) for k in range(most)], a.limbs)
         below = concatenate([a[:count]] * most) - np.repeat(powers, count, axis=1)

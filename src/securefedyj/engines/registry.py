@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from securefedyj.engines.interface import Engine
 from securefedyj.engines.mpyc import LARGEST_PIECE
@@ -18,18 +18,10 @@ from securefedyj.errors import InputError
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 
-
-class Connect(Protocol):
-    """Connects the party of a name."""
-
-    def __call__(
-        self,
-        name: str,
-        parties: Sequence[str],
-        committee: Sequence[str],
-        silos: Sequence[str],
-    ) -> Coroutine[Any, Any, Engine]:
-        """The parties and the committee are in the agreed order; silos are those with data."""
+Connect: TypeAlias = Callable[
+    [str, Sequence[str], Sequence[str], Sequence[str]], Coroutine[Any, Any, Engine]
+]
+"""Connects the party of a name, by all parties, the committee and the silos with data, in order."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ ENGINES: Mapping[str, Facts] = {
             fewest_parties=3,
             committee_size=3,
             verifies=True,
-            connect=_function("replicated", "connect"),
+            connect=_function("replicated.engine", "connect"),
             count_rounds=_function("replicated.counting", "count_rounds"),
         ),
         Facts(

@@ -43,6 +43,7 @@ class Shamir(Shared):
     """Integers as polynomials over a prime field; this party's points on them."""
 
     __slots__ = ("_limbs", "prime", "residues")
+    _mismatch = "SFY-ENG-015"
 
     def __init__(self, residues: Residues, *, prime: int, limbs: int) -> None:
         self.residues = residues
@@ -51,12 +52,10 @@ class Shamir(Shared):
 
     @property
     def size(self) -> int:
-        """How many values."""
         return self.residues.size
 
     @property
     def limbs(self) -> int:
-        """How many 64-bit limbs each."""
         return self._limbs
 
     def __add__(self, other: Shared | Public) -> "Shamir":
@@ -66,15 +65,12 @@ class Shamir(Shared):
         return self._with(self.residues + self._public(other))
 
     def __neg__(self) -> "Shamir":
-        """Negative."""
         return self._with(-self.residues)
 
     def __mul__(self, factor: Public) -> "Shamir":
-        """Product with public factors."""
         return self._with(self.residues * self._public(factor))
 
     def __lshift__(self, bits: int) -> "Shamir":
-        """Product with 2^bits."""
         if bits < 0:
             raise InputError(
                 "SFY-ENG-013", f"Cannot shift left by {bits} bits; the number must not be negative."
@@ -82,7 +78,6 @@ class Shamir(Shared):
         return self._with(self.residues * (1 << bits))
 
     def __getitem__(self, index: Index) -> "Shamir":
-        """The values at a slice, or at an array of positions or of truth values."""
         picked = self.residues[index]
         if not isinstance(picked, np.ndarray) or picked.ndim != 1:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")
@@ -104,19 +99,11 @@ class Shamir(Shared):
 
     def _public(self, value: Public) -> Any:
         """Return a public operand as one integer or a vector of them."""
-        if isinstance(value, int | np.integer):
-            wide.from_ints([int(value)], self._limbs)  # refuses one that does not fit
-            return int(value)
-        if isinstance(value, np.ndarray) and value.dtype == np.uint64:
-            if value.shape == (self._limbs, self.size):
-                return _integers(value)
-            raise InputError(
-                "SFY-ENG-015", f"A public vector of shape {value.shape} does not match {self!r}."
-            )
-        raise TypeError(
-            f"A public operand is an int or limbs, not {type(value).__name__}; "
-            "for the product of shared vectors use engine.multiply."
-        )
+        known = self._checked(value)
+        if isinstance(known, int):
+            wide.from_ints([known], self._limbs)  # refuses one that does not fit
+            return known
+        return _integers(known)
 
 
 class ShamirBits(SharedBits):
@@ -130,11 +117,9 @@ class ShamirBits(SharedBits):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
         return self.residues.shape
 
     def __getitem__(self, index: Any) -> "ShamirBits":
-        """The bits at an index; see `SharedBits`."""
         picked = self.residues[index]
         if not isinstance(picked, np.ndarray):
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
@@ -144,10 +129,7 @@ class ShamirBits(SharedBits):
 class Mpyc(Engine):
     """Shamir sharing over a prime field, against honest-but-curious parties.
 
-    Parameters
-    ----------
-    names
-        Those of all parties, in the order that MPyC numbers them.
+    ``names`` are those of all parties, in the order that MPyC numbers them.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -167,12 +149,11 @@ class Mpyc(Engine):
         """Wait until every party has what was opened before: each has to share a zero first.
 
         An opening takes the shares of t others, always the same, so some parties could be ahead of
-        others by several openings; when one is lost, more would be made again than may be.
+        others by several openings. After a loss, more would be repeated than is allowed.
         """
         await self._asked(Operation.INPUT, 1, np.zeros(1, dtype=object))
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
-        """Share the sum of all parties' values."""
         own = _integers(checked(values, size=size, limbs=limbs))
         return await self._shared(Operation.INPUT, limbs, own)
 
@@ -194,7 +175,6 @@ class Mpyc(Engine):
         return ShamirBits(below, limbs=a.limbs)
 
     async def bits(self, a: Shared) -> SharedBits:
-        """Share all bits of the two's complement values."""
         width = 64 * a.limbs
         # Half the range higher, values are never negative and differ in the top bit only.
         raised = _shamir(a)._with(_shamir(a).residues + (1 << (width - 1)))
@@ -204,11 +184,9 @@ class Mpyc(Engine):
         return ShamirBits(planes, limbs=a.limbs)
 
     async def open(self, a: Shared) -> Limbs:
-        """Reveal the values to every party."""
         return wide.from_ints(await self._opened(_shamir(a).residues, a.limbs), a.limbs)
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        """Reveal the bits to every party."""
         if not isinstance(a, ShamirBits):
             raise TypeError(f"{a!r} belongs to another engine.")
         opened = await self._opened(a.residues.ravel(), a.limbs)

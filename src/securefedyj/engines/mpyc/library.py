@@ -81,13 +81,7 @@ def replace_zero_test(mpc: Any) -> None:
 
 
 class Library:
-    """Computes with MPyC.
-
-    Parameters
-    ----------
-    mpc
-        Its runtime, connected to the peers.
-    """
+    """Computes with MPyC, whose runtime is connected to the peers."""
 
     def __init__(self, mpc: Any) -> None:
         replace_zero_test(mpc)

@@ -13,7 +13,7 @@ products, bit-sliced over all values. No carry comes into the lowest stretch.
 Bits come as planes: the axis after that of the components is the position, the lowest first.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -115,15 +115,10 @@ async def reached(planes: AdditiveBits, step: int, product: Product) -> Additive
         some = await disjunction(
             some.planes(slice(0, None, 2)), some.planes(slice(1, None, 2)), product
         )
-    positions, half = np.arange(stretches), 1
-    while half < stretches:
-        # As in Sklansky's tree, from the top: half of each block takes in the lowest of the other.
-        lower = positions[(stretches - 1 - positions) // half % 2 == 1]
-        other = stretches - (stretches - 1 - lower) // half * half
-        some = some.with_planes(
-            lower, await disjunction(some.planes(lower), some.planes(other), product)
-        )
-        half *= 2
+    for upper, lower, _ in _few_rounds(stretches):  # from the highest stretch down
+        here, above = stretches - 1 - upper[::-1], stretches - 1 - lower[::-1]
+        either = await disjunction(some.planes(here), some.planes(above), product)
+        some = some.with_planes(here, either)
     return some
 
 
@@ -209,6 +204,10 @@ async def carry_out(carries: AdditiveBits, product: Product) -> AdditiveBits:
     return carries.like(parts[:, 0, 0])
 
 
+Stage: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]
+"""Positions whose stretch takes in a lower one, the top of that one, and where more is below it."""
+
+
 async def sum_bits(
     a: AdditiveBits, b: AdditiveBits, product: Product, *, sparing: bool = False
 ) -> AdditiveBits:
@@ -217,74 +216,50 @@ async def sum_bits(
     In 1 + ceil(log2(width - 1)) rounds; or, sparing gates, in almost twice as many with half of the
     gates or less.
     """
-    width = a.shape[0]
-    low = slice(0, width - 1)
-    propagate = a ^ b
+    low = slice(0, a.shape[0] - 1)
+    bits = a ^ b
+    propagate = bits.planes(low)
     generate = await product(a.planes(low), b.planes(low))
-    tree = _few_gates if sparing else _few_rounds
-    carries = await tree(generate, propagate.planes(low), product)
-    upper = propagate.planes(slice(1, None)) ^ carries
-    return stack([propagate.planes(slice(0, 1)), upper])
-
-
-async def _few_rounds(
-    generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> AdditiveBits:
-    """Return the carries out of every position (Sklansky's prefix tree).
-
-    At each stage the upper half of every block of 2 * half positions takes in the carry of the
-    highest position of the lower half. A plane may serve many others: copies cost nothing here,
-    so Sklansky's tree is better than Kogge and Stone's, with half the products in the same depth.
-    """
-    positions = np.arange(generate.shape[0])
-    half = 1
-    while half < positions.size:
-        upper = positions[positions // half % 2 == 1]
-        inner = upper[upper >= 2 * half]  # the lowest block's propagate is never asked for
+    for upper, lower, further in (_few_gates if sparing else _few_rounds)(propagate.shape[0]):
+        inner = upper[further]  # the propagate of the lowest stretch is never asked for
         products = await product(
             stack([propagate.planes(upper), propagate.planes(inner)]),
-            stack(
-                [
-                    generate.planes(upper // half * half - 1),
-                    propagate.planes(inner // half * half - 1),
-                ]
-            ),
+            stack([generate.planes(lower), propagate.planes(lower[further])]),
         )
-        started, passed = (
-            products.planes(slice(len(upper))),
-            products.planes(slice(len(upper), None)),
-        )
+        started = products.planes(slice(len(upper)))
         generate = generate.with_planes(upper, generate.planes(upper) ^ started)
-        propagate = propagate.with_planes(inner, passed)
+        if len(inner):
+            propagate = propagate.with_planes(inner, products.planes(slice(len(upper), None)))
+    return stack([bits.planes(slice(0, 1)), bits.planes(slice(1, None)) ^ generate])
+
+
+def _few_rounds(count: int) -> Iterator[Stage]:
+    """Sklansky's prefix tree.
+
+    At each stage the upper half of every block of 2 * half positions takes in the highest position
+    of the lower half. A plane may serve many others: copies cost nothing here, so Sklansky's tree
+    is better than Kogge and Stone's, with half the products in the same depth.
+    """
+    positions, half = np.arange(count), 1
+    while half < count:
+        upper = positions[positions // half % 2 == 1]
+        yield upper, upper // half * half - 1, upper >= 2 * half
         half *= 2
-    return generate
 
 
-async def _few_gates(
-    generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> AdditiveBits:
-    """Return the carries out of every position (Brent and Kung's prefix tree).
+def _few_gates(count: int) -> Iterator[Stage]:
+    """Brent and Kung's prefix tree.
 
     First blocks of 2, 4, 8, ... positions are combined, each in its highest position. Then, from
     the largest blocks down, the middle of each takes in all that is below.
     """
-    count, half = generate.shape[0], 1
+    half = 1
     while 2 * half <= count:
         ends = np.arange(2 * half - 1, count, 2 * half)
-        inner = ends[1:]  # the lowest block's propagate is never asked for
-        products = await product(
-            stack([propagate.planes(ends), propagate.planes(inner)]),
-            stack([generate.planes(ends - half), propagate.planes(inner - half)]),
-        )
-        started = generate.planes(ends) ^ products.planes(slice(len(ends)))
-        generate = generate.with_planes(ends, started)
-        propagate = propagate.with_planes(inner, products.planes(slice(len(ends), None)))
+        yield ends, ends - half, ends >= 2 * half
         half *= 2
     while half > 1:
         half //= 2
         middles = np.arange(3 * half - 1, count, 2 * half)
         if len(middles):
-            lower = generate.planes(middles - half)
-            started = generate.planes(middles) ^ await product(propagate.planes(middles), lower)
-            generate = generate.with_planes(middles, started)
-    return generate
+            yield middles, middles - half, np.zeros(len(middles), dtype=bool)

@@ -63,14 +63,8 @@ def quotient(
     where b*_i is the sum over all other rows k of b_k / (i - k): for two different rows, L_i L_k is
     (M / M') (L_i - L_k) / (i - k).
 
-    Parameters
-    ----------
-    bits
-        a, b, c, d of right gates. Their e + f is a b + c d.
-    left, right
-        The masks r and s; r' and s'.
-    weights
-        The challenge.
+    ``bits`` are a, b, c, d of right gates, whose e + f is a b + c d. ``left`` are the masks r and
+    s, ``right`` r' and s'.
     """
     domain = rows.rows(8 * len(bits[0]))
     same, others, masked = _summed(bits, [right[0], left[0], right[1], left[1]], weights)

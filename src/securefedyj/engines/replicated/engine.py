@@ -50,14 +50,7 @@ from securefedyj.party.rounds import all_compared, in_lockstep, play_round
 class ComponentEngine(Engine):
     """What is the same with and without verification.
 
-    Parameters
-    ----------
-    role
-        What this party does in each operation.
-    masks
-        What it adds to its inputs.
-    peers
-        All other parties.
+    ``role`` is what this party does in each operation, and ``masks`` what it adds to its inputs.
     """
 
     _kind: type[Additive] = Additive
@@ -111,19 +104,6 @@ class Replicated(ComponentEngine):
     Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `agree` 1,
     `share` 1, `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open`
     and `open_bits` 1.
-
-    Parameters
-    ----------
-    role
-        What this party does as a member, or outside of the committee.
-    masks
-        What it adds to its inputs.
-    parties
-        All parties, in the agreed order.
-    name
-        This one.
-    silos
-        Those with data.
     """
 
     def __init__(
@@ -145,15 +125,9 @@ class Replicated(ComponentEngine):
             [silo for silo in self._silos if silo not in committee],
             [member for member in committee if member not in self._silos],
         )
-        checked_role = (
-            VerifiedMember(role, givers, self._peers)
-            if isinstance(role, Member)
-            else VerifiedOutsider(self._name, role, givers)
-        )
-        return Verified(checked_role, self._masks, self._peers, self._count_claims)
-
-    def _count_claims(self, claims: int) -> None:
-        self.most_claims = max(self.most_claims, claims)
+        if isinstance(role, Member):
+            return Verified(self, VerifiedMember(role, givers, self._peers))
+        return Verified(self, VerifiedOutsider(self._name, role, givers))
 
     async def compared(self) -> None:
         """Wait for the second holder of every component that was opened."""
@@ -183,7 +157,6 @@ class Spare(Additive):
 
     @property
     def limbs(self) -> int:
-        """How many 64-bit limbs each, without the one to spare."""
         return super().limbs - 1
 
     def exact(self) -> Limbs:
@@ -195,7 +168,7 @@ class Spare(Additive):
 
 
 class Verified(ComponentEngine, Verifying):
-    """One party's end of a verified exchange. Made by `Replicated.verified`.
+    """A verified exchange. Made by `Replicated.verified`.
 
     Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
     `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `below_powers` at
@@ -206,15 +179,9 @@ class Verified(ComponentEngine, Verifying):
     _kind = Spare
     _limbs_to_spare = 1
 
-    def __init__(
-        self,
-        role: VerifiedMember | VerifiedOutsider,
-        masks: Masks,
-        peers: Sequence[str],
-        settled: Callable[[int], None],
-    ) -> None:
-        super().__init__(role, masks, peers)
-        self._settled = settled
+    def __init__(self, engine: Replicated, role: VerifiedMember | VerifiedOutsider) -> None:
+        super().__init__(role, engine._masks, engine._peers)
+        self._engine = engine
         self._claims: list[AdditiveBits] = []
         self._unchecked = False
 
@@ -227,11 +194,9 @@ class Verified(ComponentEngine, Verifying):
         return await super()._conjunction(a, b)
 
     async def negative(self, a: Shared) -> SharedBits:
-        """Share 1 where a < 0."""
         return await circuits.top_bit(self._summands(a), self._conjunction)
 
     async def bits(self, a: Shared) -> SharedBits:
-        """Share all bits of the two's complement values."""
         return await circuits.all_bits(self._summands(a), self._conjunction)
 
     async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
@@ -240,19 +205,16 @@ class Verified(ComponentEngine, Verifying):
         return circuits.inverted(reached.planes(slice(0, most)))
 
     def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
-        """Claim that the bits have these values."""
         shared = additive_bits(bits)
         self._claims.append(circuits.joined([circuits.plus_public(shared, 1 - values)]))
 
     async def claim_zero(self, a: Shared) -> None:
-        """Claim that all values are 0."""
         zero = await circuits.is_zero(self._summands(a), self._conjunction)
         self._claims.append(circuits.joined([zero]))
 
     async def claim_below(
         self, bits: SharedBits, bounds: Sequence[int], *, signed: bool = False
     ) -> None:
-        """Claim that values are within public bounds."""
         planes = additive_bits(bits)
         if signed:  # -bound <= x < bound if and only if x, or -x - 1 if x < 0, is below the bound
             planes = circuits.folded(planes)
@@ -260,27 +222,22 @@ class Verified(ComponentEngine, Verifying):
         self._claims.append(circuits.joined([below]))
 
     async def settle(self) -> None:
-        """Make one claim of all so far: that they all hold."""
         claims, self._claims = circuits.joined(self._claims), []
-        self._settled(claims.shape[0])
+        self._engine.most_claims = max(self._engine.most_claims, claims.shape[0])
         self._claims.append(await circuits.all_of(claims, self._conjunction))
 
     async def verdict(self) -> SharedBits:
-        """Share one bit: whether all claims hold."""
         await self.settle()
         (verdict,), self._claims = self._claims, []
         return verdict
 
     async def conjunction(self, a: SharedBits, b: SharedBits) -> SharedBits:
-        """Share a AND b, bit by bit."""
         return await self._conjunction(additive_bits(a), additive_bits(b))
 
     def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
-        """One vector of the bits of some arrays, in order."""
         return circuits.joined([additive_bits(part) for part in parts])
 
     async def check(self, accept: Callable[[], None] = lambda: None) -> None:
-        """Raise unless everything since the last check was computed right."""
         await self._role.check(accept)
         self._unchecked = False
 
@@ -322,16 +279,8 @@ async def connect(
 ) -> Replicated:
     """Agree on keys with the other parties, in one round; return this party's engine.
 
-    Parameters
-    ----------
-    name
-        This party.
-    parties
-        All parties, in the agreed order.
-    committee
-        The three that compute, in the agreed order. The others share inputs and see openings.
-    silos
-        Those that have data, whose inputs are masked among each other; None for all parties.
+    All parties and the committee, the three that compute, are in the agreed order. ``silos`` are
+    those with data, whose inputs are masked among each other; None for all parties.
     """
     if len(set(committee)) != 3 or not set(committee) <= set(parties):
         raise InputError(

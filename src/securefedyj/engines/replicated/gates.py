@@ -141,16 +141,10 @@ class Gates:
         alpha_other: PackedBits,
         z: PackedBits,
     ) -> None:
-        """Add the gates of one product.
+        """Add the gates of one product z = x y, by components i and i + 1.
 
-        Parameters
-        ----------
-        x, y
-            Components i and i + 1 of both factors; axes of length 1 may stand for longer ones.
-        alpha_own, alpha_other
-            What was drawn from k_i and from k_{i+1}, of which alpha_i is the sum.
-        z
-            Components i and i + 1 of the product: the one that was sent and the one received.
+        Axes of x and y of length 1 may stand for longer ones. alpha_i is the sum of what was drawn
+        from k_i and from k_{i+1}. Of z, one component was sent and the other received.
         """
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
@@ -186,16 +180,8 @@ class Check:
     Messages: `challenge` goes to the next member, `evaluations` to the previous one (with the
     challenge or later: the prover never sees them). Then `proof`, by the challenge that came from
     the previous member, goes to the next. Then `accepts` says whether the previous member's gates
-    are right, by its proof and the next member's evaluations. Sizes are known by `layout`.
-
-    Parameters
-    ----------
-    recorded
-        What this member knows of all gates.
-    layout
-        Rows and columns.
-    own, other
-        What was drawn from k_i and k_{i+1}.
+    are right, by its proof and the next member's evaluations. Sizes are known by `layout`. ``own``
+    and ``other`` were drawn from k_i and k_{i+1}.
     """
 
     def __init__(self, recorded: Recorded, layout: Layout, own: Draws, other: Draws) -> None:

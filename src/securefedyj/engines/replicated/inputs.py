@@ -1,14 +1,12 @@
 """Inputs of a verified exchange: the same at both holders, and none of a helper.
 
-docs/protocol.md, section 8. Members share as ever: x_i = input + alpha_i goes from member i to
-member i - 1, so both holders of a component have the same by definition. A party outside draws
-components 0 and 1 of its input from two fresh keys, which it sends to their holders, and sends the
-rest to those of component 2. So no member can add anything to what an outsider gives. Holders then
-compare, by hash, what the outsiders gave them.
+docs/protocol.md, section 8.1. Members share as in section 8, so both holders of a component have
+the same by definition. A party outside draws components 0 and 1 of its input from two fresh keys,
+which it sends to their holders, and sends the rest to those of component 2. So no member can add
+anything to what an outsider gives. Holders then compare, by hash, what the outsiders gave them.
 
 A helper h, a member without data, shares zeros: it sends G(k_h) - G(k_{h+1}) to member h - 1, who
-knows G(k_h), and whom member h + 1 tells the hash of G(k_{h+1}). Helpers outside of the committee
-are not asked for anything.
+knows G(k_h), and receives the hash of G(k_{h+1}) from member h + 1.
 """
 
 from collections.abc import Sequence
@@ -45,17 +43,16 @@ class Givers(NamedTuple):
 
 async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Integers:
     """Share the sum of all inputs. Two rounds, or one where there is nothing to compare."""
-    following, previous = _neighbours(member)
     plus, minus = member.draw(INTEGERS, values.shape)
     own = wide.subtract(wide.add(values, plus), minus)
     payload = INTEGERS.to_bytes(own)
     sizes = sum(KEY_BYTES if i in _KEYED else len(payload) for i in member.held)
     incoming = await play_round(
         Kind.INPUT,
-        {previous: payload},
-        {following: len(payload), **dict.fromkeys(givers.outsiders, sizes)},
+        {member.previous: payload},
+        {member.following: len(payload), **dict.fromkeys(givers.outsiders, sizes)},
     )
-    received = INTEGERS.from_bytes(incoming[following], values.shape)
+    received = INTEGERS.from_bytes(incoming[member.following], values.shape)
     given = np.zeros((2, *values.shape), dtype=np.uint64)
     seen = [products.Hash(), products.Hash()]
     for outsider in givers.outsiders:
@@ -98,19 +95,18 @@ async def _compare(
     Member i sends the hash of component i to member i - 1. ``of_helper`` is G(k_{h+1}), as it
     follows from what member h = i + 1 has sent if its input is zero.
     """
-    following, previous = _neighbours(member)
     outgoing, expected = {}, {}
     if givers.outsiders:
         outgoing[-1] = seen[0]
         expected[+1] = products.HASH_BYTES
-    if previous in givers.helpers:
+    if member.previous in givers.helpers:
         outgoing[+1] = products.hash_of(INTEGERS.to_bytes(plus))
-    if following in givers.helpers:
+    if member.following in givers.helpers:
         expected[-1] = products.HASH_BYTES
-    incoming = await member.among_members(Kind.CHECK, outgoing, expected)
+    incoming = await member.among_members(outgoing, expected)
     if givers.outsiders:
         products.must_agree(seen[1], incoming[+1], "the input of a party outside the committee")
-    if following in givers.helpers:
+    if member.following in givers.helpers:
         wanted = products.hash_of(INTEGERS.to_bytes(of_helper))
         products.must_agree(wanted, incoming[-1], "the input of a helper, which must be none,")
 
@@ -128,8 +124,3 @@ def _given(payload: bytes, held: Held, shape: tuple[int, ...]) -> list[Limbs]:
             else INTEGERS.from_bytes(data, shape)
         )
     return parts
-
-
-def _neighbours(member: Member) -> tuple[str, str]:
-    own, other = member.held
-    return member.committee[other], member.committee[own - 1]

@@ -1,13 +1,8 @@
 """Pseudorandom numbers that two parties can draw alike, and the masks of inputs made of them.
 
-docs/protocol.md, section 8. Any two members hold all components. Without masks, members 0 and 1
-would see the input of every silo by itself; with them, any two members see the sum over all silos
-but their own, and no more. Silo p shares v + sum over q > p of F(k_pq) - sum over q < p of F(k_pq)
-in place of v, where only p and q know k_pq: a party that lacks one of these keys sees noise. The
-masks cancel in the sum over all silos.
-
-With three parties there is nothing to hide, because two members leave one other silo at most. Then
-there are no masks.
+docs/protocol.md, section 8. Silo p shares v + sum over q > p of F(k_pq) - sum over q < p of F(k_pq)
+in place of v, where only p and q know k_pq. The masks cancel in the sum over all silos; two members
+of the committee, who hold all components, see the sum over all silos but their own, and no more.
 """
 
 import math
@@ -51,12 +46,7 @@ class Keystream:
 class Masks:
     """One party's masks; of a party without data, none.
 
-    Parameters
-    ----------
-    added
-        The keystreams that this silo has in common with those after it.
-    subtracted
-        Those that it has in common with silos before it.
+    Keystreams in common with silos after this one are added, those with silos before it subtracted.
     """
 
     def __init__(
@@ -75,7 +65,7 @@ class Masks:
 
 
 def worthwhile(parties: Sequence[str], silos: Sequence[str]) -> bool:
-    """Whether masks hide anything from two members: see above."""
+    """Whether masks hide anything: of three parties, two members leave one other silo at most."""
     return len(parties) > 3 and len(silos) >= 2
 
 

@@ -57,21 +57,10 @@ def thresholds(a: Limbs) -> PackedBits:
 
 
 def carries(table: PackedBits, b: Limbs, *, always: int) -> PackedBits:
-    """Read a share of the table at B'.
+    """Read a share of the table, `thresholds` without the last plane, at B'.
 
-    Parameters
-    ----------
-    table
-        A share of `thresholds`, without the last plane.
-    b
-        The integers B.
-    always
-        This share of [A' >= 0]: the bits of a byte, all 1 or all 0.
-
-    Returns
-    -------
-    planes
-        A share of generate for all nibbles, and one of propagate, as two arrays in one.
+    ``always`` is this share of [A' >= 0]: the bits of a byte, all 1 or all 0. Returns a share of
+    generate for all nibbles, and one of propagate, as two arrays in one.
     """
     planes = bit_planes(wide.shift_left(b, 1))
     result: PackedBits = np.empty(carries_shape(*b.shape), dtype=np.uint8)

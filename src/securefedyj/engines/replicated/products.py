@@ -18,7 +18,7 @@ security", ITC 2020.
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +95,7 @@ class Products:
         third before that one has sent its products.
         """
         digest = hash_of(repr(shapes).encode())
-        incoming = await self._play(
+        incoming = await self._member.among_members(
             dict.fromkeys((+1, -1), digest), dict.fromkeys((+1, -1), HASH_BYTES)
         )
         for theirs in incoming.values():
@@ -104,7 +104,7 @@ class Products:
     async def _open_factor(self) -> int:
         """Open a uniform t, which nobody could know before."""
         own, other = self._member.draw(INTEGERS, (1,))
-        lacking = await self._play(
+        lacking = await self._member.among_members(
             {+1: INTEGERS.to_bytes(own), -1: INTEGERS.to_bytes(other)}, {-1: 8, +1: 8}
         )
         must_agree(lacking[-1], lacking[+1], "a random factor")
@@ -113,8 +113,10 @@ class Products:
 
     async def _open_differences(self, shares: list[Limbs]) -> list[Limbs]:
         """Open rho to all members: a component from one of its holders, its hash from the other."""
-        own, other = (b"".join(map(INTEGERS.to_bytes, part)) for part in _by_component(shares))
-        incoming = await self._play({+1: own, -1: hash_of(other)}, {-1: len(own), +1: HASH_BYTES})
+        own, other = (b"".join(INTEGERS.to_bytes(one[k]) for one in shares) for k in range(2))
+        incoming = await self._member.among_members(
+            {+1: own, -1: hash_of(other)}, {-1: len(own), +1: HASH_BYTES}
+        )
         must_agree(hash_of(incoming[-1]), incoming[+1], "a masked factor")
         opened, start = [], 0
         for share in shares:
@@ -131,14 +133,8 @@ class Products:
         for own, other in residues:
             theirs.update(INTEGERS.to_bytes(wide.negate(wide.add(own, other))))
             ours.update(INTEGERS.to_bytes(other))
-        incoming = await self._play({+1: theirs.digest()}, {-1: HASH_BYTES})
+        incoming = await self._member.among_members({+1: theirs.digest()}, {-1: HASH_BYTES})
         must_agree(ours.digest(), incoming[-1], "a product")
-
-    async def _play(
-        self, outgoing: Mapping[int, bytes], expected: Mapping[int, int]
-    ) -> Mapping[int, bytes]:
-        """A round between members: +1 is the next one, -1 the one before."""
-        return await self._member.among_members(Kind.CHECK, outgoing, expected)
 
 
 def check_sizes(factors: int) -> tuple[int, ...]:
@@ -165,8 +161,3 @@ def _residue(t: int, product: _Product, rho: Limbs) -> Limbs:
 
 def _scaled(x: Limbs, t: int) -> Limbs:
     return wide.scale(x.reshape(len(x), -1), t).reshape(x.shape)
-
-
-def _by_component(shares: Iterable[Limbs]) -> tuple[list[Limbs], list[Limbs]]:
-    pairs = [tuple(share) for share in shares]
-    return [own for own, _ in pairs], [other for _, other in pairs]

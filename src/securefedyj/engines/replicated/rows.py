@@ -32,14 +32,8 @@ _GROUP = 4
 """Rows to multiply at once. A table of all sums has 2^4 of them."""
 
 
-class Rows:
-    """What depends on the number of rows alone.
-
-    Parameters
-    ----------
-    count
-        R.
-    """
+class EvaluationDomain:
+    """What depends on the number of rows alone."""
 
     def __init__(self, count: int) -> None:
         if count not in (8, 16, 32, 64, 128):
@@ -98,9 +92,9 @@ class Rows:
 
 
 @cache
-def rows(count: int) -> Rows:
-    """Return the one of these rows."""
-    return Rows(count)
+def rows(count: int) -> EvaluationDomain:
+    """Return the domain with this many rows."""
+    return EvaluationDomain(count)
 
 
 def _chosen(matrix: Elements) -> NDArray[np.uint8]:
@@ -123,16 +117,8 @@ def _applied(chosen: NDArray[np.uint8], values: Elements) -> Elements:
 def reciprocal_sums(words: Elements) -> Elements:
     """Return for each row the sum over the others of bit / (row - other).
 
-    Parameters
-    ----------
-    words
-        Bits of the rows: (rows, words).
-
-    Returns
-    -------
-    bits
-        Of groups of some rows, first the bits of value 1, then those of value BETA, and so on:
-        (groups, 8, rows of a group, words).
+    Takes bits of the rows: (rows, words). Returns, of groups of rows, first the bits of value 1,
+    then those of value BETA, and so on: (groups, 8, rows of a group, words).
     """
     count, width = words.shape
     halves = _halves(count)

@@ -17,14 +17,8 @@ components, from whichever holder is first: no single member can withhold an ope
 while the others continue. What the other holder sends is compared, whenever it comes: no single
 member can open another value to one party unnoticed.
 
-The components are sent as they are, also to parties outside the committee. They reveal nothing but
-the value. Every shared vector comes out of `share` or of a product, which add a fresh sharing of
-zero to it: given the value, its components are any that sum to it, each as likely as another.
-What is done between that and an opening is linear and acts on each component alone, so the
-same holds for what is opened. (A member knows two components before, and the third follows from
-these and the value.) A sign, and every bit but the lowest, is such a product xor bits of summands.
-The lowest bit takes no product. Its components are r, a xor r and b, with r fresh from a key, b the
-lowest bit of component 2, a uniform number, and a xor b the value: again any three that sum to it.
+The components are sent as they are, also to parties outside the committee: given the value, they
+are any that sum to it, each as likely as another (docs/protocol.md, section 8, "open").
 """
 
 import math
@@ -50,7 +44,6 @@ Components: TypeAlias = NDArray[D]
 Integers: TypeAlias = Components[np.uint64]
 Bits: TypeAlias = Components[np.uint8]
 """Packed."""
-Keystreams: TypeAlias = Mapping[int, Keystream]
 Committee: TypeAlias = tuple[str, str, str]
 
 
@@ -99,27 +92,17 @@ BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _local_product_of_bi
 
 
 class Member:
-    """Member i of the committee.
+    """Member i of the committee, who has the keystreams of k_i and k_{i+1}.
 
-    Parameters
-    ----------
-    index
-        The number i of this member.
-    committee
-        The names of the members.
-    keystreams
-        Those of k_i and k_{i+1}.
-    outsiders
-        The names of the parties outside.
-    inputs
-        At members 0 and 1, the keystream that each outsider masks its inputs with.
+    ``outsiders`` are the names of the parties outside. ``inputs`` are, at members 0 and 1, the
+    keystreams that outsiders mask their inputs with.
     """
 
     def __init__(
         self,
         index: int,
         committee: Committee,
-        keystreams: Keystreams,
+        keystreams: Mapping[int, Keystream],
         outsiders: Sequence[str],
         inputs: Sequence[Keystream],
     ) -> None:
@@ -127,8 +110,8 @@ class Member:
         self._own, self._other = index, (index + 1) % 3
         self.held: Held = (self._own, self._other)
         self.committee = committee
-        self._next = committee[(index + 1) % 3]
-        self._previous = committee[(index - 1) % 3]
+        self.following = committee[self._other]
+        self.previous = committee[(index - 1) % 3]
         self._keystreams = keystreams
         self._outsiders = outsiders
         self._inputs = inputs
@@ -143,9 +126,9 @@ class Member:
         for keystream in self._inputs:
             own = wide.add(own, keystream.draw(values.shape, INTEGERS.dtype))
         payload = INTEGERS.to_bytes(own)
-        senders = [self._next, *(self._outsiders if 2 in self.held else ())]
+        senders = [self.following, *(self._outsiders if 2 in self.held else ())]
         incoming = await play_round(
-            Kind.INPUT, {self._previous: payload}, dict.fromkeys(senders, len(payload))
+            Kind.INPUT, {self.previous: payload}, dict.fromkeys(senders, len(payload))
         )
         shares = self._received(INTEGERS, incoming, own)
         for outsider in senders[1:]:
@@ -188,7 +171,7 @@ class Member:
         """Share what the nibbles of A + B carry, with A and B as in `summands`. Two rounds.
 
         Member 0 shares a table of A, as (t_0, t_1, 0). Members 2 and 1 read t_0 and t_1 at B;
-        what they read sums to the carries, and is shared anew like products.
+        what they read sums to the carries, and is shared again like products.
         """
         _, limbs, size = x.shape
         shape = nibbles.table_shape(limbs, size)
@@ -213,10 +196,10 @@ class Member:
         lacks x_{i+2}, which both others have.
         """
         own, other = (ring.to_bytes(component) for component in x)
-        outgoing = {self._next: own, self._previous: other}
+        outgoing = {self.following: own, self.previous: other}
         outgoing.update(dict.fromkeys(self._outsiders, own + other))
         lacking = (self._own + 2) % 3
-        senders = {self._previous: (lacking,), self._next: (lacking,)}
+        senders = {self.previous: (lacking,), self.following: (lacking,)}
         enough = len(senders) if every else 1
         opened = await _collect(outgoing, senders, size=len(own), enough=enough)
         both = ring.add(x[0], x[1])
@@ -235,10 +218,10 @@ class Member:
         if self._own == 0:
             shares[1] = known()
             shares[1] ^= shares[0]
-            await play_round(Kind.SUMMAND, {self._next: BITS.to_bytes(shares[1])}, {})
+            await play_round(Kind.SUMMAND, {self.following: BITS.to_bytes(shares[1])}, {})
         elif self._own == 1:
-            incoming = await play_round(Kind.SUMMAND, {}, {self._previous: math.prod(shape)})
-            shares[1] = BITS.from_bytes(incoming[self._previous], shape)
+            incoming = await play_round(Kind.SUMMAND, {}, {self.previous: math.prod(shape)})
+            shares[1] = BITS.from_bytes(incoming[self.previous], shape)
         else:
             await play_round(Kind.SUMMAND, {}, {})
         return shares
@@ -247,7 +230,7 @@ class Member:
         """Share the sum of all members' terms: own term + alpha_i goes to member i - 1."""
         own = ring.add(term, self._zero(ring, term.shape))
         payload = ring.to_bytes(own)
-        incoming = await play_round(kind, {self._previous: payload}, {self._next: len(payload)})
+        incoming = await play_round(kind, {self.previous: payload}, {self.following: len(payload)})
         return self._received(ring, incoming, own)
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
@@ -264,10 +247,10 @@ class Member:
         return self._keystreams[self._own], self._keystreams[self._other]
 
     async def among_members(
-        self, kind: Kind, outgoing: Mapping[int, bytes], expected: Mapping[int, int]
+        self, outgoing: Mapping[int, bytes], expected: Mapping[int, int], kind: Kind = Kind.CHECK
     ) -> Mapping[int, bytes]:
         """Play a round between members: +1 is member i + 1, -1 is member i - 1."""
-        names = {+1: self._next, -1: self._previous}
+        names = {+1: self.following, -1: self.previous}
         incoming = await play_round(
             kind,
             {names[to]: payload for to, payload in outgoing.items()},
@@ -279,20 +262,14 @@ class Member:
         self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
     ) -> Components[D]:
         """Return component i, and component i + 1 as member i + 1 sent it."""
-        return np.array([own, ring.from_bytes(incoming[self._next], own.shape)])
+        return np.array([own, ring.from_bytes(incoming[self.following], own.shape)])
 
 
 class Outsider:
     """A party outside the committee: it gives inputs and receives openings.
 
-    It passes all other rounds, of which it knows how many bytes a member sends to another one.
-
-    Parameters
-    ----------
-    committee
-        The names of the members.
-    inputs
-        The keystreams common with members 0 and 1, that mask this party's inputs.
+    It passes all other rounds, and knows how many bytes members send in them. ``inputs`` are the
+    keystreams in common with members 0 and 1.
     """
 
     held: Held = ()
@@ -350,16 +327,8 @@ async def _collect(
 ) -> Mapping[int, bytes]:
     """Play the round of an opening; return the components that came, by their index.
 
-    Parameters
-    ----------
-    outgoing
-        What each peer lacks.
-    senders
-        Which components each sender sends, one after the other.
-    size
-        Bytes of one component.
-    enough
-        How many senders suffice for all of them.
+    Each peer is sent what it lacks. Each sender sends some components, of ``size`` bytes, one after
+    the other; ``enough`` senders suffice for all components.
     """
     taken: dict[int, tuple[str, bytes]] = {}
 

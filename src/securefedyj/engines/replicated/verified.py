@@ -61,7 +61,7 @@ class VerifiedMember:
         term ^= plus
         term ^= minus
         payload = BITS.to_bytes(term)
-        incoming = await self._member.among_members(Kind.CARRY, {-1: payload}, {+1: len(payload)})
+        incoming = await self._member.among_members({-1: payload}, {+1: len(payload)}, Kind.CARRY)
         z = np.stack([term, BITS.from_bytes(incoming[+1], term.shape)])
         self._gates.record(x, y, plus, minus, z)
         return z
@@ -81,13 +81,12 @@ class VerifiedMember:
         proof = self._gates.check(*self._member.keystreams())
         layout = proof.layout
         challenged = await self._member.among_members(
-            Kind.CHECK,
             {+1: proof.challenge(), -1: proof.evaluations()},
             {-1: CHALLENGE_BYTES, +1: layout.evaluation_bytes},
         )
         proof.forget_evaluations()
         proved = await self._member.among_members(
-            Kind.CHECK, {+1: proof.proof(challenged[-1])}, {-1: layout.proof_bytes}
+            {+1: proof.proof(challenged[-1])}, {-1: layout.proof_bytes}
         )
         if not proof.accepts(proved[-1], challenged[+1]):
             raise Unverified(
