@@ -1,4 +1,4 @@
-"""Shared values as sums of components, of which a party holds some.
+"""Shared values as sums of components. Each party holds some of them.
 
 x = x_0 + x_1 + ... modulo 2^k, or the exclusive or of bits. A party keeps the components it holds
 in one array, one after the other in its first axis, and knows their indices: all of them with

@@ -6,7 +6,7 @@ A program is an `async` function that all parties run alike, each with its own e
     product = await engine.multiply(total[:1], total[1:])
     return await engine.open_bits(await engine.negative(product - 10))
 
-Arithmetic on shared values is local; whatever is awaited takes rounds. A shared value shows
+Arithmetic on shared values is local; what is awaited takes rounds. A shared value shows
 its shape and nothing else; the only way to a number is `open` or `open_bits`.
 """
 
@@ -155,23 +155,23 @@ class Engine(ABC):
     async def agree(self, digest: bytes) -> None:
         """Compare 32 public bytes with all parties; `ProtocolError` if anybody has others.
 
-        As the first branch of `in_lockstep` it costs no round beside `share`, and nothing that was
-        shared is used before the digests have been compared.
+        As the first branch of `in_lockstep` it takes no round of its own next to `share`, and
+        nothing that was shared is used before the digests have been compared.
         """
 
     async def compared(self) -> None:  # noqa: B027 (where nothing comes late)
-        """Wait until whatever was opened has come from all who send it, and was the same.
+        """Wait until all that was opened has arrived from all its senders, and was the same.
 
-        Only then may another opening depend on it: who is told something else than the others
-        would open something else than they do.
+        Only then may another opening depend on it: a party that received another value would open
+        other bits than the others do.
         """
 
     @abstractmethod
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values.
 
-        A party without values passes None and counts as zeros; who has values stays unknown.
-        The shape is public, and the same at all parties.
+        A party without values passes None and counts as zeros; nobody learns which parties these
+        are. The shape is public, and the same at all parties.
         """
 
     async def multiply(self, a: Shared, b: Shared) -> Shared:
@@ -218,8 +218,8 @@ class Engine(ABC):
 class Verifying(Engine):
     """A verified exchange: what is opened is right, or nobody accepts it.
 
-    Values are shared anew. Claims about shared bits are kept, and their verdict, whether all of
-    them hold, is a shared bit itself. Nothing can be opened before `check`, but for what was held
+    Values are shared again. Claims about shared bits are kept, and their verdict, whether all of
+    them hold, is a shared bit itself. Nothing can be opened before `check`, except what is held
     since an earlier one.
     """
 
@@ -270,13 +270,13 @@ class Verifying(Engine):
 
     @abstractmethod
     def held(self, bits: SharedBits) -> bytes:
-        """What this party holds of a vector of bits: by itself, it tells nothing."""
+        """This party's part of a vector of bits: by itself, it reveals nothing."""
 
     @abstractmethod
     def restored(self, data: bytes, size: int) -> SharedBits:
-        """The vector of so many bits of which this is held; what was opened is right, or an error.
+        """The vector of this many bits, from `held`; it opens to the right bits, or to an error.
 
-        A party that holds nothing gives no bytes.
+        A party that holds nothing passes no bytes.
         """
 
 

@@ -1,6 +1,6 @@
 """The engines, and the facts about each: one entry per engine.
 
-Everything that depends on the engine of a run is looked up here, but for the sentences about
+Everything that depends on the engine of a run is looked up here, except the sentences about
 secrecy (`protocol/secrecy.py`). Sections 8 and 10 of docs/protocol.md describe the engines,
 docs/security.md what they protect. An engine's own code is imported when it is used.
 """

@@ -41,7 +41,7 @@ def most_waiting(agreement: Agreement) -> int:
     _, limbs, v_bits = _widest(agreement)
     features = min(len(agreement.features), features_at_once(agreement))
     points = (1 << agreement.levels_per_exchange) - 1
-    # In the search, four sums at each point and one besides; in the end, thresholds of V and bits.
+    # In the search, four sums at each point and one more; in the end, thresholds of V and bits.
     each = max(4 * points + 1, v_bits // MAGNITUDE_STEP + 2)
     return _HEADERS + most_ahead(each * features, limbs, len(agreement.parties))
 

@@ -1,11 +1,11 @@
 """What a run will cost, from the agreed file alone: rounds, bytes and seconds.
 
 The protocol itself is run, on made-up rows and for some of the features. Sizes of messages depend
-on bounds, n and lambda only; the made-up silos claim as many rows as they are told to have, with
-the sums that such rows would give, so rings are as wide as they will be.
+on bounds, n and lambda only; the made-up silos claim the given number of rows, with
+the sums that such rows would give, so rings are as wide as in the run.
 
-Seconds are those of this machine's processor, measured now and whatever else it is busy with: the
-plan is for parties that each have a machine like this one.
+Seconds are those of this machine's processor, measured now, under its present load: the plan is for
+parties that each have a machine like this one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from securefedyj.protocol.program import SILENT, secure_fed_yj
 from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
-DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, unless told otherwise
+DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, by default
 _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
@@ -47,12 +47,12 @@ _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
 
 def bytes_per_second(mbit: float) -> float:
-    """Of a line of so many Mbit/s."""
+    """Convert the speed of a line from Mbit/s."""
     return mbit * 1e6 / 8
 
 
 class Forecast(NamedTuple):
-    """The cost of a run with so many levels, which are steps of the search, per exchange."""
+    """The cost of a run with some number of levels, steps of the search, per exchange."""
 
     levels: int
     rounds: int
@@ -101,7 +101,7 @@ def forecast(
     bytes_per_second
         Of each party's line.
     crossing
-        What a message takes besides the line; measured with a hub on this machine if None.
+        What a message takes in addition to the line; measured with a hub on this machine if None.
     compare
         Forecast also what the same run would cost if its result were not verified.
     """
@@ -131,7 +131,7 @@ def forecast(
 
 
 def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
-    """A dry run with all features, or what two with fewer say about it.
+    """A dry run with all features, or extrapolated from two with fewer.
 
     Part of the cost is there for any number of features, and part grows with it.
     """
@@ -167,7 +167,7 @@ class _DryRun(NamedTuple):
     """Claims joined at once, about each feature; 0 in a run that is not verified."""
 
     def plus(self, fewer: _DryRun, times: float, batches: Sequence[int]) -> _DryRun:
-        """With the difference to a run with fewer features added so many times, in batches."""
+        """With the difference to a run with fewer features added a number of times, in batches."""
 
         def grown(before: float, now: float) -> float:
             return now + max(0.0, now - before) * times
@@ -258,7 +258,7 @@ class _Clock:
 
 
 class _MadeUp:
-    """A silo with few made-up values, each of which stands for many equal ones."""
+    """A silo with few made-up values, each standing for many equal ones."""
 
     def __init__(self, domain: Domain, names: list[str], rows: int) -> None:
         self._silo = ArraySilo(_made_up_rows(domain, _VALUES), domain, names)

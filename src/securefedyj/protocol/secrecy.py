@@ -49,7 +49,7 @@ def _nobody(committee: Sequence[str], silos: int) -> str:
 
 _SHARES_LEFT = (
     "No row and no value. Each silo computed sums over its own rows and sent them split into "
-    "shares: numbers that look random to whoever holds one of them."
+    "shares: numbers that look random to anybody with only one of them."
 )
 _SUMS_STAYED = (
     "Any value or row of another silo; any sum, mean or count of a single silo; which silo "
@@ -60,7 +60,7 @@ SECRECY: Mapping[str, Secrecy] = {
     "replicated": Secrecy(
         statement=(
             "The protocol reveals no value, no sum and no count of a single silo: they were",
-            "shared among the three members of the committee, of whom no one alone can put",
+            "shared among the three members of the committee, and no single member can put",
             "them together.",
         ),
         what_left=_SHARES_LEFT,
@@ -70,7 +70,7 @@ SECRECY: Mapping[str, Secrecy] = {
     "mpyc": Secrecy(
         statement=(
             "The protocol reveals no value, no sum and no count of a single silo: they were",
-            "shared among all parties, of whom no minority can put them together.",
+            "shared among all parties, and no minority of them can put them together.",
         ),
         what_left=_SHARES_LEFT,
         what_stayed=_SUMS_STAYED,

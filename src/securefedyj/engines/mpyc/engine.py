@@ -113,7 +113,7 @@ class ShamirBits(SharedBits):
 
     def __init__(self, residues: Residues, *, limbs: int) -> None:
         self.residues = residues
-        self.limbs = limbs  # tells the field
+        self.limbs = limbs  # determines the field
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ Residues: TypeAlias = NDArray[np.object_]
 """Elements of the prime field, as Python integers."""
 
 HELD = 256
-"""Bytes of memory that a waiting message takes besides its payload."""
+"""Bytes of memory that a waiting message takes in addition to its payload."""
 
 _LENGTH = struct.Struct("!Q")
 

@@ -1,8 +1,8 @@
 """Circuits over shared bits, by conjunctions alone (docs/protocol.md, section 8).
 
 No dealer: the three components of an integer are each known to the two members that hold them, so
-the bits of each are shared for free, as they are at their own place and 0 at the others. An adder
-that saves carries makes two integers of the three, and trees of carries add these. Every
+the bits of each are shared without a message, as they are at their own place and 0 at the others.
+An adder that saves carries makes two integers of the three, and trees of carries add these. Every
 conjunction goes through the `Product` that is passed in, which may keep a record of it.
 
 Generate g says that a carry starts in a stretch of positions, propagate p that one passes through.
@@ -35,7 +35,7 @@ Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, 
 
 
 def summands(x: Limbs, held: Held) -> list[AdditiveBits]:
-    """The bits of the three components of integers (held, limbs, size), each shared for free."""
+    """The bits of the components of integers (held, limbs, size), shared without a message."""
     _, limbs, size = x.shape
     parts = []
     for component in range(3):

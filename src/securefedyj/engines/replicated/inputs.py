@@ -28,7 +28,7 @@ _KEYED = (0, 1)
 
 
 class Givers(NamedTuple):
-    """Who gives inputs, besides the members with data."""
+    """The parties that give inputs, other than members with data."""
 
     outsiders: Sequence[str]
     """Parties with data outside of the committee."""

@@ -89,10 +89,10 @@ class Products:
         )
 
     async def _meet(self, shapes: list[tuple[int, ...]]) -> None:
-        """Wait for both other members: whoever is here has all products that it waits for.
+        """Wait for both other members: one that is here has received all products it waits for.
 
-        A member waits for one other in a round of products. Without this, it might tell t to the
-        third before that one has sent its products.
+        A member waits for one other in a round of products. Without this, it might reveal t to
+        the third before that one has sent its products.
         """
         digest = hash_of(repr(shapes).encode())
         incoming = await self._member.among_members(

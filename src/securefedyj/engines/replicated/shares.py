@@ -92,7 +92,7 @@ BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _local_product_of_bi
 
 
 class Member:
-    """Member i of the committee, who has the keystreams of k_i and k_{i+1}.
+    """Member i of the committee, with the keystreams of k_i and k_{i+1}.
 
     ``outsiders`` are the names of the parties outside. ``inputs`` are, at members 0 and 1, the
     keystreams that outsiders mask their inputs with.
@@ -176,7 +176,7 @@ class Member:
         _, limbs, size = x.shape
         shape = nibbles.table_shape(limbs, size)
         table = await self._deal(lambda: nibbles.thresholds(wide.add(x[0], x[1])), shape)
-        # The table is large: keep no view of it, and let go of it before the round.
+        # The table is large: keep no view of it, and free it before the round.
         highest = np.zeros((2, shape[1]), dtype=np.uint8)
         for k, i in enumerate(self.held):
             highest[k] = nibbles.top(x[k]) if i == 2 else table[i][-1]
@@ -313,7 +313,7 @@ class Outsider:
         return carries, carries[:, 0, 0]
 
     async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
-        """Add up the components, of which every member sends the two that it holds."""
+        """Add up the components; every member sends the two that it holds."""
         shape, size = x.shape[1:], ring.size(x)
         senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self.committee)}
         enough = len(senders) if every else 2

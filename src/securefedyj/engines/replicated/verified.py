@@ -2,8 +2,8 @@
 
 docs/protocol.md, section 8. Inputs are shared again, with one limb to spare; products are checked
 (`products`), bits are taken from the components by conjunctions (`circuits`), which each member
-proves to be right (`gates`). `check` runs all of that, and everybody waits for the word of all
-members; nothing is opened before. An opening waits for both holders of every component, which
+proves to be right (`gates`). `check` runs all of that, and everybody waits until all members
+confirm it; nothing is opened before. An opening waits for both holders of every component, which
 send it in full.
 """
 
@@ -98,7 +98,7 @@ class VerifiedMember:
 
 
 class VerifiedOutsider:
-    """A party outside the committee: it gives inputs, and hears of checks and openings."""
+    """A party outside the committee: it gives inputs, and receives openings after all checks."""
 
     def __init__(self, name: str, outsider: Outsider, givers: Givers) -> None:
         self.held = outsider.held
@@ -130,7 +130,7 @@ class VerifiedOutsider:
         await _hear_members(self._outsider.committee, {})
 
     async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
-        """Add up the components, if all members say the same of them."""
+        """Add up the components, if all members send the same."""
         return await self._outsider.open(ring, x, every=True)
 
     async def _pass(self, sizes: Sequence[int]) -> None:
@@ -139,12 +139,12 @@ class VerifiedOutsider:
 
 
 async def _hear_members(committee: Sequence[str], outgoing: dict[str, bytes]) -> None:
-    """Wait for the word of all members that their checks have passed."""
+    """Wait until all members confirm that their checks have passed."""
     expected = {member: len(_ACCEPTED) for member in committee}
     if outgoing:  # of a member, to all others
         expected = {member: size for member, size in expected.items() if member in outgoing}
     for member, word in (await play_round(Kind.CHECK, outgoing, expected)).items():
         if word != _ACCEPTED:
             raise Unverified(
-                "SFY-ENG-030", f"Party {member} does not say that its checks have passed."
+                "SFY-ENG-030", f"Party {member} has not confirmed that its checks passed."
             )
