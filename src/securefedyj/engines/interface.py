@@ -101,19 +101,15 @@ class Shared(Secret, ABC):
         """This vector followed by others; see `concatenate`."""
 
     def __sub__(self, other: "Shared | Public") -> "Shared":
-        """Difference."""
         return -(-self + other)
 
     def __radd__(self, other: Public) -> "Shared":
-        """Sum."""
         return self + other
 
     def __rsub__(self, other: Public) -> "Shared":
-        """Difference."""
         return -self + other
 
     def __rmul__(self, factor: Public) -> "Shared":
-        """Product with public factors."""
         return self * factor
 
     def __repr__(self) -> str:

@@ -129,7 +129,7 @@ def _other_rows(words: Elements) -> Elements:
     groups, _, size, _ = sums.shape
     products = sums.reshape(groups, 8, size, 4, width)
     products &= words.reshape(groups, 1, size, 4, width)
-    return _total(products, 3).swapaxes(0, 1).reshape(8, count, width)
+    return field.total(products, 3).swapaxes(0, 1).reshape(8, count, width)
 
 
 def _masked(words: Elements, masks: Elements) -> Elements:
@@ -140,9 +140,4 @@ def _masked(words: Elements, masks: Elements) -> Elements:
     first = 256 * np.arange(4 * width * 8).reshape(1, 4, width, 8)
     index = np.empty((4, 8, count, width), dtype=np.intp)
     np.add(octets.transpose(1, 3, 0, 2), first.transpose(1, 3, 0, 2), out=index)
-    return _total(sums.take(index, mode="clip").reshape(-1, count, width), 0)
-
-
-def _total(a: Elements, axis: int) -> Elements:
-    result: Elements = np.bitwise_xor.reduce(a, axis=axis)
-    return result
+    return field.total(sums.take(index, mode="clip").reshape(-1, count, width), 0)

@@ -38,7 +38,7 @@ from securefedyj.engines.replicated.keystream import (
     fresh_key,
     worthwhile,
 )
-from securefedyj.engines.replicated.shares import BITS, INTEGERS, Committee, Member, Outsider
+from securefedyj.engines.replicated.shares import BITS, INTEGERS, Committee, Member, Outsider, Ring
 from securefedyj.engines.replicated.verified import VerifiedMember, VerifiedOutsider
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
@@ -47,10 +47,13 @@ from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import all_compared, in_lockstep, play_round
 
 
-class ComponentEngine(Engine):
-    """What is the same with and without verification.
+class Replicated(Engine):
+    """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
-    ``role`` is what this party does in each operation, and ``masks`` what it adds to its inputs.
+    Made by `connect`, which agrees on keys. ``role`` is what this party does in each operation, and
+    ``masks`` what it adds to its inputs. Rounds (section 9), with w = 64 * limbs: `agree` 1,
+    `share` 1, `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open`
+    and `open_bits` 1.
     """
 
     _kind: type[Additive] = Additive
@@ -60,11 +63,15 @@ class ComponentEngine(Engine):
         self,
         role: Member | Outsider | VerifiedMember | VerifiedOutsider,
         masks: Masks,
-        peers: Sequence[str],
+        parties: Sequence[str],
+        name: str,
+        silos: Sequence[str],
     ) -> None:
         self._role: Any = role
         self._masks = masks
-        self._peers = peers
+        self._peers = [party for party in parties if party != name]
+        self._name = name
+        self._silos = silos
 
     async def agree(self, digest: bytes) -> None:
         await digests.exchange(self._peers, digest)
@@ -82,11 +89,14 @@ class ComponentEngine(Engine):
         return self._kind(await self._role.sum_of_products(x, y), self._role.held)
 
     async def open(self, a: Shared) -> Limbs:
-        values = await self._role.open(INTEGERS, np.ascontiguousarray(self._own(a).exact()))
+        values = await self._open(INTEGERS, np.ascontiguousarray(self._own(a).exact()))
         return np.asarray(values, dtype=np.uint64)
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        return unpack(await self._role.open(BITS, additive_bits(a).components), a.shape[-1])
+        return unpack(await self._open(BITS, additive_bits(a).components), a.shape[-1])
+
+    async def _open(self, ring: Ring[Any], x: NDArray[Any]) -> Any:
+        return await self._role.open(ring, x)
 
     async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
         return a.like(await self._role.conjunction(a.components, b.components))
@@ -96,27 +106,6 @@ class ComponentEngine(Engine):
         if not isinstance(own := additive(value), self._kind):
             raise TypeError(f"{value!r} was not shared in a verified exchange.")
         return own
-
-
-class Replicated(ComponentEngine):
-    """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
-
-    Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `agree` 1,
-    `share` 1, `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open`
-    and `open_bits` 1.
-    """
-
-    def __init__(
-        self,
-        role: Member | Outsider,
-        masks: Masks,
-        parties: Sequence[str],
-        name: str,
-        silos: Sequence[str],
-    ) -> None:
-        super().__init__(role, masks, [party for party in parties if party != name])
-        self._name = name
-        self._silos = silos
 
     def verified(self) -> Verifying:
         role = self._role
@@ -167,7 +156,7 @@ class Spare(Additive):
         return wide.resize(super()._public(value), self.limbs + 1)
 
 
-class Verified(ComponentEngine, Verifying):
+class Verified(Replicated, Verifying):
     """A verified exchange. Made by `Replicated.verified`.
 
     Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
@@ -180,10 +169,13 @@ class Verified(ComponentEngine, Verifying):
     _limbs_to_spare = 1
 
     def __init__(self, engine: Replicated, role: VerifiedMember | VerifiedOutsider) -> None:
-        super().__init__(role, engine._masks, engine._peers)
+        super().__init__(role, engine._masks, engine._peers, engine._name, engine._silos)
         self._engine = engine
         self._claims: list[AdditiveBits] = []
         self._unchecked = False
+
+    async def compared(self) -> None:
+        """Nothing comes late: an opening waits for both holders of every component."""
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
         self._unchecked = True
@@ -255,17 +247,11 @@ class Verified(ComponentEngine, Verifying):
         components = np.frombuffer(data, dtype=np.uint8).reshape(len(held), packed_size(size))
         return AdditiveBits(components, held, size=size)
 
-    async def open(self, a: Shared) -> Limbs:
-        self._must_be_checked()
-        return await super().open(a)
-
-    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        self._must_be_checked()
-        return await super().open_bits(a)
-
-    def _must_be_checked(self) -> None:
+    async def _open(self, ring: Ring[Any], x: NDArray[Any]) -> Any:
+        """Reveal x, if both holders of every component send the same."""
         if self._unchecked:
             raise RuntimeError("Nothing may be opened before `check`.")
+        return await self._engine._role.open(ring, x, every=True)
 
     def _summands(self, a: Shared) -> list[AdditiveBits]:
         return circuits.summands(self._own(a).exact(), self._role.held)

@@ -10,23 +10,12 @@ send it in full.
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Gates, Layout
 from securefedyj.engines.replicated.inputs import Givers, share_as_member, share_as_outsider
 from securefedyj.engines.replicated.products import Products
-from securefedyj.engines.replicated.shares import (
-    BITS,
-    INTEGERS,
-    Bits,
-    Components,
-    D,
-    Integers,
-    Member,
-    Outsider,
-    Ring,
-)
+from securefedyj.engines.replicated.shares import BITS, INTEGERS, Bits, Integers, Member, Outsider
 from securefedyj.errors import Unverified
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
@@ -71,10 +60,6 @@ class VerifiedMember:
         await in_lockstep(self._products.check(), self._prove())
         accept()
         await _hear_members(self._member.committee, dict.fromkeys(self._peers, _ACCEPTED))
-
-    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
-        """Reveal x, if both holders of the component that is lacking have the same."""
-        return await self._member.open(ring, x, every=True)
 
     async def _prove(self) -> None:
         """Prove this member's gates, and check the proofs of the two others. Two rounds."""
@@ -128,10 +113,6 @@ class VerifiedOutsider:
         await in_lockstep(self._pass(products.check_sizes(self._factors)), self._pass(proof))
         self._factors, self._gates = 0, 0
         await _hear_members(self._outsider.committee, {})
-
-    async def open(self, ring: Ring[D], x: Components[D]) -> NDArray[D]:
-        """Add up the components, if all members send the same."""
-        return await self._outsider.open(ring, x, every=True)
 
     async def _pass(self, sizes: Sequence[int]) -> None:
         for size in sizes:
