@@ -63,8 +63,7 @@ class Shared(Secret, ABC):
         """Sum with a shared or public vector, or a public integer."""
 
     @abstractmethod
-    def __neg__(self) -> "Shared":
-        """Negative."""
+    def __neg__(self) -> "Shared": ...
 
     @abstractmethod
     def __mul__(self, factor: Public) -> "Shared":
