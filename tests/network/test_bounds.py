@@ -26,13 +26,17 @@ def agreed(size, bounds=(-1, 1), verified=True, silos=4, **options):
     return agreement(size, silos, bounds, "replicated", verified=verified, **options)
 
 
-@pytest.mark.parametrize("verified", [True, False])
+@pytest.mark.parametrize(
+    ("engine", "verified"), [("replicated", True), ("replicated", False), ("clear", False)]
+)
 @pytest.mark.parametrize("size", [1, 9, 80])
 @pytest.mark.parametrize("bounds", BOUNDS)
-def test_no_message_of_a_run_is_larger_than_the_bound(size, bounds, verified):
+def test_no_message_of_a_run_is_larger_than_the_bound(size, bounds, engine, verified):
     """The range of lambda has wider integers than this run meets."""
     rows = np.random.default_rng(size).uniform(0, 0.5e-12, size=(12, size))
-    agreement = agreed(size, bounds, verified, max_steps=3)
+    agreement = replace(agreed(size, bounds, verified, max_steps=3), engine=engine)
+    if engine == "clear":
+        agreement = replace(agreement, committee=agreement.parties)
     tables = dict(zip(agreement.parties, np.array_split(rows, 4), strict=True))
     recorder = Recorder()
     parties = [

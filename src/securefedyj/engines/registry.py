@@ -50,8 +50,7 @@ class Facts:
     check_ready: Callable[[], None] = lambda: None
     """Raises ImportError, with a sentence, where a library is missing."""
     count_rounds: Callable[..., Sequence[Any]] | None = None
-    """Finds the rounds of a program and their bytes (`replicated.counting`); None where it cannot
-    be found."""
+    """Counts the rounds of a program and their bytes, at most (`replicated.counting`)."""
     largest_piece: int | None = None
     """Most payload bytes of a message, of an engine that sends streams."""
     most_ahead: Callable[[int, int, int], int] | None = None
@@ -112,6 +111,8 @@ ENGINES: Mapping[str, Facts] = {
             fewest_parties=1,
             committee_size=None,
             connect=_function("clear", "connect"),
+            # Its inputs are as large as with `replicated`, and it sends nothing else.
+            count_rounds=_function("replicated.counting", "count_rounds"),
             networked=False,
         ),
     )
