@@ -21,7 +21,7 @@ from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source
-from securefedyj.numerics.rows import OutOfBounds
+from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.printable import printable
 from securefedyj.protocol.silos import timed_silo

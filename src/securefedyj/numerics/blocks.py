@@ -13,14 +13,17 @@ from typing import Protocol
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.numerics.arrays import Array, Index
 from securefedyj.numerics.passes import Source, read
 
 # A handful of arrays of this size stays in the cache of a core.
 PIECE = 8192
-# Sums over a piece are taken in so many lanes, side by side. It is what rows are padded to.
-LANES = 64
-# Numbers that are handed on at once, in as many pieces as that are.
+# Rows are padded to a multiple of this: the lanes in which the kernel sums.
+LANES = 8
+# This many values are summed in lanes at a time, by the kernel.
+SOME = 512
+# Numbers that are handed on at once, in whole pieces.
 _AT_ONCE = 1 << 21
 
 
@@ -52,8 +55,7 @@ class Held:
         n_features, rows = values.shape
         whole = rows - rows % PIECE
         bounds = [*range(0, whole, _rows_at_once(n_features)), whole, rows]
-        parts = [values[:, first:last] for first, last in pairwise(bounds) if first < last]
-        return cls([np.array(part, order="C") for part in parts])
+        return cls([_copy(values, *pair) for pair in pairwise(bounds) if pair[0] < pair[1]])
 
     def take(self, features: Index) -> Held:
         if len(features) == self.n_features:
@@ -88,6 +90,22 @@ class Streamed:
                     filled = 0
         if filled:
             yield chunk[:, :filled]
+
+
+def _copy(values: Array, first: int, last: int) -> Array:
+    """Some rows of a table, those of each feature next to each other."""
+    table, loops = values.T, kernel.loops()
+    if loops is None or not table.flags.c_contiguous:
+        return np.array(values[:, first:last], order="C")
+    rows, features = last - first, table.shape[1]
+    copied = np.empty((features, rows))
+
+    def work(left: int, right: int) -> None:
+        some = copied[left:right]
+        loops.transpose(table, features, left, right - left, first, rows, some, rows)
+
+    kernel.shared_out(features, copied.size, work)
+    return copied
 
 
 def _rows_at_once(n_features: int) -> int:

@@ -1,19 +1,29 @@
-"""The distances D / s of the values of every side, piece by piece."""
+"""The distances D / s of the values of every side, and what a pass of the pooled fit sums of them.
+
+Sums are taken over each piece of a table and then added up in order, with what each addition loses
+kept aside. So the bits of a sum depend on the values and their order alone, and on whether the
+kernel or NumPy takes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
+from securefedyj.numerics.elementary import exponential
 from securefedyj.numerics.sides import Sides, distance_of, distance_of_close, logarithm
-from securefedyj.numerics.survey import LOOPS, shared_out
+from securefedyj.numerics.yeojohnson import phi_series
 
-# What NumPy takes for one value.
-_SECONDS = 30e-9
+# Of r0, r1, r2, r0^2, r0 r1, r1^2, r0 r2, D, r3, r1 r2 and r0 r3.
+SUMS = 11
+
+# e^z is as good as 0 below this, and a normal number above.
+LEAST_EXPONENT = -700.0
 
 
 class Distances(NamedTuple):
@@ -24,19 +34,7 @@ class Distances(NamedTuple):
 
     sides: Index
     D: Array  # (sides, pieces, width)
-    length: Integers  # (sides, pieces): the zeros after so many, a multiple of LANES, are left out
-
-
-class Yardstick(NamedTuple):
-    """Which values each side holds, and how their distances are measured."""
-
-    complete: Bools
-    least: Array
-    most: Array
-    close: Bools
-    reference: Array
-    log_reference: Array
-    size: Array
+    length: Integers  # (sides, pieces): how many count, a multiple of LANES
 
 
 def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
@@ -45,71 +43,103 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
     They take its memory: where nothing is missing and no feature has two sides, its chunks are
     written over.
     """
-    measure = sides.measure
-    yardstick = Yardstick(
-        sides.complete[chosen],
-        sides.least[chosen],
-        sides.most[chosen],
-        measure.close[chosen],
-        measure.reference[chosen],
-        logarithm(measure.reference[chosen]),
-        measure.size[chosen],
+    measure, complete = sides.measure, sides.complete[chosen]
+    reference = measure.reference[chosen]
+    yardstick = np.array(
+        [
+            *(sides.least[chosen], sides.most[chosen], measure.close[chosen]),
+            *(reference, logarithm(reference), measure.size[chosen]),
+        ]
     )
     features, position = np.unique(sides.feature[chosen], return_inverse=True)
     for chunk in table.take(features).chunks():
-        yield Distances(chosen, *_of_chunk(chunk, position, yardstick))
-
-
-def _of_chunk(chunk: Array, position: Index, by: Yardstick) -> tuple[Array, Integers]:
-    rows = chunk.shape[1]
-    width = min(PIECE, -(-rows // LANES) * LANES)
-    shape = len(position), -(-rows // width), width
-    in_place = rows % width == 0 and bool(by.complete.all())
-    D = chunk.reshape(shape) if in_place else np.empty(shape)
-    length = np.empty(shape[:2], dtype=np.int64)
-    if loops := LOOPS.after(_SECONDS * rows * len(position)):
-        shared_out(
-            length.size,
-            rows * len(position),
-            lambda first, last: loops.distances(chunk, position, *by, D, length, first, last),
-        )
-    else:
-        by_numpy(chunk, position, by, D, length)
-    return D, length
-
-
-def by_numpy(chunk: Array, position: Index, by: Yardstick, D: Array, length: Integers) -> None:
-    """What the compiled loop does."""
-    pieces, width = D.shape[1:]
-    for piece in range(pieces):
-        values = chunk[position, piece * width : (piece + 1) * width]
-        if by.complete.all():
-            n = np.full(len(D), values.shape[1])
-            np.abs(values, out=D[:, piece, : values.shape[1]])
+        chunk = np.ascontiguousarray(chunk)
+        rows = chunk.shape[1]
+        width = min(PIECE, -(-rows // LANES) * LANES)
+        shape = len(position), -(-rows // width), width
+        in_place = rows % width == 0 and len(features) == len(chosen) and bool(complete.all())
+        D = chunk.reshape(shape) if in_place else np.empty(shape)
+        length = np.empty(shape[:2], dtype=np.int64)
+        if loops := kernel.loops():
+            fixed = rows, position, yardstick, D, shape[1], width, length
+            kernel.shared_out(length.size, D.size, _bound(loops.distances, chunk, *fixed))
         else:
-            belongs = (values >= by.least[:, None]) & (values <= by.most[:, None])
-            n = np.count_nonzero(belongs, axis=1)
-            held = values.take(np.flatnonzero(belongs))  # faster than by a mask
-            D[:, piece][np.arange(width) < n[:, None]] = np.abs(held)
-        length[:, piece] = -(-n // LANES) * LANES
-        for which in (np.flatnonzero(by.close == close) for close in (False, True)):
-            for some in blocks_of(which, int(np.max(n))):
-                _measure(D[:, piece], some, by, n[some])
+            _measured(chunk, position, yardstick, D, length)
+        yield Distances(chosen, D, length)
 
 
-def _measure(D: Array, sides: Index, by: Yardstick, n: Integers) -> None:
-    """Replace the first n |x| of some sides, which are all close or all not, by D / s."""
-    most = np.max(n)
-    x, reference = D[sides, :most], by.reference[sides, None]
-    if np.min(n) < most:
-        x = np.where(np.arange(most) < n[:, None], x, reference)
-    distance = distance_of_close(x, reference) if by.close[sides[0]] else distance_of(x, reference)
-    D[sides, :most] = distance / by.size[sides, None]
-    D[sides, most:] = 0.0
+def _bound(loop: Any, *arguments: Any) -> Callable[[int, int], None]:
+    return lambda first, last: loop(*arguments, first, last)
 
 
-def blocks_of(sides: Index, values: int) -> Iterator[Index]:
-    """Some of the sides at a time: as many as fit the cache, with so many values each."""
-    step = max(1, round(PIECE / max(1, values)))
-    for first in range(0, len(sides), step):
-        yield sides[first : first + step]
+def _measured(
+    chunk: Array, position: Index, yardstick: Array, D: Array, length: Integers
+) -> None:
+    """The distances by NumPy."""
+    width = D.shape[2]
+    for k, piece in np.ndindex(*length.shape):
+        least, most, close, reference, _, size = yardstick[:, k]
+        x = chunk[position[k], piece * width : (piece + 1) * width]
+        x = np.abs(x[(x >= least) & (x <= most)])
+        distance = distance_of_close if close else distance_of
+        D[k, piece, : len(x)] = distance(x, reference) / size
+        D[k, piece, len(x) :] = 0.0
+        length[k, piece] = -(-len(x) // LANES) * LANES
+
+
+class Exponents(NamedTuple):
+    """What the D of each side are multiplied by, and the logarithm of what e^{uD} is divided by."""
+
+    kappa: Array
+    shift: Array
+    one: Array  # e^-shift
+    small: Bools  # where kappa is so small that series are summed
+
+    @classmethod
+    def of(cls, kappa: Array, shift: Array, small: Bools) -> Exponents:
+        return cls(kappa, shift, exponential(np.maximum(-shift, LEAST_EXPONENT)), small)
+
+
+def row_sums(parts: Iterable[Distances], chosen: Index, at: Exponents) -> Array:
+    """The sums of each of the chosen sides, of shape (SUMS, len(chosen)).
+
+    Where kappa is small, r0 to r3 are R and its derivatives, by their series. Elsewhere they are
+    q0 = e^{uD} - 1, q1 = D e^{uD}, q2 = D^2 e^{uD} and q3 = D^3 e^{uD}, divided by e^shift, in
+    which R and its derivatives are linear.
+    """
+    total, lost = np.zeros((2, len(chosen), SUMS))
+    for part in parts:
+        where = np.searchsorted(part.sides, chosen)
+        pieces, width = part.D.shape[1:]
+        sums = np.zeros((len(chosen), pieces, SUMS))
+        if loops := kernel.loops():
+            fixed = part.D, pieces, width, part.length, where, np.array(at), sums
+            work = len(chosen) * pieces * width
+            kernel.shared_out(len(chosen) * pieces, work, _bound(loops.row_sums, *fixed))
+        else:
+            for k, piece in np.ndindex(*sums.shape[:2]):
+                some = slice(part.length[where[k], piece])
+                sums[k, piece] = _sums(part.D[where[k], piece, some], *(of[k] for of in at))
+        for summand in sums.swapaxes(0, 1):
+            added = total + summand
+            back = added - total
+            lost += (total - (added - back)) + (summand - back)  # what rounding takes (Knuth)
+            total = added
+    result = np.ascontiguousarray((total + lost).T)
+    # q0 q2 = q1^2 - q2 and q0 q3 = q1 q2 - q3.
+    result[6] = np.where(at.small, result[6], result[5] - at.one * result[2])
+    result[10] = np.where(at.small, result[10], result[9] - at.one * result[8])
+    return result
+
+
+def _sums(D: Array, kappa: float, shift: float, one: float, small: bool) -> list[float]:
+    """The sums over a piece by NumPy."""
+    if small:
+        phi1, phi2, phi3, phi4 = phi_series(kappa * D)
+        r0, r1, r2 = D * phi1, D**2 * (phi1 - phi2), D**3 * (phi1 - 2 * phi2 + 2 * phi3)
+        r3 = D**4 * (phi1 - 3 * phi2 + 6 * phi3 - 6 * phi4)
+    else:
+        e = exponential(np.maximum(kappa * D - shift, LEAST_EXPONENT))
+        r0, r1, r2, r3 = e - one, D * e, D * (D * e), D * (D * (D * e))
+    terms = r0, r1, r2, r0 * r0, r0 * r1, r1 * r1, r0 * r2, D, r3, r1 * r2, r0 * r3
+    return [float(np.sum(term)) for term in terms]

@@ -59,6 +59,10 @@ DIGIT = 22
 NEAR = 0.34
 # Where -u L goes beyond this, e^{uL} would lose digits beside 1.
 DECAYING = 1.0
+# On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
+NEAR_ZERO = 2.0**-3
+# Kinds of sides: y by series, in closed form, or as constant + residual.
+SERIES, CLOSED, DECAY = range(3)
 
 _MARGIN = 1 + 2.0**-20
 
@@ -208,9 +212,9 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     return Encoding(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
 
 
-def is_near_one(L: Array, u: Array) -> Bools:
-    """Where e^{uL} is within a factor of sqrt(2) from 1 for all values of a side."""
-    return np.abs(u) * L <= NEAR
+def kinds(L: Array, u: Array) -> Integers:
+    """The kind of each side: by series, where e^{uL} is within a factor of sqrt(2) from 1."""
+    return np.where(np.abs(u) * L <= NEAR, SERIES, np.where(is_decaying(L, u), DECAY, CLOSED))
 
 
 def is_decaying(L: Array, u: Array) -> Bools:

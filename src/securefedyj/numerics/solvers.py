@@ -36,8 +36,8 @@ _ROUGH = 1e-3
 _MAX_PASSES = 100
 # Below this a width has too few digits.
 _SMALLEST_WIDTH = 1e-300
-# A Newton step is corrected for the change of the curvature by at most this share.
-_SLIGHT = 0.1
+# A Newton step is corrected for the change of the curvature where that is less than this share.
+_SLIGHT = 0.6
 # No start is taken from a part of the data beyond this |v|.
 _FAR = 1e9
 
@@ -71,7 +71,6 @@ def newton(
     limit = LAMBDA_LIMIT * likelihood.scale
     lower, upper = np.full_like(v, -np.inf), np.full_like(v, np.inf)
     last_step = np.full_like(v, np.inf)
-    last_v, last_curvature = np.full((2, len(v)), np.nan)
     was_lost = np.zeros(len(v), dtype=bool)
     converged = np.zeros(len(v), dtype=bool)
     standardization = Standardization(*(np.ones_like(v) for _ in Standardization._fields))
@@ -84,16 +83,12 @@ def newton(
         rising = evaluation.score > 0
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
-        with np.errstate(all="ignore"):
-            bend = (evaluation.curvature - last_curvature[active]) / (at - last_v[active])
-        last_v[active], last_curvature[active] = at, evaluation.curvature
         proposal, newton_step = _propose(
             evaluation,
             at,
             lower[active],
             upper[active],
             last_step[active],
-            bend,
         )
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
         # any further.
@@ -205,17 +200,13 @@ def _propose(
     lower: Array,
     upper: Array,
     last_step: Array,
-    bend: Array,
 ) -> tuple[Array, Bools]:
-    """Where to go next, and whether that is a Newton step.
-
-    ``bend`` is how fast the curvature has changed from the last point to this one; NaN at first.
-    """
+    """Where to go next, and whether that is a step of Newton or Halley."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         step = -evaluation.score / evaluation.curvature
-        # The root of the parabola, where it is close to that of the tangent.
-        share = -step * bend / (2 * evaluation.curvature)
-        step = np.where(np.abs(share) < _SLIGHT, step * (1 + share), step)
+        # Halley's step, where it is close enough to Newton's.
+        share = step * evaluation.bend / (2 * evaluation.curvature)
+        step = np.where(np.abs(share) < _SLIGHT, step / (1 + share), step)
     bracketed = np.isfinite(lower) & np.isfinite(upper)
     # Without a bracket: in the direction of the score, and further each time.
     reach = np.abs(v) * (2 + np.abs(v)) + 4

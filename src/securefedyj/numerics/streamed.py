@@ -18,9 +18,8 @@ from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import OnRows, RemoteSource, Source, ahead, check_rows, read
-from securefedyj.numerics.rows import refuse_outside, values_outside
 from securefedyj.numerics.silo import Silo, Sums
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 
 PHI_LIMBS = 2

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import Table
-from securefedyj.numerics.fast import Loops, in_threads, threads
-
-LOOPS = Loops("securefedyj.numerics.compiled.pooled")
-
-# What NumPy takes for one value.
-_SECONDS = 10e-9
-# Numbers that are looked at at once: they stay in the cache.
-_AT_ONCE = 1 << 15
-# With fewer values than this, another thread would not pay.
-_SHARE = 1 << 16
 
 
 class Survey(NamedTuple):
@@ -63,40 +52,31 @@ class Survey(NamedTuple):
 def survey(table: Table) -> tuple[int, Survey]:
     """The number of rows, and the survey of all features."""
     rows, found = 0, Survey.start(table.n_features)
-    step = max(1, _AT_ONCE // table.n_features)
     for chunk in table.chunks():
         rows += chunk.shape[1]
-        for first in range(0, chunk.shape[1], step):
-            found = found.joined(_of_part(chunk[:, first : first + step]))
+        found = found.joined(_of_chunk(chunk))
     return rows, found
 
 
-def _of_part(values: Array) -> Survey:
-    lowest, highest = np.min(values, axis=1), np.max(values, axis=1)  # NaN where one is missing
-    found = Survey(
-        np.full(len(values), values.shape[1]),
-        np.zeros(len(values), dtype=np.int64),
-        lowest,
-        np.full(len(values), -np.inf),
-        lowest.copy(),
-        highest,
-    )
-    other = np.flatnonzero(~(lowest >= 0))
-    if len(other):
-        for column, numbers in zip(found, _of_any(values[other]), strict=True):
-            column[other] = numbers
-    return found
-
-
-def _of_any(values: Array) -> Survey:
-    """The survey of features with missing values or with negative ones."""
+def _of_chunk(values: Array) -> Survey:
+    features, rows = values.shape
     # First of the values < 0, then of the others:
-    counts = np.empty((len(values), 2), dtype=np.int64)
-    lowest, highest = np.empty((2, len(values), 2))
-    if loops := LOOPS.after(_SECONDS * values.size):
-        loops.survey(values, counts, lowest, highest)
+    counts = np.empty((features, 2), dtype=np.int64)
+    lowest, highest = np.empty((2, features, 2))
+    if loops := kernel.loops():
+        values = np.ascontiguousarray(values)
+
+        def work(first: int, last: int) -> None:
+            some = slice(first, last)
+            of_some = counts[some], lowest[some], highest[some]
+            loops.survey(values[some], last - first, rows, *of_some)
+
+        kernel.shared_out(features, values.size, work)
     else:
-        by_numpy(values, counts, lowest, highest)
+        for k, chosen in enumerate((values < 0, values >= 0)):
+            counts[:, k] = np.count_nonzero(chosen, axis=1)
+            lowest[:, k] = np.min(np.where(chosen, values, np.inf), axis=1)
+            highest[:, k] = np.max(np.where(chosen, values, -np.inf), axis=1)
     return Survey(
         np.sum(counts, axis=1),
         counts[:, 0],
@@ -107,23 +87,8 @@ def _of_any(values: Array) -> Survey:
     )
 
 
-def by_numpy(values: Array, counts: Integers, lowest: Array, highest: Array) -> None:
-    """What the compiled loop does."""
-    for k, chosen in enumerate((values < 0, values >= 0)):
-        counts[:, k] = np.count_nonzero(chosen, axis=1)
-        lowest[:, k] = np.min(np.where(chosen, values, np.inf), axis=1)
-        highest[:, k] = np.max(np.where(chosen, values, -np.inf), axis=1)
-
-
-def shared_out(n: int, values: int, work: Callable[[int, int], object]) -> None:
-    """Do work(first, last) on all of n tasks, with so many values in all, on all cores."""
-    parts = min(n, threads(), -(-values // _SHARE))
-    bounds = np.linspace(0, n, parts + 1).astype(int).tolist()
-    in_threads(lambda pair: work(*pair), pairwise(bounds))
-
-
 def drawn(n: int, size: int) -> Index:
-    """So many of n positions in order, drawn at random but always alike: no order is special."""
+    """That many of n positions in order, drawn at random but always alike: no order is special."""
     if n <= size:
         return np.arange(n)
     return np.sort(np.random.default_rng(n).integers(n, size=size))

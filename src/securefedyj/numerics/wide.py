@@ -9,14 +9,14 @@ value, except on the public factor of ``scale``.
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj import kernel
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Bools, Integers
-from securefedyj.numerics.fast import Loops
 
 Limbs: TypeAlias = NDArray[np.uint64]
 
@@ -28,10 +28,6 @@ _TOP_BIT = np.uint64(63)
 _ALL_ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 # Columns multiplied at a time: the halves, the products and the column sums stay in L2 cache.
 _BLOCK = 1024
-
-# Of NumPy, for the product of two limbs.
-_SECONDS = 10e-9
-_COMPILED = Loops("securefedyj.numerics.compiled.wide")
 
 
 def from_ints(values: Iterable[int], limbs: int) -> Limbs:
@@ -137,8 +133,8 @@ def sum_of_products(a: Limbs, b: Limbs) -> Limbs:
     """Return a_0 * b_0 + a_1 * b_1 + ... of vectors side by side, of shape (limbs, terms, n)."""
     _check_shapes(a, b)
     limbs, _, size = a.shape
-    if compiled := _COMPILED.after(_SECONDS * limbs * a.size):
-        return _compiled_product(compiled, a, b)
+    if loops := kernel.loops():
+        return _by_kernel(loops, a, b)
     total = np.empty((limbs, size), dtype=np.uint64)
     for start in range(0, size, _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -147,9 +143,16 @@ def sum_of_products(a: Limbs, b: Limbs) -> Limbs:
     return total
 
 
-def _compiled_product(compiled: Any, a: Limbs, b: Limbs) -> Limbs:
-    product: Limbs = compiled.sum_of_products(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    return product
+def _by_kernel(loops: kernel.Loops, a: Limbs, b: Limbs) -> Limbs:
+    """The same by the kernel; b may have fewer limbs than a."""
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    limbs, terms, size = a.shape
+    total = np.empty((limbs, size), dtype=np.uint64)
+    shape = limbs, len(b), terms, size
+    kernel.shared_out(
+        size, a.size, lambda first, last: loops.products(a, b, *shape, first, last, total)
+    )
+    return total
 
 
 def scale(a: Limbs, factor: int | Limbs) -> Limbs:
@@ -160,9 +163,9 @@ def scale(a: Limbs, factor: int | Limbs) -> Limbs:
         product = _scaled(a, [(i, np.uint64(digit)) for i, digit in enumerate(digits) if digit])
         return negate(product) if factor < 0 else product
     _check_shapes(a, factor)
-    if compiled := _COMPILED.after(_SECONDS * a.size):
+    if loops := kernel.loops():
         used = np.flatnonzero(factor.any(axis=1)).max(initial=-1) + 1
-        return _compiled_product(compiled, a[:, None], factor[:used, None])
+        return _by_kernel(loops, a[:, None], factor[:used, None])
     halves = _halves(factor)
     return _scaled(a, [(int(i), halves[i]) for i in np.flatnonzero(halves.any(axis=1))])
 

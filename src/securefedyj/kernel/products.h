@@ -1,0 +1,24 @@
+/* Products of wide integers for numerics/wide.py. No branch depends on a value. */
+#include "kernel.h"
+
+/* The sum of a_0 b_0 + a_1 b_1 + ... of arrays [limbs][terms][size]; b may have fewer limbs. */
+static void products(const uint64_t *a, const uint64_t *b, int64_t limbs, int64_t limbs_b,
+                     int64_t terms, int64_t size, int64_t first, int64_t last, uint64_t *result)
+{
+    for (int64_t k = first; k < last; k++)
+        for (int64_t term = 0; term < terms; term++) {
+            if (!term)
+                for (int64_t i = 0; i < limbs; i++)
+                    result[i * size + k] = 0;
+            for (int64_t j = 0; j < limbs_b && j < limbs; j++) {
+                uint64_t factor = b[(j * terms + term) * size + k], carry = 0;
+                for (int64_t i = 0; i < limbs - j; i++) {
+                    unsigned __int128 sum = (unsigned __int128)a[(i * terms + term) * size + k];
+                    /* (2^64 - 1)^2 + 2 (2^64 - 1) is below 2^128. */
+                    sum = sum * factor + carry + result[(i + j) * size + k];
+                    result[(i + j) * size + k] = (uint64_t)sum;
+                    carry = (uint64_t)(sum >> 64);
+                }
+            }
+        }
+}
