@@ -12,7 +12,7 @@ from benchmarks.fuzz import oracle
 from benchmarks.fuzz.families import FAMILIES, POOLED, Array, distinct, family, shape, size_of
 from securefedyj import ExpYJ
 from securefedyj.numerics.encoding import DECAYING, NEAR
-from securefedyj.numerics.residuals import NEAR_ZERO
+from securefedyj.numerics.encoding import NEAR_ZERO
 from securefedyj.numerics.survey import drawn
 
 THRESHOLDS = (NEAR, DECAYING, NEAR_ZERO)

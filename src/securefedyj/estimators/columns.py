@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
@@ -52,9 +52,16 @@ class ColumnReader(BaseEstimator):
         """An array, or a source where X is a table that is read in passes."""
         if is_table(X):
             return self._validated_source(X, reset)
-        data: Array = validate_data(
-            self, unmasked(X), dtype=dtype, ensure_all_finite="allow-nan", reset=reset, **checks
-        )
+        checks |= {"dtype": dtype, "ensure_all_finite": "allow-nan"}
+        if reset and type(X) is np.ndarray:
+            # An array has no names of columns. To look for them, scikit-learn first reads the
+            # metadata of every package that is installed, which takes longer than many a fit.
+            data: Array = check_array(X, estimator=self, input_name="X", **checks)
+            self.n_features_in_ = data.shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return data
+        data = validate_data(self, unmasked(X), reset=reset, **checks)
         return data
 
     def _validated_source(self, X: Any, reset: bool) -> Source:

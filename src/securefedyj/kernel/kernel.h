@@ -28,6 +28,14 @@ struct pair {
     double u[2];
 };
 
+/* Which values a side holds, and how their distances are measured. */
+struct yardstick {
+    int64_t position; /* of its feature */
+    int64_t complete; /* whether it holds all rows */
+    int64_t close;    /* whether D is taken from the difference to the reference */
+    double least, most, reference, log_reference, size;
+};
+
 enum { NEAR, GENERAL, DECAYING };
 
 struct kernel {
@@ -42,8 +50,7 @@ struct kernel {
                      int64_t terms, int64_t size, int64_t first, int64_t last, uint64_t *result);
     void (*survey)(const double *values, int64_t features, int64_t stride, int64_t rows,
                    int64_t *counts, double *lowest, double *highest);
-    void (*distances)(const double *values, int64_t rows, double least, double most, double close,
-                      double reference, double log_reference, double size, double *out,
+    void (*distances)(const double *values, int64_t rows, const struct yardstick *by, double *out,
                       int64_t *length);
     void (*row_sums)(const double *D, int64_t n, double kappa, double shift, double one,
                      int64_t small, double *sums);

@@ -199,34 +199,32 @@ static PyObject *call_survey(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
-/* distances(level, chunk[features][rows], rows, position[sides], yardstick[6][sides],
- * D[sides][pieces][width], pieces, width, length[sides][pieces], first, last) for the sides and
- * pieces from first to last; a yardstick is least, most, close, reference, its logarithm, size */
+/* distances(level, chunk[features][rows], rows, yardsticks[sides], D[sides][pieces][width], pieces,
+ * width, length[sides][pieces], first, last) for the sides and pieces from first to last */
 static PyObject *call_distances(PyObject *self, PyObject *given)
 {
     (void)self;
     struct arguments at;
-    if (!taken(given, "rirrwiiwii", &at))
+    if (!taken(given, "rirwiiwii", &at))
         return NULL;
-    int64_t rows = at.integer[1], sides = at.size[2], pieces = at.integer[5], width = at.integer[6];
-    int64_t first = at.integer[8], last = at.integer[9];
-    const int64_t *position = at.data[2];
-    int right = rows >= 0 && pieces >= 0 && width >= 0 && at.size[3] == 6 * sides &&
-                at.size[4] == sides * pieces * width && at.size[7] == sides * pieces &&
-                width % 8 == 0 && pieces * width >= rows && first >= 0 && last <= sides * pieces;
+    const struct yardstick *by = at.data[2];
+    int64_t rows = at.integer[1], sides = at.size[2] * 8 / (int64_t)sizeof *by;
+    int64_t pieces = at.integer[4], width = at.integer[5];
+    int64_t first = at.integer[7], last = at.integer[8];
+    int right = rows >= 0 && pieces >= 0 && width >= 0 && at.size[3] == sides * pieces * width &&
+                at.size[6] == sides * pieces && width % 8 == 0 && pieces * width >= rows &&
+                first >= 0 && last <= sides * pieces;
     for (int64_t k = 0; right && k < sides; k++)
-        right = position[k] >= 0 && (position[k] + 1) * rows <= at.size[0];
+        right = by[k].position >= 0 && (by[k].position + 1) * rows <= at.size[0];
     if (!fitting(&at, right))
         return NULL;
-    const double *by = at.data[3];
     Py_BEGIN_ALLOW_THREADS
     for (int64_t task = first; task < last; task++) {
         int64_t k = task / pieces, begin = task % pieces * width;
         int64_t some = rows - begin < width ? rows - begin : width;
-        at.kernel->distances((const double *)at.data[0] + position[k] * rows + begin,
-                             some > 0 ? some : 0, by[k], by[sides + k], by[2 * sides + k],
-                             by[3 * sides + k], by[4 * sides + k], by[5 * sides + k],
-                             (double *)at.data[4] + task * width, (int64_t *)at.data[7] + task);
+        at.kernel->distances((const double *)at.data[0] + by[k].position * rows + begin,
+                             some > 0 ? some : 0, by + k, (double *)at.data[3] + task * width,
+                             (int64_t *)at.data[6] + task);
     }
     Py_END_ALLOW_THREADS
     release(&at);

@@ -64,34 +64,35 @@ static void survey(const double *values, int64_t features, int64_t stride, int64
         survey_one(values + j * stride, rows, counts + 2 * j, lowest + 2 * j, highest + 2 * j);
 }
 
-/* D / s of those values that belong to a side, padded with zeros to a multiple of LANES. */
-static void distances(const double *values, int64_t rows, double least, double most, double close,
-                      double reference, double log_reference, double size, double *out,
-                      int64_t *length)
+/* Write |x| of those values that belong to a side, and return how many these are. */
+static int64_t magnitudes(const double *values, int64_t rows, double least, double most,
+                          double *out)
 {
     int64_t n = 0;
-    if (least == -INFINITE && most == INFINITE) {
-        for (int64_t i = 0; i < rows; i++) {
-            double x = values[i];
-            out[n] = __builtin_fabs(x); /* overwritten by the next one, if it is missing */
-            n += x == x;
-        }
-    } else {
-        for (int64_t i = 0; i < rows; i++) {
-            double x = values[i];
-            out[n] = __builtin_fabs(x);
-            n += (x >= least) & (x <= most);
-        }
+    for (int64_t i = 0; i < rows; i++) {
+        double x = values[i];
+        out[n] = __builtin_fabs(x); /* overwritten by the next one, if it does not belong */
+        n += (x >= least) & (x <= most);
     }
+    return n;
+}
+
+/* D / s of the values of a side, padded with zeros to a multiple of LANES. */
+static void distances(const double *values, int64_t rows, const struct yardstick *by, double *out,
+                      int64_t *length)
+{
+    int64_t n = by->complete ? rows : magnitudes(values, rows, by->least, by->most, out);
     int64_t padded = (n + LANES - 1) / LANES * LANES;
+    if (by->complete)
+        memmove(out, values, (size_t)n * 8);
     for (int64_t i = n; i < padded; i++)
-        out[i] = reference;
+        out[i] = by->reference;
     *length = padded;
-    const vd c = all(reference), log_c = all(log_reference);
+    const vd c = all(by->reference), log_c = all(by->log_reference), size = all(by->size);
     for (int64_t i = 0; i < padded; i += WIDTH) {
-        vd x = load(out + i), of = x;
+        vd x = magnitude(load(out + i)), of = x;
         mask whole = equal(x, x);
-        if (close != 0.0) {
+        if (by->close) {
             vd share = (x - c) / (1.0 + c);
             whole = less(share, all(-0.5)); /* where 1 + share would lose its digits */
             of = choose(whole, x, share);

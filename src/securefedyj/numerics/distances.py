@@ -26,6 +26,15 @@ SUMS = 11
 LEAST_EXPONENT = -700.0
 
 
+# The struct yardstick of kernel.h.
+_YARDSTICK = np.dtype(
+    [
+        *((name, "<i8") for name in ("position", "complete", "close")),
+        *((name, "<f8") for name in ("least", "most", "reference", "log_reference", "size")),
+    ]
+)
+
+
 class Distances(NamedTuple):
     """D / s of some sides in some pieces, the values of each side and piece next to each other.
 
@@ -43,28 +52,26 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
     They take its memory: where nothing is missing and no feature has two sides, its chunks are
     written over.
     """
-    measure, complete = sides.measure, sides.complete[chosen]
-    reference = measure.reference[chosen]
-    yardstick = np.array(
-        [
-            *(sides.least[chosen], sides.most[chosen], measure.close[chosen]),
-            *(reference, logarithm(reference), measure.size[chosen]),
-        ]
-    )
+    measure, reference = sides.measure, sides.measure.reference[chosen]
     features, position = np.unique(sides.feature[chosen], return_inverse=True)
+    yardsticks = np.empty(len(chosen), dtype=_YARDSTICK)
+    yardsticks["position"], yardsticks["complete"] = position, sides.complete[chosen]
+    yardsticks["least"], yardsticks["most"] = sides.least[chosen], sides.most[chosen]
+    yardsticks["close"], yardsticks["size"] = measure.close[chosen], measure.size[chosen]
+    yardsticks["reference"], yardsticks["log_reference"] = reference, logarithm(reference)
+    alone = len(features) == len(chosen) and bool(sides.complete[chosen].all())
     for chunk in table.take(features).chunks():
         chunk = np.ascontiguousarray(chunk)
         rows = chunk.shape[1]
         width = min(PIECE, -(-rows // LANES) * LANES)
-        shape = len(position), -(-rows // width), width
-        in_place = rows % width == 0 and len(features) == len(chosen) and bool(complete.all())
-        D = chunk.reshape(shape) if in_place else np.empty(shape)
+        shape = len(chosen), -(-rows // width), width
+        D = chunk.reshape(shape) if alone and rows % width == 0 else np.empty(shape)
         length = np.empty(shape[:2], dtype=np.int64)
         if loops := kernel.loops():
-            fixed = rows, position, yardstick, D, shape[1], width, length
-            kernel.shared_out(length.size, D.size, _bound(loops.distances, chunk, *fixed))
+            fixed = chunk, rows, yardsticks, D, shape[1], width, length
+            kernel.shared_out(length.size, D.size, _bound(loops.distances, *fixed))
         else:
-            _measured(chunk, position, yardstick, D, length)
+            _measured(chunk, yardsticks, D, length)
         yield Distances(chosen, D, length)
 
 
@@ -72,17 +79,15 @@ def _bound(loop: Any, *arguments: Any) -> Callable[[int, int], None]:
     return lambda first, last: loop(*arguments, first, last)
 
 
-def _measured(
-    chunk: Array, position: Index, yardstick: Array, D: Array, length: Integers
-) -> None:
+def _measured(chunk: Array, yardsticks: Any, D: Array, length: Integers) -> None:
     """The distances by NumPy."""
     width = D.shape[2]
     for k, piece in np.ndindex(*length.shape):
-        least, most, close, reference, _, size = yardstick[:, k]
-        x = chunk[position[k], piece * width : (piece + 1) * width]
-        x = np.abs(x[(x >= least) & (x <= most)])
-        distance = distance_of_close if close else distance_of
-        D[k, piece, : len(x)] = distance(x, reference) / size
+        by = yardsticks[k]
+        x = chunk[by["position"], piece * width : (piece + 1) * width]
+        x = np.abs(x[(x >= by["least"]) & (x <= by["most"])])
+        distance = distance_of_close if by["close"] else distance_of
+        D[k, piece, : len(x)] = distance(x, by["reference"]) / by["size"]
         D[k, piece, len(x) :] = 0.0
         length[k, piece] = -(-len(x) // LANES) * LANES
 

@@ -21,10 +21,10 @@ from securefedyj.numerics.yeojohnson import Standardization
 # with more is read again for every pass.
 _BATCH = 1 << 21
 
-# Beyond this many rows, a fit to a sample of a sixteenth, but no more than so many, gives the start
-# of the fit to all.
-_MANY_ROWS = 1 << 16
-_THINNING, _MOST = 16, 1 << 14
+# Beyond this many rows, a fit to a sample of them gives the start of the fit to all: where there are
+# fewer, a pass over all of them costs no more than one over the sample.
+_MANY_ROWS = 1 << 19
+_MOST = 1 << 14
 
 
 class PooledFit(NamedTuple):
@@ -134,7 +134,7 @@ def _optimize(
     if solver == "expsearch":
         return expsearch(Likelihood(table, Sides(table, rows, found), keep), max_steps)
     many = rows > _MANY_ROWS
-    part = drawn(rows, min(rows // _THINNING, _MOST) if many else 0)
+    part = drawn(rows, _MOST if many else 0)
     sides = Sides(table, rows, found, part)
     start = _rough_fit(sides.also) if many else None
     likelihood = Likelihood(table, sides, keep)

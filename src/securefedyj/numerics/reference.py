@@ -40,10 +40,9 @@ def residuals(S: Array, pairs: Any) -> tuple[Array, Array, Bools]:
     negative = S < 0
     L, u = np.abs(S), np.where(negative, pairs["u"][:, 1:], pairs["u"][:, :1])
     kind = np.where(negative, pairs["kind"][:, 1:], pairs["kind"][:, :1])
-    r, T, a, b = u * L, *np.empty((3, *S.shape))
-    z = r.copy()
-    reduce_exponent(r, T, a, b)
-    phi12(r, a, b)
+    z = u * L
+    T, r = reduce_exponent(z)
+    a, b = phi12(r)
     y, d = a * L, ((a - b) * L) * L
     near = (kind == SERIES) | ((kind == DECAY) & (np.abs(z) <= NEAR_ZERO))
     with np.errstate(all="ignore"):
@@ -51,8 +50,7 @@ def residuals(S: Array, pairs: Any) -> tuple[Array, Array, Bools]:
         E = (a * r) * T + (T - 1)
         general_y = E * v
         general_d = np.where(T == 1, d, ((E + 1) * L - general_y) * v)
-        exp(r, a, b)
-        decaying_y = (r * T) * v
+        decaying_y = (exp(r) * T) * v
         decaying_d = decaying_y * (L - v)
     y = np.where(near, y, np.where(kind == CLOSED, general_y, decaying_y))
     d = np.where(near, d, np.where(kind == CLOSED, general_d, decaying_d))

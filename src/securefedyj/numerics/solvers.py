@@ -103,6 +103,8 @@ def newton(
         short |= rough & (step <= _ROUGH)
         done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
+        if not done.any():
+            continue
         last, ending = evaluation.take(done), active[done]
         found = likelihood.standardization(ending, last, (proposal - at)[done])
         for column, values in zip(standardization, found, strict=True):
