@@ -192,10 +192,7 @@ def _lower_median(rows: Array) -> Array:
 
 def logarithm(x: Array) -> Array:
     """log(1+x) for x >= -1/2; `log1p` has no digits of a subnormal number."""
-    log, tiny = log1p(x), np.abs(x) < TINY
-    if tiny.any():
-        np.copyto(log, x, where=tiny)
-    return log
+    return np.where(np.abs(x) < TINY, x, log1p(x))
 
 
 def distance_of(x: Array, reference: Array) -> Array:
