@@ -243,7 +243,7 @@ def test_without_a_compiler_numpy_does_the_work_and_says_so(monkeypatch):
     monkeypatch.setattr(kernel, "_compiled", lambda: None)
     assert kernel.levels() == (kernel.NUMPY,)
     assert kernel.loops() is None
-    assert "without a C compiler" in kernel.described()
+    assert "no C compiler" in kernel.described()
     X = np.random.default_rng(1).normal(size=(60, 2))
     assert SecureFedYJ(engine="clear").fit([X]).converged_.all()
 

@@ -11,7 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from securefedyj import __version__
+from typing import Any
+
+from securefedyj import __version__, kernel
 from securefedyj.cli import (
     audit,
     check,
@@ -68,6 +70,14 @@ def _sentence(error: Exception) -> str:
     return with_code(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", error)
 
 
+class _Version(argparse.Action):
+    """Prints the version, and whether the kernel is there: without it all is slower."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"securefedyj {__version__} ({kernel.described()})")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="securefedyj",
@@ -75,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="A consortium types keygen, new, check, hub and join, in this order; the guide is "
         "docs/first-consortium.md. `securefedyj COMMAND --help` has an example of each.",
     )
-    parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="say it and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)

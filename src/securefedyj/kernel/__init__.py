@@ -89,10 +89,10 @@ def loops() -> Loops | None:
 
 
 def described() -> str:
-    """One line for people: what does the work here."""
+    """A few words for people: what does the work here."""
     if _compiled() is None:
-        return "kernel: none (built without a C compiler); NumPy does the work, more slowly"
-    return f"kernel: {level()}; {threads()} thread(s)"
+        return "no kernel, since there was no C compiler: NumPy does the work, slowly"
+    return f"kernel: {level()}"
 
 
 def threads() -> int:
