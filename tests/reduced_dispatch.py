@@ -49,7 +49,5 @@ def full_environment() -> dict[str, str]:
 
 if __name__ == "__main__":
     reduced = environment()
-    print(
-        *(f"{name}={reduced.get(name, '')}" for name in (DISABLE, CORE, LEVEL)), flush=True
-    )
+    print(*(f"{name}={reduced.get(name, '')}" for name in (DISABLE, CORE, LEVEL)), flush=True)
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], reduced)

@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from securefedyj import ExpYJ
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.blocks import drawn
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.solvers import newton
-from securefedyj.numerics.survey import drawn
 from tests import oracle
 from tests.datasets import NAMES, table
 from tests.numerics.test_certainty import is_right, pooled

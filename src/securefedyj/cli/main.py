@@ -10,7 +10,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-
 from typing import Any
 
 from securefedyj import __version__, kernel

@@ -61,8 +61,8 @@ class ColumnReader(BaseEstimator):
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return data
-        data = validate_data(self, unmasked(X), reset=reset, **checks)
-        return data
+        validated: Array = validate_data(self, unmasked(X), reset=reset, **checks)
+        return validated
 
     def _validated_source(self, X: Any, reset: bool) -> Source:
         """The columns of X: all of them, or those of the fit, by their names if it has any."""

@@ -21,8 +21,8 @@ from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source
-from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.numerics.silo import TimedSilo
+from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.printable import printable
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.tables.base import HeldSource

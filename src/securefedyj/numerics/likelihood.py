@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.blocks import Held, Table
+from securefedyj.numerics.blocks import Held, Table, survey
 from securefedyj.numerics.distances import Exponents, distances, row_sums
 from securefedyj.numerics.noise import Noise, Rounding, noise
 from securefedyj.numerics.sides import Sides, sum_by
-from securefedyj.numerics.survey import survey
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
 # What one of the sums behind a score usually loses: some units of the last place.

@@ -24,9 +24,10 @@ So the root mean squares of the errors of R and R' are at most
     A = eps ((18 (1 + z) + 16) r0 + (far + (16 + shift) b) w)
     B = eps ((18 (2 + z) + 16) r1 + (1 + z) (far + (20 + shift) b) r0 + (16 + shift) b^2 w).
 
-*Sums.* Some values at a time are summed in lanes, these are added up over a piece, then lane by lane;
-pieces are added together with what that loses. So a sum of t is off by (d - 10) eps sum |t| at
-most, where d - 16 is the number of additions to a lane, up to 80. Products, quotients and differences of sums add less than
+*Sums.* Some values at a time are summed in lanes, these are added up over a piece, then lane by
+lane; pieces are added together with what that loses. So a sum of t is off by (d - 10) eps sum |t|
+at most, where d - 16 is the number of additions to a lane, up to 80. Products, quotients and
+differences of sums add less than
 10 eps. By Cauchy and Schwarz, with m0 the mean of R,
 
     Var(R) is off by      C  = d eps r0 (r0 + 2 |m0|)

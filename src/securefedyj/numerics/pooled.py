@@ -9,20 +9,19 @@ import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.blocks import Held, Streamed, Table
+from securefedyj.numerics.blocks import Held, Streamed, Survey, Table, drawn, survey
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import Source, read
 from securefedyj.numerics.sides import Sides
 from securefedyj.numerics.solvers import Optimum, expsearch, newton
-from securefedyj.numerics.survey import Survey, drawn, survey
 from securefedyj.numerics.yeojohnson import Standardization
 
 # Numbers held at once: features are fitted in batches of this size (16 MB), or one by one. A source
 # with more is read again for every pass.
 _BATCH = 1 << 21
 
-# Beyond this many rows, a fit to a sample of them gives the start of the fit to all: where there are
-# fewer, a pass over all of them costs no more than one over the sample.
+# Beyond this many rows, a fit to a sample gives the start of the fit to all. Where there are fewer,
+# a pass over all rows costs no more than one over the sample.
 _MANY_ROWS = 1 << 19
 _MOST = 1 << 14
 

@@ -16,13 +16,12 @@ from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.elementary import exp, log1p, phi12, reduce_exponent
 from securefedyj.numerics.encoding import CLOSED, DECAY, DIGIT, NEAR_ZERO, SERIES
-from securefedyj.numerics.silo import Sums
 
 # Bits of the digits of S_phi, which leave room for 2^31 values.
 PHI_DIGIT = 26
-_ROWS = 512
-# Values that are worked on at once.
-_VALUES = 1 << 15
+ROWS = 512
+# Values and digits that are worked on at once: their sums stay below 2^63.
+_VALUES = 1 << 16
 
 
 def arranged(X: Array, phi_scale: Array) -> tuple[Array, Integers]:
@@ -57,62 +56,61 @@ def residuals(S: Array, pairs: Any) -> tuple[Array, Array, Bools]:
     return np.where(negative, -y, y), d, (kind == DECAY) & ~near
 
 
-def sums(values: Array, pairs: Any, limbs: int) -> Sums:
+def sums(values: Array, pairs: Any, limbs: int) -> list[wide.Limbs]:
     """S_y, S_d, S_yy and S_yd of each pair of a feature and a lambda."""
-    result = Sums(*(wide.zeros(limbs, len(pairs)) for _ in Sums._fields))
+    result = [wide.zeros(limbs, len(pairs)) for _ in range(4)]
+    blocks = values.reshape(len(values), -1, ROWS)
     digits = np.max([pairs["digits_y"], pairs["digits_d"]], axis=0) * 26 // DIGIT + 1
-    rows = min(_ROWS, max(values.shape[1], 1))
     for n in np.unique(digits).tolist():
-        same = np.flatnonzero(digits == n)
-        step = max(1, _VALUES // (rows * n))
-        for some in (same[first : first + step] for first in range(0, len(same), step)):
-            for first in range(0, values.shape[1], rows):
-                S = values[pairs["feature"][some], first : first + rows]
-                for total, part in zip(result, _sums(S, pairs[some], n, limbs), strict=True):
-                    total[:, some] = wide.add(total[:, some], part)
+        same, step = np.flatnonzero(digits == n), max(1, _VALUES // (ROWS * n))
+        each, block = (part.ravel() for part in np.indices((len(same), blocks.shape[1])))
+        for first in range(0, len(each), step):
+            here, some = same[each[first : first + step]], block[first : first + step]
+            columns = _columns(blocks[pairs["feature"][here], some], pairs[here], n)
+            owners, owner = np.unique(here, return_inverse=True)
+            summed = np.zeros((4, 2 * n, len(owners)), dtype=np.int64)
+            np.add.at(summed.transpose(2, 0, 1), owner, columns)
+            for total, part in zip(result, summed, strict=True):
+                total[:, owners] = wide.add(total[:, owners], wide.from_digits(part, DIGIT, limbs))
     return result
 
 
-def _sums(S: Array, pairs: Any, n: int, limbs: int) -> list[wide.Limbs]:
-    """The same over some rows, with n digits."""
+def _columns(S: Array, pairs: Any, n: int) -> Integers:
+    """The four sums over each row of S, by 2 n digits, lowest first."""
     y, d, far = residuals(S, pairs)
+    negative = S < 0
+    skipped = np.where(negative, pairs["skipped"][:, 1:], pairs["skipped"][:, :1]).astype(np.int32)
+    to_side = np.ldexp(1.0, pairs["grid"][:, None].astype(np.int32) - skipped)
+    to_top = np.ldexp(1.0, skipped - DIGIT * (n - 1))
     split = np.empty((len(S), 2 * n + 1, S.shape[1]))
     split[:, -1] = 1
-    negative = S < 0
-    skipped = np.where(negative, pairs["skipped"][:, 1:], pairs["skipped"][:, :1])
-    grid = pairs["grid"][:, None]
-    for v, of in ((y, split[:, :n]), (d, split[:, n : 2 * n])):
-        # To the grid of the side, and from there in units of the common one.
-        integer = np.ldexp(np.rint(np.ldexp(v, grid - skipped)), skipped)
-        rest = np.ldexp(integer, -DIGIT * (n - 1))
-        for a in range(n - 1, -1, -1):
-            np.rint(rest, out=of[:, a])
-            rest = (rest - of[:, a]) * 2.0**DIGIT
-    constants = _constants(pairs, n)
-    split[:, :n] += np.where(negative, -1, 1)[:, None] * far[:, None] * constants[0][..., None]
-    split[:, n : 2 * n] += far[:, None] * constants[1][..., None]
+    sides = (np.where(negative, -1.0, 1.0) * far, far)
+    for k, (v, side, constant) in enumerate(zip((y, d), sides, _constants(pairs), strict=True)):
+        # To the grid of the side, and from there in units of the highest digit.
+        digits = split[:, k * n : (k + 1) * n]
+        _cut(np.rint(v * to_side) * to_top, digits)
+        of_constant = np.empty((len(S), n))
+        _cut(np.ldexp(constant, -DIGIT * (n - 1)), of_constant)
+        digits += side[:, None] * of_constant[..., None]
     products = np.matmul(split, split.swapaxes(1, 2)).astype(np.int64)
-    of_y, of_d = slice(0, n), slice(n, 2 * n)
-    columns = np.zeros((4, 2 * n, len(S)), dtype=np.int64)
-    columns[0, :n], columns[1, :n] = products[:, -1, of_y].T, products[:, -1, of_d].T
+    columns = np.zeros((len(S), 4, 2 * n), dtype=np.int64)
+    columns[:, :2, :n] = products[:, -1, : 2 * n].reshape(-1, 2, n)
     for a in range(n):
-        columns[2, a : a + n] += products[:, a, of_y].T
-        columns[3, a : a + n] += products[:, a, of_d].T
-    return [wide.from_digits(part, DIGIT, limbs) for part in columns]
+        columns[:, 2:, a : a + n] += products[:, a, : 2 * n].reshape(-1, 2, n)
+    return columns
 
 
-def _constants(pairs: Any, n: int) -> list[Array]:
-    """1/|u| and 1/u^2 of the side that decays, on the common grid, in n digits, lowest first."""
-    negative = pairs["kind"][:, 1] == DECAY
+def _cut(v: Array, digits: Array) -> None:
+    """Write the digits of v, the highest of which has the unit 1; they lie along axis 1."""
+    for a in range(digits.shape[1] - 1, -1, -1):
+        np.rint(v, out=digits[:, a])
+        v = (v - digits[:, a]) * 2.0**DIGIT
+
+
+def _constants(pairs: Any) -> tuple[Array, Array]:
+    """1/|u| and 1/u^2 of the side that decays, as integers on the grid; 0 where none does."""
     with np.errstate(all="ignore"):
-        c = 1 / np.abs(np.where(negative, pairs["u"][:, 1], pairs["u"][:, 0]))
-    c[~np.any(pairs["kind"] == DECAY, axis=1)] = 0.0
-    found = []
-    for constant in (c, c * c):
-        rest = np.ldexp(np.rint(np.ldexp(constant, pairs["grid"])), -DIGIT * (n - 1))
-        digits = np.empty((len(pairs), n))
-        for a in range(n - 1, -1, -1):
-            digits[:, a] = np.rint(rest)
-            rest = (rest - digits[:, a]) * 2.0**DIGIT
-        found.append(digits)
-    return found
+        c = 1 / np.abs(np.where(pairs["decaying"] < 0, pairs["u"][:, 1], pairs["u"][:, 0]))
+    c[pairs["decaying"] == 0] = 0.0
+    first, second = (np.rint(np.ldexp(part, pairs["grid"])) for part in (c, c * c))
+    return first, second

@@ -25,8 +25,8 @@ from securefedyj.numerics.encoding import DECAY, DIGIT, Domain, Encoding, kinds
 from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
-# Rows are padded to a multiple of this: BLOCK of the kernel.
-BLOCK = 512
+# Rows are padded to a multiple of this, which is BLOCK of the kernel, too.
+BLOCK = reference.ROWS
 # Values that are copied at once to bring columns together.
 _COPIED = 1 << 18
 # The digits of the kernel, in bits; y and d have two at least.
@@ -97,9 +97,7 @@ class ArraySilo:
         loops.transpose(table, table.shape[1], some.start, features, 0, rows, X, rows)
         values, count, phi = self._values[some], self.count[some], self._phi[some]
         room = values.shape[1]
-        return bool(
-            loops.arrange(X, features, rows, lower, upper, scale, values, room, count, phi)
-        )
+        return bool(loops.arrange(X, features, rows, lower, upper, scale, values, room, count, phi))
 
     @property
     def nbytes(self) -> int:
@@ -116,7 +114,7 @@ class ArraySilo:
         pairs = _pairs(self._domain.take(feature), feature, lmbda, encoding)
         loops = kernel.loops()
         if loops is None:
-            return reference.sums(self._values, pairs, limbs)
+            return Sums(*reference.sums(self._values, pairs, limbs))
         rows, blocks = self._values.shape[1], self._values.shape[1] // BLOCK
         work = rows * len(pairs)
         parts = min(kernel.threads(), blocks) if len(pairs) < _FEW_PAIRS and work > 1 << 17 else 1
