@@ -9,7 +9,7 @@ import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.blocks import Held, Streamed, Survey, Table, drawn, survey
+from securefedyj.numerics.blocks import Held, Streamed, Survey, Table, survey
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import Source, read
 from securefedyj.numerics.sides import Sides
@@ -23,7 +23,8 @@ _BATCH = 1 << 21
 # Beyond this many rows, a fit to a sample gives the start of the fit to all. Where there are fewer,
 # a pass over all rows costs no more than one over the sample.
 _MANY_ROWS = 1 << 19
-_MOST = 1 << 14
+# Columns of a source that are fitted at once.
+_COLUMNS = 128
 
 
 class PooledFit(NamedTuple):
@@ -77,9 +78,8 @@ def _batches(X: Array) -> Iterator[Table]:
 
 def _streamed(source: Source) -> Iterator[Table]:
     columns = np.arange(len(source.names))
-    at_once = max(1, _BATCH // _MOST)
-    for first in range(0, len(columns), at_once):
-        yield Streamed(source, columns[first : first + at_once])
+    for first in range(0, len(columns), _COLUMNS):
+        yield Streamed(source, columns[first : first + _COLUMNS])
 
 
 def _joined(parts: tuple[Any, ...], visits: int) -> Any:
@@ -133,9 +133,8 @@ def _optimize(
     if solver == "expsearch":
         return expsearch(Likelihood(table, Sides(table, rows, found), keep), max_steps)
     many = rows > _MANY_ROWS
-    part = drawn(rows, _MOST if many else 0)
-    sides = Sides(table, rows, found, part)
-    start = _rough_fit(sides.also) if many else None
+    sides = Sides(table, rows, found)
+    start = _rough_fit(sides.sample) if many else None
     likelihood = Likelihood(table, sides, keep)
     optimum = newton(likelihood, start)
     if many and not optimum.converged.all():
@@ -157,7 +156,7 @@ def _better(first: Optimum, second: Optimum) -> Optimum:
 
 
 def _rough_fit(part: Array) -> Array:
-    """Starting points from a part of the values, NaN where it will not do."""
+    """Starting points from a sample of the rows, NaN where it will not do."""
     start = np.full(len(part), np.nan)
     varies = survey(Held.copy_of(part))[1].varies
     if varies.any():
