@@ -218,6 +218,9 @@ def test_arrays_of_the_wrong_size_are_refused():
     ):  # fmt: skip
         with pytest.raises(ValueError, match="wrong size"):
             call()
+    unaligned = np.zeros(8 * 2048 + 1, np.uint8)[1:].view(np.float64).reshape(4, 512)
+    with pytest.raises(ValueError, match="not aligned"):
+        loops.sums(unaligned, 512, 0, 512, pairs, 0, 8, 1, out)
     with pytest.raises(TypeError, match="number of arguments"):
         loops.sums(table)
     with pytest.raises((TypeError, BufferError)):

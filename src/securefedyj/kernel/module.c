@@ -80,6 +80,8 @@ static int taken(PyObject *given, const char *format, struct arguments *at)
                 at->data[i] = at->held[at->buffers].buf;
                 at->size[i] = at->held[at->buffers].len / 8;
                 at->buffers++;
+                if ((uintptr_t)at->data[i] % 8)
+                    PyErr_SetString(PyExc_ValueError, "an array is not aligned");
             }
         }
         if (PyErr_Occurred()) {

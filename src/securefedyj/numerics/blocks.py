@@ -96,7 +96,7 @@ class Streamed:
 def _copy(values: Array, first: int, last: int) -> Array:
     """Some rows of a table, those of each feature next to each other."""
     table, loops = values.T, kernel.loops()
-    if loops is None or not table.flags.c_contiguous:
+    if loops is None or not (table.flags.c_contiguous and table.flags.aligned):
         return np.array(values[:, first:last], order="C")
     rows, features = last - first, table.shape[1]
     copied = np.empty((features, rows))
@@ -166,7 +166,7 @@ def _of_chunk(values: Array) -> Survey:
     counts = np.empty((features, 2), dtype=np.int64)
     lowest, highest = np.empty((2, features, 2))
     if loops := kernel.loops():
-        values = np.ascontiguousarray(values)
+        values = np.require(values, requirements="CA")
 
         def work(first: int, last: int) -> None:
             some = slice(first, last)

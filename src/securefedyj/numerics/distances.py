@@ -61,7 +61,7 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
     yardsticks["reference"], yardsticks["log_reference"] = reference, logarithm(reference)
     alone = len(features) == len(chosen) and bool(sides.complete[chosen].all())
     for chunk in table.take(features).chunks():
-        chunk = np.ascontiguousarray(chunk)
+        chunk = np.require(chunk, requirements="CA")
         rows = chunk.shape[1]
         width = min(PIECE, -(-rows // LANES) * LANES)
         shape = len(chosen), -(-rows // width), width

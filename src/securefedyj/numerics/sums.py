@@ -64,7 +64,7 @@ class ArraySilo:
 
     def __init__(self, X: ArrayLike, domain: Domain, names: list[str]) -> None:
         # Logarithms of narrower numbers would have other bits.
-        table = np.ascontiguousarray(X, dtype=np.float64)
+        table = np.require(X, np.float64, "CA")
         rows, features = table.shape
         self._domain = domain
         self._values = np.zeros((features, max(1, -(-rows // BLOCK)) * BLOCK))
