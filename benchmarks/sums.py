@@ -71,7 +71,7 @@ def tables() -> dict[str, Array]:
     rng = np.random.default_rng(0)
     return {
         "zeros": np.zeros(MANY_ROWS),
-        "1 % ones": (rng.random(MANY_ROWS) < 0.01) * 1.0,
+        "1 % ones": np.where(rng.random(MANY_ROWS) < 0.01, 1.0, 0.0),
         "ones": np.ones(MANY_ROWS),
         "narrow": 100 + rng.random(MANY_ROWS) * 1e-3,
         "wide, both signs": rng.normal(size=MANY_ROWS) * 10 ** rng.uniform(-6, 5, MANY_ROWS),

@@ -30,9 +30,8 @@ from securefedyj.network.session.journal import Journal, JournalError
 from securefedyj.network.session.participant import JoinError, Progress
 from securefedyj.network.session.progress import Tally
 from securefedyj.network.session.worker import Worker
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.cost import read_cost
 from securefedyj.tables.digest import rows_digest

@@ -19,12 +19,11 @@ from securefedyj.network.session.patience import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Progress
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
-from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source
-from securefedyj.numerics.silo import TimedSilo
+from securefedyj.numerics.streamed import default_cache_bytes
 from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.printable import printable
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.tables.base import HeldSource
 from securefedyj.tables.digest import rows_digest
 from securefedyj.tables.files import HERE, MISSING, Dialect, TableError, TableReader

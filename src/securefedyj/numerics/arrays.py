@@ -1,5 +1,6 @@
 """Names for the arrays that everything here is made of."""
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,14 @@ Signs: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.intp]
 """Positions: of features, of rows, of pairs of a feature and a lambda."""
+
+
+def each(function: Callable[..., Any], *records: Any) -> Any:
+    """The record of what a function makes of every array of some records, and of those in them."""
+    if not isinstance(records[0], tuple):
+        return function(*records)
+    parts = zip(*records, strict=True)
+    return type(records[0])(*(each(function, *arrays) for arrays in parts))
 
 
 def unmasked(data: Any) -> Any:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from securefedyj import kernel
-from securefedyj.numerics.arrays import Array, Bools, Index, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
 from securefedyj.numerics.passes import Source, read
 
 # A handful of arrays of this size stays in the cache of a core.
@@ -123,27 +123,10 @@ class Survey(NamedTuple):
     lowest_other: Array  # of the values >= 0
     highest: Array
 
-    @classmethod
-    def start(cls, n_features: int) -> Survey:
-        """Of no rows yet."""
-        zero, low, high = (np.full(n_features, value) for value in (np.int64(0), -np.inf, np.inf))
-        return cls(zero, zero, high, low, high, low)
-
-    def joined(self, other: Survey) -> Survey:
-        """Of the rows of both."""
-        return Survey(
-            self.n + other.n,
-            self.negative + other.negative,
-            np.minimum(self.lowest, other.lowest),
-            np.maximum(self.highest_negative, other.highest_negative),
-            np.minimum(self.lowest_other, other.lowest_other),
-            np.maximum(self.highest, other.highest),
-        )
-
     def take(self, features: Index) -> Survey:
         """The survey of some of the features."""
-        columns: list[Any] = [column[features] for column in self]
-        return Survey(*columns)
+        taken: Survey = each(lambda column: column[features], self)
+        return taken
 
     @property
     def varies(self) -> Bools:
@@ -153,20 +136,27 @@ class Survey(NamedTuple):
 
 def survey(table: Table) -> tuple[int, Survey]:
     """The number of rows, and the survey of all features."""
-    rows, found = 0, Survey.start(table.n_features)
+    # Of the values < 0, and of the others:
+    count = np.zeros((table.n_features, 2), dtype=np.int64)
+    low, high = np.full((2, table.n_features, 2), np.inf) * [[[1]], [[-1]]]
+    rows = 0
     for chunk in table.chunks():
         rows += chunk.shape[1]
-        found = found.joined(_of_chunk(chunk))
-    return rows, found
+        counts, lowest, highest = _extremes(chunk)
+        count += counts
+        np.minimum(low, lowest, out=low)
+        np.maximum(high, highest, out=high)
+    n, lowest, highest = count.sum(axis=1), low.min(axis=1), high.max(axis=1)
+    return rows, Survey(n, count[:, 0], lowest, high[:, 0], low[:, 1], highest)
 
 
-def _of_chunk(values: Array) -> Survey:
+def _extremes(values: Array) -> tuple[Integers, Array, Array]:
+    """Counts, least and largest of the values < 0 and of the others, of each feature."""
     features, rows = values.shape
-    # First of the values < 0, then of the others:
     counts = np.empty((features, 2), dtype=np.int64)
     lowest, highest = np.empty((2, features, 2))
     if loops := kernel.loops():
-        values = np.require(values, requirements="CA")
+        values = np.require(values, requirements=["C", "A"])
 
         def work(first: int, last: int) -> None:
             some = slice(first, last)
@@ -179,14 +169,7 @@ def _of_chunk(values: Array) -> Survey:
             counts[:, k] = np.count_nonzero(chosen, axis=1)
             lowest[:, k] = np.min(np.where(chosen, values, np.inf), axis=1)
             highest[:, k] = np.max(np.where(chosen, values, -np.inf), axis=1)
-    return Survey(
-        np.sum(counts, axis=1),
-        counts[:, 0],
-        np.min(lowest, axis=1),
-        highest[:, 0],
-        lowest[:, 1],
-        np.max(highest, axis=1),
-    )
+    return counts, lowest, highest
 
 
 def drawn(n: int, size: int) -> Index:

@@ -61,7 +61,7 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
     yardsticks["reference"], yardsticks["log_reference"] = reference, logarithm(reference)
     alone = len(features) == len(chosen) and bool(sides.complete[chosen].all())
     for chunk in table.take(features).chunks():
-        chunk = np.require(chunk, requirements="CA")
+        chunk = np.require(chunk, requirements=["C", "A"])
         rows = chunk.shape[1]
         width = min(PIECE, -(-rows // LANES) * LANES)
         shape = len(chosen), -(-rows // width), width
@@ -92,39 +92,30 @@ def _measured(chunk: Array, yardsticks: Any, D: Array, length: Integers) -> None
         length[k, piece] = -(-len(x) // LANES) * LANES
 
 
-class Exponents(NamedTuple):
-    """What the D of each side are multiplied by, and the logarithm of what e^{uD} is divided by."""
-
-    kappa: Array
-    shift: Array
-    one: Array  # e^-shift
-    small: Bools  # where kappa is so small that series are summed
-
-    @classmethod
-    def of(cls, kappa: Array, shift: Array, small: Bools) -> Exponents:
-        return cls(kappa, shift, exponential(np.maximum(-shift, LEAST_EXPONENT)), small)
-
-
-def row_sums(parts: Iterable[Distances], chosen: Index, at: Exponents) -> Array:
+def row_sums(
+    parts: Iterable[Distances], chosen: Index, kappa: Array, shift: Array, small: Bools
+) -> Array:
     """The sums of each of the chosen sides, of shape (SUMS, len(chosen)).
 
-    Where kappa is small, r0 to r3 are R and its derivatives, by their series. Elsewhere they are
-    q0 = e^{uD} - 1, q1 = D e^{uD}, q2 = D^2 e^{uD} and q3 = D^3 e^{uD}, divided by e^shift, in
-    which R and its derivatives are linear.
+    D is multiplied by kappa, and e^{uD} is divided by e^shift. Where kappa is small, r0 to r3 are R
+    and its derivatives, by their series. Elsewhere they are q0 = e^{uD} - 1, q1 = D e^{uD},
+    q2 = D^2 e^{uD} and q3 = D^3 e^{uD}, in which R and its derivatives are linear.
     """
+    one = exponential(np.maximum(-shift, LEAST_EXPONENT))  # e^-shift
+    at = np.array([kappa, shift, one, small])
     total, lost = np.zeros((2, len(chosen), SUMS))
     for part in parts:
         where = np.searchsorted(part.sides, chosen)
         pieces, width = part.D.shape[1:]
         sums = np.zeros((len(chosen), pieces, SUMS))
         if loops := kernel.loops():
-            fixed = part.D, pieces, width, part.length, where, np.array(at), sums
+            fixed = part.D, pieces, width, part.length, where, at, sums
             work = len(chosen) * pieces * width
             kernel.shared_out(len(chosen) * pieces, work, _bound(loops.row_sums, *fixed))
         else:
             for k, piece in np.ndindex(*sums.shape[:2]):
                 some = slice(part.length[where[k], piece])
-                sums[k, piece] = _sums(part.D[where[k], piece, some], *(of[k] for of in at))
+                sums[k, piece] = _sums(part.D[where[k], piece, some], *at[:, k])
         for summand in sums.swapaxes(0, 1):
             added = total + summand
             back = added - total
@@ -132,12 +123,12 @@ def row_sums(parts: Iterable[Distances], chosen: Index, at: Exponents) -> Array:
             total = added
     result = np.ascontiguousarray((total + lost).T)
     # q0 q2 = q1^2 - q2 and q0 q3 = q1 q2 - q3.
-    result[6] = np.where(at.small, result[6], result[5] - at.one * result[2])
-    result[10] = np.where(at.small, result[10], result[9] - at.one * result[8])
+    result[6] = np.where(small, result[6], result[5] - one * result[2])
+    result[10] = np.where(small, result[10], result[9] - one * result[8])
     return result
 
 
-def _sums(D: Array, kappa: float, shift: float, one: float, small: bool) -> list[float]:
+def _sums(D: Array, kappa: float, shift: float, one: float, small: float) -> list[float]:
     """The sums over a piece by NumPy."""
     if small:
         phi1, phi2, phi3, phi4 = phi_series(kappa * D)

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, Bools, Index, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
 from securefedyj.numerics.elementary import LOG2_E, log1p
 from securefedyj.numerics.search import Limits
 
@@ -165,25 +165,14 @@ class Encoding(NamedTuple):
         return -(-self.sum_bits // 64)
 
     def take(self, pairs: Index | slice) -> Encoding:
-        return Encoding(
-            self.grid[pairs],
-            SideEncoding(*(part[pairs] for part in self.positive)),
-            SideEncoding(*(part[pairs] for part in self.negative)),
-            self.v_bits[pairs],
-            self.sum_bits[pairs],
-        )
+        taken: Encoding = each(lambda part: part[pairs], self)
+        return taken
 
     @classmethod
     def joined(cls, parts: Sequence[Encoding]) -> Encoding:
         """The encodings of several lists of pairs, one behind the other."""
-        grid, positive, negative, v_bits, sum_bits = zip(*parts, strict=True)
-        return cls(
-            np.concatenate(grid),
-            SideEncoding(*(np.concatenate(part) for part in zip(*positive, strict=True))),
-            SideEncoding(*(np.concatenate(part) for part in zip(*negative, strict=True))),
-            np.concatenate(v_bits),
-            np.concatenate(sum_bits),
-        )
+        whole: Encoding = each(lambda *arrays: np.concatenate(arrays), *parts)
+        return whole
 
 
 def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:

@@ -22,7 +22,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.blocks import Held, Table, survey
-from securefedyj.numerics.distances import Exponents, distances, row_sums
+from securefedyj.numerics.distances import distances, row_sums
 from securefedyj.numerics.noise import Noise, Rounding, noise
 from securefedyj.numerics.sides import Sides, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
@@ -221,7 +221,7 @@ class Likelihood:
         shift = np.where(largest > _EXPONENT_MAX, largest, 0.0)
         small = np.abs(kappa) <= SERIES_BELOW
         D = distances(self._table, sides, rows) if self._kept is None else self._kept
-        sums = row_sums(D, rows, Exponents.of(kappa, shift, small))
+        sums = row_sums(D, rows, kappa, shift, small)
         m0, m1, m2, s00, s01, s11, s02, mean_D, m3, s12, s03 = sums / n
         moments = _Moments(
             *(shift, mean_D, m0, m1, m2, m3),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, Bools, Integers
+from securefedyj.numerics.arrays import Array, Bools, Integers, each
 from securefedyj.numerics.blocks import Held, Streamed, Survey, Table, survey
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import Source, read
@@ -84,10 +84,8 @@ def _streamed(source: Source) -> Iterator[Table]:
 
 def _joined(parts: tuple[Any, ...], visits: int) -> Any:
     """One field of the fits of all batches, the features of which stand side by side."""
-    if isinstance(parts[0], Standardization):
-        return Standardization(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-    if parts[0].ndim == 1:
-        return np.concatenate(parts)
+    if np.ndim(parts[0]) == 1 or isinstance(parts[0], Standardization):
+        return each(lambda *arrays: np.concatenate(arrays), *parts)
     missing = [np.full((visits - len(path), path.shape[1]), np.nan) for path in parts]
     paths = [np.concatenate(pair) for pair in zip(parts, missing, strict=True)]
     return np.concatenate(paths, axis=1)

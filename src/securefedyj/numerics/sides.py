@@ -149,11 +149,7 @@ def _measure(samples: Array, lowest: Array, highest: Array, n: Integers) -> Meas
     """The reference of each side, and what follows from it for its extremes."""
     reference, close = _references(samples)
     low, high = (
-        np.where(
-            close,
-            distance_of_close(x, reference),
-            distance_of(x, reference),
-        )
+        np.where(close, distance_of_close(x, reference), distance_of(x, reference))
         for x in (lowest, highest)
     )
     size = np.maximum(high, -low)
@@ -195,6 +191,4 @@ def distance_of_close(x: Array, reference: Array) -> Array:
     """The same from the difference of x and c, which is exact where they are close."""
     share = (x - reference) / (1 + reference)
     far = share < -0.5  # where 1 + share, the ratio, would lose its digits
-    if not far.any():
-        return logarithm(share)
     return np.where(far, distance_of(x, reference), logarithm(np.where(far, 0.0, share)))

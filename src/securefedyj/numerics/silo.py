@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from securefedyj.numerics.arrays import Array, Index, Integers
@@ -33,37 +30,3 @@ class Silo(Protocol):
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-
-
-class TimedSilo:
-    """A silo that says how long its sums take: the protocol itself reads no clock.
-
-    Attributes
-    ----------
-    prepared
-        Seconds that the rows took before they could be asked for sums.
-    seconds
-        Those of the sums since then.
-    """
-
-    def __init__(self, silo: Silo, prepared: float = 0.0) -> None:
-        self._silo = silo
-        self.prepared, self.seconds = prepared, 0.0
-
-    @property
-    def count(self) -> Integers:
-        return self._silo.count
-
-    def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        with self._timed():
-            return self._silo.phi_sum(features, limbs)
-
-    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        with self._timed():
-            return self._silo.sums(feature, lmbda, encoding, limbs)
-
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - start

@@ -27,10 +27,10 @@ from securefedyj.numerics.yeojohnson import Standardization
 LAMBDA_LIMIT = 1e300
 
 # A Newton step shorter than this, relative to v, leaves an error of about its square.
-_CONVERGED = 3e-7
+_CONVERGED = 3e-9
 # And one shorter than this, in units of v, which are those of exponents, leaves the mean and the
 # variance where they are expected by their slopes.
-_SHORT = 1e-6
+_SHORT = 1e-7
 # What is enough for a start, in the same units.
 _ROUGH = 1e-3
 _MAX_PASSES = 100

@@ -7,10 +7,12 @@ read and prepared while one is summed. Prepared blocks are kept as far as memory
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import reduce
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +25,11 @@ from securefedyj.numerics.sums import ArraySilo, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 
 PHI_LIMBS = 2
+
+_SHARE = 4
+_UNKNOWN = 1 << 30  # where the system does not say what it has
+# What a container may use, in the two versions of control groups.
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def silo_of(
@@ -122,3 +129,19 @@ class StreamedSilo:
 def added(one: Sums, other: Sums) -> Sums:
     """The sums over the rows of both."""
     return Sums(*(wide.add(a, b) for a, b in zip(one, other, strict=True)))
+
+
+def default_cache_bytes() -> int:
+    """A quarter of the memory of this machine, or of what this process may use of it."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return _UNKNOWN
+    for path in _LIMITS:
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            memory = min(memory, int(text))
+    return memory // _SHARE

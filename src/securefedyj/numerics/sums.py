@@ -13,6 +13,7 @@ long an answer takes tells the number of rows and the encodings, which are publi
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,7 +65,7 @@ class ArraySilo:
 
     def __init__(self, X: ArrayLike, domain: Domain, names: list[str]) -> None:
         # Logarithms of narrower numbers would have other bits.
-        table = np.require(X, np.float64, "CA")
+        table = np.require(X, np.float64, ["C", "A"])
         rows, features = table.shape
         self._domain = domain
         self._values = np.zeros((features, max(1, -(-rows // BLOCK)) * BLOCK))
@@ -141,7 +142,7 @@ class ArraySilo:
         return Sums(*(reduce(wide.add, several) for several in zip(*results, strict=True)))
 
 
-def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Array:
+def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Any:
     """What the loops take for each pair of a feature and a lambda; all of it is public."""
     L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
     sides = np.array([encoding.positive, encoding.negative])  # (side, bits, pair)

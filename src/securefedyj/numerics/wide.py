@@ -146,7 +146,7 @@ def _products(a: Limbs, b: Limbs) -> Limbs:
     """The sum of products; b may have fewer limbs than a."""
     limbs, terms, size = a.shape
     if loops := kernel.loops():
-        a, b = (np.require(v, np.uint64, "CA") for v in (a, b))
+        a, b = (np.require(v, np.uint64, ["C", "A"]) for v in (a, b))
         total, shape = np.empty((limbs, size), dtype=np.uint64), (limbs, len(b), terms, size)
 
         def work(first: int, last: int) -> None:

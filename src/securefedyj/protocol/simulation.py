@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from securefedyj.engines import Engine
 from securefedyj.engines.registry import Launch, facts_of
-from securefedyj.numerics.budget import default_cache_bytes
+from securefedyj.numerics.streamed import default_cache_bytes
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
