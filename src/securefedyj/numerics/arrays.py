@@ -1,7 +1,7 @@
 """Names for the arrays that everything here is made of."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,16 @@ Index: TypeAlias = NDArray[np.intp]
 """Positions: of features, of rows, of pairs of a feature and a lambda."""
 
 
-def each(function: Callable[..., Any], *records: Any) -> Any:
+T = TypeVar("T")
+
+
+def each(function: Callable[..., Any], *records: T) -> T:
     """The record of what a function makes of every array of some records, and of those in them."""
-    if not isinstance(records[0], tuple):
-        return function(*records)
-    parts = zip(*records, strict=True)
-    return type(records[0])(*(each(function, *arrays) for arrays in parts))
+    kind: Any = type(records[0])
+    if not issubclass(kind, tuple):
+        return cast(T, function(*records))
+    parts = zip(*cast(Any, records), strict=True)
+    return cast(T, kind(*(each(function, *arrays) for arrays in parts)))
 
 
 def unmasked(data: Any) -> Any:

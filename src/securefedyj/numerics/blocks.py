@@ -125,8 +125,7 @@ class Survey(NamedTuple):
 
     def take(self, features: Index) -> Survey:
         """The survey of some of the features."""
-        taken: Survey = each(lambda column: column[features], self)
-        return taken
+        return each(lambda column: column[features], self)
 
     @property
     def varies(self) -> Bools:

@@ -165,14 +165,12 @@ class Encoding(NamedTuple):
         return -(-self.sum_bits // 64)
 
     def take(self, pairs: Index | slice) -> Encoding:
-        taken: Encoding = each(lambda part: part[pairs], self)
-        return taken
+        return each(lambda part: part[pairs], self)
 
     @classmethod
     def joined(cls, parts: Sequence[Encoding]) -> Encoding:
         """The encodings of several lists of pairs, one behind the other."""
-        whole: Encoding = each(lambda *arrays: np.concatenate(arrays), *parts)
-        return whole
+        return each(lambda *arrays: np.concatenate(arrays), *parts)
 
 
 def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:

@@ -23,7 +23,7 @@ import numpy as np
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.blocks import Held, Table, survey
 from securefedyj.numerics.distances import distances, row_sums
-from securefedyj.numerics.noise import Noise, Rounding, noise
+from securefedyj.numerics.noise import Rounding
 from securefedyj.numerics.sides import Sides, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
@@ -96,7 +96,7 @@ class Likelihood:
 
     def __init__(self, data: Array | Table, sides: Sides | None = None, keep: bool = True) -> None:
         table = Held.copy_of(data) if isinstance(data, np.ndarray) else data
-        self._sides = sides = sides or Sides(table, *survey(table))
+        self.sides = sides = sides or Sides(table, *survey(table))
         self._table = table
         self._kept = list(distances(table, sides, np.arange(len(sides.sign)))) if keep else None
         self.n = sides.n
@@ -104,13 +104,13 @@ class Likelihood:
 
     def start(self) -> Array:
         """Where to begin the search: lambda = 1, or u = 0 where there is but one side."""
-        sides = self._sides
+        sides = self.sides
         negative = np.bincount(sides.feature, sides.sign < 0) > 0
         return self.scale * np.where(sides.one_sided, np.where(negative, 2.0, 0.0), 1.0)
 
     def evaluate(self, features: Index, v: Array) -> Evaluation:
         """The likelihood of the given features, each at its own v."""
-        sides = self._sides
+        sides = self.sides
         position = np.full(len(self.n), -1)
         position[features] = np.arange(len(features))
         rows = np.flatnonzero(position[sides.feature] >= 0)
@@ -207,12 +207,8 @@ class Likelihood:
             ),
         )
 
-    def noise(self, evaluation: Evaluation) -> Noise:
-        """How far rounding may have moved an evaluation, at most."""
-        return noise(evaluation.rounding, self._sides)
-
     def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
-        sides = self._sides
+        sides = self.sides
         n, lowest, highest = (
             column[rows]
             for column in (sides.measure.n, sides.measure.lowest_D, sides.measure.highest_D)
@@ -235,7 +231,7 @@ class Likelihood:
         self, features: Index, evaluation: Evaluation, step: Array | float = 0.0
     ) -> Standardization:
         """Center and width of the features, a small step in v from where they were evaluated."""
-        sides, row = self._sides, evaluation.side
+        sides, row = self.sides, evaluation.side
         v, scale = evaluation.v + step, self.scale[features]
         two_sided = ~sides.one_sided[features]
         from_0 = evaluation.mean_from_0 + step * evaluation.mean_from_0_slope

@@ -14,15 +14,14 @@ from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, unmasked
+from securefedyj.numerics.arrays import Array, T, unmasked
 from securefedyj.numerics.encoding import Domain
-from securefedyj.numerics.silo import Silo
+from securefedyj.numerics.sums import Silo
 
 BLOCK_VALUES = 1 << 20
 """About as many values are in a block: enough to outweigh the calls, and 8 MB."""
 _FEWEST_ROWS = 1 << 10
 
-T = TypeVar("T")
 R = TypeVar("R")
 OnRows = Callable[[int, int | None], None]
 """Called with the number of rows read in a pass, and the number of all rows if it is known."""

@@ -95,7 +95,11 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
     """Fit all features of a table, the distances of which are kept or not."""
     p = table.n_features
     rows, found = survey(table)
-    _refuse_infinite(found)
+    if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
+        raise InputError(
+            "SFY-NUM-008",
+            "The table contains infinity. Declare it missing, or leave out the rows that have it.",
+        )
     constant = ~found.varies
     center = np.where(found.n == 0, 0.0, found.lowest)
     # Of a constant c: Psi(1, x) - c = x - c, as if its standard deviation were 1.
@@ -113,15 +117,6 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
         path = np.full((len(optimum.path), p), np.nan)
         path[:, varying] = optimum.path
     return PooledFit(lmbda, at_bound, converged, constant, standardization, path, found.n)
-
-
-def _refuse_infinite(found: Survey) -> None:
-    """Raise an error if a value is infinite; arrays have been checked before."""
-    if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
-        raise InputError(
-            "SFY-NUM-008",
-            "The table contains infinity. Declare it missing, or leave out the rows that have it.",
-        )
 
 
 def _optimize(

@@ -12,6 +12,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.likelihood import Evaluation, Likelihood
+from securefedyj.numerics.noise import noise
 from securefedyj.numerics.search import (
     PRECISION,
     Bracket,
@@ -84,11 +85,7 @@ def newton(
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
         proposal, newton_step = _propose(
-            evaluation,
-            at,
-            lower[active],
-            upper[active],
-            last_step[active],
+            evaluation, at, lower[active], upper[active], last_step[active]
         )
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
         # any further.
@@ -182,26 +179,22 @@ def _certified(
     moves the score by no more than its noise, and so moves the optimum by no more than that over
     the curvature. Mean and variance are taken a step from the point, by their slopes.
     """
-    n, noise = likelihood.n[features], likelihood.noise(evaluation)
+    n, moved = likelihood.n[features], noise(evaluation.rounding, likelihood.sides)
     with np.errstate(all="ignore"):
         curvature = -evaluation.curvature
         allowed = precision * np.maximum(np.abs(evaluation.v), np.sqrt(n / curvature))
-        of_moments = noise.mean + noise.variance + noise.bend * step * step
+        of_moments = moved.mean + moved.variance + moved.bend * step * step
         certified: Bools = (
             (curvature > 0)
             & np.isfinite(evaluation.score)
-            & (n * noise.score / curvature + distance <= allowed)
+            & (n * moved.score / curvature + distance <= allowed)
             & (of_moments <= max(precision, PRECISION))
         )
     return certified
 
 
 def _propose(
-    evaluation: Evaluation,
-    v: Array,
-    lower: Array,
-    upper: Array,
-    last_step: Array,
+    evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
 ) -> tuple[Array, Bools]:
     """Where to go next, and whether that is a step of Newton or Halley."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.arrays import Array, Index, Integers, each
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import OnRows, RemoteSource, Source, ahead, check_rows, read
-from securefedyj.numerics.silo import Silo, Sums
-from securefedyj.numerics.sums import ArraySilo, refuse_outside, values_outside
+from securefedyj.numerics.sums import ArraySilo, Silo, Sums, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 
 PHI_LIMBS = 2
@@ -99,8 +98,7 @@ class StreamedSilo:
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs; in one pass."""
         kept = (silo.sums(feature, lmbda, encoding, limbs) for silo in self._kept)
-        nothing = wide.zeros(limbs, len(feature))
-        zero = Sums(nothing, nothing, nothing, nothing)
+        zero = Sums(*[wide.zeros(limbs, len(feature))] * 4)
         return reduce(added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
 
     def _again(
@@ -128,7 +126,7 @@ class StreamedSilo:
 
 def added(one: Sums, other: Sums) -> Sums:
     """The sums over the rows of both."""
-    return Sums(*(wide.add(a, b) for a, b in zip(one, other, strict=True)))
+    return each(wide.add, one, other)
 
 
 def default_cache_bytes() -> int:

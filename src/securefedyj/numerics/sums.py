@@ -12,8 +12,8 @@ long an answer takes tells the number of rows and the encodings, which are publi
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,6 @@ from securefedyj.errors import InputError
 from securefedyj.numerics import reference, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import DECAY, DIGIT, Domain, Encoding, kinds
-from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.wide import Limbs
 
 # Rows are padded to a multiple of this, which is BLOCK of the kernel, too.
@@ -44,6 +43,29 @@ _PAIR = np.dtype(
         ("u", "<f8", 2),
     ]
 )
+
+
+class Sums(NamedTuple):
+    """The sums of pairs of a feature and a lambda, each on the grid of its encoding."""
+
+    y: Limbs
+    d: Limbs
+    yy: Limbs
+    yd: Limbs
+
+
+class Silo(Protocol):
+    """A silo's data, known by exact sums over its rows (docs/protocol.md, section 4)."""
+
+    @property
+    def count(self) -> Integers:
+        """How many values each feature has here."""
+
+    def phi_sum(self, features: Index, limbs: int) -> Limbs:
+        """S_phi of the features, on the grid of their domain."""
+
+    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
+        """The sums of each pair of a feature and a lambda, in that many limbs."""
 
 
 class OutOfBounds(InputError):
@@ -79,13 +101,12 @@ class ArraySilo:
             return self._fill(table, some, scale[some])
 
         if any(kernel.in_threads(fill, pieces)):
-            check_bounds(table, domain, names)
+            refuse_outside(values_outside(table, domain), domain, names)
 
     def _fill(self, table: Array, some: slice, scale: Array) -> bool:
         """Arrange some columns; return whether a value is outside its bounds."""
         lower, upper = self._domain.lower[some], self._domain.upper[some]
-        loops = kernel.loops()
-        if loops is None:
+        if (loops := kernel.loops()) is None:
             X = table[:, some].T
             outside = bool(np.any((lower[:, None] > X) | (upper[:, None] < X)))
             if not outside:
@@ -113,32 +134,22 @@ class ArraySilo:
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
         pairs = _pairs(self._domain.take(feature), feature, lmbda, encoding)
-        loops = kernel.loops()
-        if loops is None:
+        if (loops := kernel.loops()) is None:
             return Sums(*reference.sums(self._values, pairs, limbs))
         rows, blocks = self._values.shape[1], self._values.shape[1] // BLOCK
-        work = rows * len(pairs)
-        parts = min(kernel.threads(), blocks) if len(pairs) < _FEW_PAIRS and work > 1 << 17 else 1
+        values = rows * len(pairs)
+        parts = min(kernel.threads(), blocks) if len(pairs) < _FEW_PAIRS and values > 1 << 17 else 1
         results = np.empty((parts, 4, limbs, len(pairs)), dtype=np.uint64)
+
+        def work(part: int, first: int, last: int) -> None:
+            begin, end = (blocks * k // parts * BLOCK for k in (part, part + 1))
+            asked = pairs, first, last, limbs, results[part]
+            loops.sums(self._values, rows, begin, end, *asked)
+
         if parts == 1:
-            kernel.shared_out(
-                len(pairs),
-                work,
-                lambda first, last: loops.sums(
-                    self._values, rows, 0, rows, pairs, first, last, limbs, results[0]
-                ),
-            )
+            kernel.shared_out(len(pairs), values, partial(work, 0))
         else:
-            kernel.in_threads(
-                lambda part: loops.sums(
-                    self._values,
-                    rows,
-                    blocks * part // parts * BLOCK,
-                    blocks * (part + 1) // parts * BLOCK,
-                    *(pairs, 0, len(pairs), limbs, results[part]),
-                ),
-                range(parts),
-            )
+            kernel.in_threads(lambda part: work(part, 0, len(pairs)), range(parts))
         return Sums(*(reduce(wide.add, several) for several in zip(*results, strict=True)))
 
 
@@ -159,11 +170,6 @@ def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> 
     pairs["digits_y"], pairs["digits_d"] = digits
     pairs["kind"], pairs["skipped"], pairs["u"] = kind.T, skipped.T, u.T
     return pairs
-
-
-def check_bounds(X: Array, domain: Domain, names: list[str]) -> None:
-    """Raise `OutOfBounds` for the first feature with a value outside its bounds."""
-    refuse_outside(values_outside(X, domain), domain, names)
 
 
 def values_outside(X: Array, domain: Domain) -> Integers:

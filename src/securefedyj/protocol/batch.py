@@ -16,7 +16,7 @@ from securefedyj.errors import InputError, ProtocolError, Unverified, code_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
-from securefedyj.numerics.silo import Silo, Sums
+from securefedyj.numerics.sums import Silo, Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement

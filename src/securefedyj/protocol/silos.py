@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Encoding
 from securefedyj.numerics.passes import OnRows, Source
-from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.streamed import default_cache_bytes, silo_of
+from securefedyj.numerics.sums import Silo, Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.tables.source import as_source

@@ -25,8 +25,7 @@ from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import Source, check_rows
-from securefedyj.numerics.silo import Silo, Sums
-from securefedyj.numerics.sums import refuse_outside, values_outside
+from securefedyj.numerics.sums import Silo, Sums, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables import dask_tasks as tasks
 from securefedyj.tables.cells import TableError

@@ -16,9 +16,8 @@ from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers, unmasked
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import Source, read
-from securefedyj.numerics.silo import Sums
 from securefedyj.numerics.streamed import PHI_LIMBS, added
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables.base import ArraySource, HeldSource, TableSource
 from securefedyj.tables.source import as_array, as_source
