@@ -30,7 +30,7 @@ THREADS_VARIABLE = "SECUREFEDYJ_THREADS"
 NUMPY = "numpy"
 
 # With less work than this, in values, another thread does not pay.
-_SHARE = 1 << 15
+_SHARE = 1 << 17
 # Pieces of work for each thread, so that all threads end at about the same time.
 _PIECES = 4
 

@@ -13,8 +13,6 @@ Signs: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.intp]
 """Positions: of features, of rows, of pairs of a feature and a lambda."""
-
-
 T = TypeVar("T")
 
 
