@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows are padded with zeros to a multiple of this. */
+/* Rows are padded with zeros to a multiple of PADDING, and taken in blocks of at most BLOCK. */
+#define PADDING 32
 #define BLOCK 512
 /* Bits of a digit of an exact sum, and of the digits of S_phi. */
 #define DIGIT 26

@@ -112,7 +112,7 @@ static PyObject *call_arrange(PyObject *self, PyObject *given)
     if (!taken(given, "riirrrwiww", &at))
         return NULL;
     int64_t features = at.integer[1], rows = at.integer[2], room = at.integer[7];
-    if (!fitting(&at, features >= 0 && rows >= 0 && room % BLOCK == 0 && room >= rows &&
+    if (!fitting(&at, features >= 0 && rows >= 0 && room % PADDING == 0 && room >= rows &&
                           at.size[0] == features * rows && at.size[3] == features &&
                           at.size[4] == features && at.size[5] == features &&
                           at.size[6] == features * room && at.size[8] == features &&
@@ -146,8 +146,8 @@ static PyObject *call_sums(PyObject *self, PyObject *given)
         return NULL;
     int64_t room = at.integer[1], first_row = at.integer[2], last_row = at.integer[3];
     int64_t count = at.size[4] * 8 / (int64_t)sizeof(struct pair), limbs = at.integer[7];
-    if (!fitting(&at, room > 0 && room % BLOCK == 0 && first_row % BLOCK == 0 && first_row >= 0 &&
-                          last_row % BLOCK == 0 && last_row <= room && at.integer[5] >= 0 &&
+    if (!fitting(&at, room > 0 && room % PADDING == 0 && first_row % PADDING == 0 &&
+                          first_row >= 0 && last_row % PADDING == 0 && last_row <= room && at.integer[5] >= 0 &&
                           at.integer[6] <= count && limbs > 0 && limbs <= MOST_LIMBS &&
                           at.size[8] == 4 * limbs * count &&
                           right_pairs(at.data[4], count, at.size[0] / room)))

@@ -22,10 +22,10 @@ struct plan {
 };
 
 /* y and d of a block, or their residuals, and on a decaying side which of them have constants. */
-INLINE void residuals(const int kind, const double *S, const struct plan *plan, double *y,
+INLINE void residuals(const int kind, const double *S, int n, const struct plan *plan, double *y,
                       double *d, int64_t *far)
 {
-    for (int i = 0; i < BLOCK; i += WIDTH) {
+    for (int i = 0; i < n; i += WIDTH) {
         vd s = load(S + i), L = magnitude(s), T = all(1.0);
         mask negative = less(s, all(0.0));
         vd u = choose(negative, all(plan->u[1]), all(plan->u[0]));
@@ -89,12 +89,12 @@ INLINE void gather(wide *into, vi sum, int64_t unit_bits, int64_t count)
 
 INLINE int64_t bits_of(double x) { int64_t bits; memcpy(&bits, &x, 8); return bits; }
 
-INLINE void add_block(const int ny, const int nd, const int decays, const double *y,
+INLINE void add_block(const int ny, const int nd, const int decays, int n, const double *y,
                       const double *d, const int64_t *far, const double *y_units,
                       const double *d_units, struct columns *out)
 {
     vi sy[8] = {0}, sd[8] = {0}, yy[16] = {0}, yd[16] = {0}, fy[8] = {0}, fd[8] = {0}, f = {0};
-    for (int i = 0; i < BLOCK; i += WIDTH) {
+    for (int i = 0; i < n; i += WIDTH) {
         vi p[8], q[8], twice[8];
         split(ny, load(y + i), y_units, p);
         split(nd, load(d + i), d_units, q);
@@ -126,11 +126,11 @@ INLINE void add_block(const int ny, const int nd, const int decays, const double
     int64_t count = -total_i(f);
     out->far += count;
     for (int a = 0; a < ny; a++) {
-        gather(&out->y[a], sy[a], bits_of(y_units[a]), BLOCK);
+        gather(&out->y[a], sy[a], bits_of(y_units[a]), n);
         gather(&out->far_y[a], fy[a], bits_of(y_units[a]), count);
     }
     for (int a = 0; a < nd; a++) {
-        gather(&out->d[a], sd[a], bits_of(d_units[a]), BLOCK);
+        gather(&out->d[a], sd[a], bits_of(d_units[a]), n);
         gather(&out->far_d[a], fd[a], bits_of(d_units[a]), count);
     }
     for (int a = 0; a < 2 * ny - 1; a++)
@@ -139,15 +139,16 @@ INLINE void add_block(const int ny, const int nd, const int decays, const double
         out->yd[a] += total_i(yd[a]);
 }
 
-/* The same for any number of digits. 32 products of 2^52 each leave room for 128 of them. */
-static __attribute__((noinline)) void add_many(int ny, int nd, const double *y, const double *d,
-                                               const int64_t *far, const double *y_units,
-                                               const double *d_units, struct columns *out)
+/* The same for any number of digits. 32 products of 2^52 each, summed over TOGETHER. */
+static __attribute__((noinline)) void add_many(int ny, int nd, int n, const double *y,
+                                               const double *d, const int64_t *far,
+                                               const double *y_units, const double *d_units,
+                                               struct columns *out)
 {
-    enum { SOME = 32 };
-    for (int first = 0; first < BLOCK; first += SOME) {
-        vi p[MOST_DIGITS][SOME / WIDTH], q[MOST_DIGITS][SOME / WIDTH], here[SOME / WIDTH], f = {0};
-        for (int i = 0; i < SOME / WIDTH; i++) {
+    enum { TOGETHER = PADDING };
+    for (int first = 0; first < n; first += TOGETHER) {
+        vi p[MOST_DIGITS][TOGETHER / WIDTH], q[MOST_DIGITS][TOGETHER / WIDTH], here[TOGETHER / WIDTH], f = {0};
+        for (int i = 0; i < TOGETHER / WIDTH; i++) {
             vd v = load(y + first + i * WIDTH);
             for (int a = ny - 1; a >= 0; a--) {
                 vd rounded = v + y_units[a];
@@ -167,52 +168,52 @@ static __attribute__((noinline)) void add_many(int ny, int nd, const double *y, 
         out->far += count;
         for (int a = 0; a < ny; a++) {
             vi all_rows = {0}, some = {0};
-            for (int i = 0; i < SOME / WIDTH; i++) {
+            for (int i = 0; i < TOGETHER / WIDTH; i++) {
                 all_rows += p[a][i];
                 some += p[a][i] & here[i];
             }
-            gather(&out->y[a], all_rows, bits_of(y_units[a]), SOME);
+            gather(&out->y[a], all_rows, bits_of(y_units[a]), TOGETHER);
             gather(&out->far_y[a], some, bits_of(y_units[a]), count);
             for (int b = a; b < ny; b++) {
                 vi sum = {0};
-                for (int i = 0; i < SOME / WIDTH; i++)
+                for (int i = 0; i < TOGETHER / WIDTH; i++)
                     sum += product(p[a][i], p[b][i]);
                 out->yy[a + b] += (wide)total_i(sum) * (1 + (a != b));
             }
             for (int b = 0; b < nd; b++) {
                 vi sum = {0};
-                for (int i = 0; i < SOME / WIDTH; i++)
+                for (int i = 0; i < TOGETHER / WIDTH; i++)
                     sum += product(p[a][i], q[b][i]);
                 out->yd[a + b] += total_i(sum);
             }
         }
         for (int b = 0; b < nd; b++) {
             vi all_rows = {0}, some = {0};
-            for (int i = 0; i < SOME / WIDTH; i++) {
+            for (int i = 0; i < TOGETHER / WIDTH; i++) {
                 all_rows += q[b][i];
                 some += q[b][i] & here[i];
             }
-            gather(&out->d[b], all_rows, bits_of(d_units[b]), SOME);
+            gather(&out->d[b], all_rows, bits_of(d_units[b]), TOGETHER);
             gather(&out->far_d[b], some, bits_of(d_units[b]), count);
         }
     }
 }
 
-static void add_digits(int ny, int nd, int decays, const double *y, const double *d,
+static void add_digits(int ny, int nd, int decays, int n, const double *y, const double *d,
                        const int64_t *far, const double *y_units, const double *d_units,
                        struct columns *out)
 {
 #define CASE(NY, ND)                                                                               \
     if (ny == NY && nd == ND) {                                                                    \
         if (decays)                                                                                \
-            add_block(NY, ND, 1, y, d, far, y_units, d_units, out);                                \
+            add_block(NY, ND, 1, n, y, d, far, y_units, d_units, out);                                \
         else                                                                                       \
-            add_block(NY, ND, 0, y, d, far, y_units, d_units, out);                                \
+            add_block(NY, ND, 0, n, y, d, far, y_units, d_units, out);                                \
         return;                                                                                    \
     }
     CASE(2, 2) CASE(2, 3) CASE(3, 3) CASE(3, 4) CASE(4, 4) CASE(4, 5) CASE(5, 5)
 #undef CASE
-    add_many(ny, nd, y, d, far, y_units, d_units, out);
+    add_many(ny, nd, n, y, d, far, y_units, d_units, out);
 }
 
 /* Add value 2^shift to words, which hold an integer modulo a power of two. */
@@ -291,13 +292,14 @@ static void sum_pair(const double *values, int64_t first, int64_t last, const st
     int64_t far[BLOCK];
     memset(far, 0, sizeof far);
     for (int64_t i = first; i < last; i += BLOCK) {
+        int n = last - i < BLOCK ? (int)(last - i) : BLOCK;
         if (kind == NEAR)
-            residuals(NEAR, values + i, &plan, y, d, far);
+            residuals(NEAR, values + i, n, &plan, y, d, far);
         else if (kind == GENERAL)
-            residuals(GENERAL, values + i, &plan, y, d, far);
+            residuals(GENERAL, values + i, n, &plan, y, d, far);
         else
-            residuals(DECAYING, values + i, &plan, y, d, far);
-        add_digits(ny, nd, kind == DECAYING, y, d, far, y_units, d_units, &at);
+            residuals(DECAYING, values + i, n, &plan, y, d, far);
+        add_digits(ny, nd, kind == DECAYING, n, y, d, far, y_units, d_units, &at);
     }
     memset(total, 0, 4 * sizeof *total);
     for (int a = 0; a < ny; a++)

@@ -59,10 +59,11 @@ def residuals(S: Array, pairs: Any) -> tuple[Array, Array, Bools]:
 def sums(values: Array, pairs: Any, limbs: int) -> list[wide.Limbs]:
     """S_y, S_d, S_yy and S_yd of each pair of a feature and a lambda."""
     result = [wide.zeros(limbs, len(pairs)) for _ in range(4)]
-    blocks = values.reshape(len(values), -1, ROWS)
+    rows = next(k for k in range(ROWS, 0, -1) if values.shape[1] % k == 0)
+    blocks = values.reshape(len(values), -1, rows)
     digits = np.max([pairs["digits_y"], pairs["digits_d"]], axis=0) * 26 // DIGIT + 1
     for n in np.unique(digits).tolist():
-        same, step = np.flatnonzero(digits == n), max(1, _VALUES // (ROWS * n))
+        same, step = np.flatnonzero(digits == n), max(1, _VALUES // (rows * n))
         each, block = (part.ravel() for part in np.indices((len(same), blocks.shape[1])))
         for first in range(0, len(each), step):
             here, some = same[each[first : first + step]], block[first : first + step]

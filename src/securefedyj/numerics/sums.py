@@ -25,8 +25,8 @@ from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import DECAY, DIGIT, Domain, Encoding, kinds
 from securefedyj.numerics.wide import Limbs
 
-# Rows are padded to a multiple of this, which is BLOCK of the kernel, too.
-BLOCK = reference.ROWS
+# Rows are padded to a multiple of this, the PADDING of kernel.h.
+_PADDING = 32
 # Values that are copied at once to bring columns together.
 _COPIED = 1 << 18
 # The digits of the kernel, in bits; y and d have two at least.
@@ -90,7 +90,8 @@ class ArraySilo:
         table = np.require(X, np.float64, ["C", "A"])
         rows, features = table.shape
         self._domain = domain
-        self._values = np.zeros((features, max(1, -(-rows // BLOCK)) * BLOCK))
+        padding = _PADDING if kernel.loops() else reference.ROWS
+        self._values = np.zeros((features, max(1, -(-rows // padding)) * padding))
         self._phi: Integers = np.zeros((features, 2), dtype=np.int64)
         self.count: Integers = np.zeros(features, dtype=np.int64)
         scale = np.ldexp(1.0, domain.phi_grid().astype(np.int32))
@@ -136,13 +137,13 @@ class ArraySilo:
         pairs = _pairs(self._domain.take(feature), feature, lmbda, encoding)
         if (loops := kernel.loops()) is None:
             return Sums(*reference.sums(self._values, pairs, limbs))
-        rows, blocks = self._values.shape[1], self._values.shape[1] // BLOCK
-        values = rows * len(pairs)
-        parts = min(kernel.threads(), blocks) if len(pairs) < _FEW_PAIRS and values > 1 << 17 else 1
+        rows, values = self._values.shape[1], self._values.shape[1] * len(pairs)
+        parts = kernel.threads() if len(pairs) < _FEW_PAIRS and values > 1 << 17 else 1
         results = np.empty((parts, 4, limbs, len(pairs)), dtype=np.uint64)
 
         def work(part: int, first: int, last: int) -> None:
-            begin, end = (blocks * k // parts * BLOCK for k in (part, part + 1))
+            blocks = rows // _PADDING
+            begin, end = (blocks * k // parts * _PADDING for k in (part, part + 1))
             asked = pairs, first, last, limbs, results[part]
             loops.sums(self._values, rows, begin, end, *asked)
 
