@@ -21,24 +21,29 @@ struct plan {
     int rounds;       /* whether a side has a coarser grid than the other */
 };
 
-/* y and d of a block, or their residuals, and on a decaying side which of them have constants. */
-INLINE void residuals(const int kind, const double *S, int n, const struct plan *plan, double *y,
+/* y and d of a block, or their residuals, and on a decaying side which of them have constants.
+ * What no side needs is left out: in closed form, or as a constant and a residual. */
+INLINE void residuals(const int closed, const int decaying, const double *S, int n, const struct plan *plan, double *y,
                       double *d, int64_t *far)
 {
     for (int i = 0; i < n; i += WIDTH) {
         vd s = load(S + i), L = magnitude(s), T = all(1.0);
         mask negative = less(s, all(0.0));
         vd u = choose(negative, all(plan->u[1]), all(plan->u[0]));
-        vd z = u * L, r = kind == NEAR ? z : reduce(z, &T);
+        vd z = u * L, r = closed || decaying ? reduce(z, &T) : z;
         vd b = phi2_of(r), a = b * r + 1.0;
         vd r_y = a * L, r_d = ((a - b) * L) * L;
-        if (kind != NEAR) {
+        if (closed || decaying) {
             vd v = choose(negative, all(plan->v[1]), all(plan->v[0]));
             vd limit = choose(negative, all(plan->near[1]), all(plan->near[0]));
             mask near = at_most(magnitude(z), limit);
-            vd E = (a * r) * T + (T - 1.0), g_y = E * v;
-            vd g_d = choose(equal(T, all(1.0)), r_d, ((E + 1.0) * L - g_y) * v);
-            if (kind == DECAYING) {
+            vd g_y = r_y, g_d = r_d;
+            if (closed) {
+                vd E = (a * r) * T + (T - 1.0);
+                g_y = E * v;
+                g_d = choose(equal(T, all(1.0)), r_d, ((E + 1.0) * L - g_y) * v);
+            }
+            if (decaying) {
                 vd side = choose(negative, all(plan->decays[1]), all(plan->decays[0]));
                 mask decays = less(side, all(0.0));
                 vd e_y = (exp_of(r) * T) * v, e_d = e_y * (L - v);
@@ -211,7 +216,8 @@ static void add_digits(int ny, int nd, int decays, int n, const double *y, const
             add_block(NY, ND, 0, n, y, d, far, y_units, d_units, out);                                \
         return;                                                                                    \
     }
-    CASE(2, 2) CASE(2, 3) CASE(3, 3) CASE(3, 4) CASE(4, 4) CASE(4, 5) CASE(5, 5)
+    CASE(2, 2) CASE(2, 3) CASE(3, 3) CASE(3, 4) CASE(4, 4) CASE(4, 5) CASE(5, 5) CASE(5, 6) CASE(6, 6)
+    CASE(6, 7) CASE(7, 7) CASE(7, 8) CASE(8, 8)
 #undef CASE
     add_many(ny, nd, n, y, d, far, y_units, d_units, out);
 }
@@ -271,15 +277,14 @@ static void sum_pair(const double *values, int64_t first, int64_t last, const st
                      uint64_t (*total)[MOST_LIMBS], int64_t limbs)
 {
     struct plan plan;
-    int kind = NEAR;
+    int closed = 0, decaying = pair->decaying != 0;
     for (int side = 0; side < 2; side++) {
         plan.u[side] = pair->u[side];
         plan.v[side] = pair->kind[side] == NEAR ? 0.0 : 1.0 / pair->u[side];
         plan.near[side] = pair->kind[side] == NEAR ? 1.0 : pair->kind[side] == GENERAL ? -1.0 : 0.125;
         plan.decays[side] = pair->kind[side] == DECAYING ? -1.0 : 1.0;
         plan.coarse[side] = ldexp(1.0, (int)(52 + pair->skipped[side] - pair->grid));
-        if (pair->kind[side] > kind)
-            kind = (int)pair->kind[side];
+        closed |= pair->kind[side] == GENERAL;
     }
     plan.rounds = pair->skipped[0] || pair->skipped[1];
     int ny = (int)pair->digits_y, nd = (int)pair->digits_d;
@@ -293,13 +298,15 @@ static void sum_pair(const double *values, int64_t first, int64_t last, const st
     memset(far, 0, sizeof far);
     for (int64_t i = first; i < last; i += BLOCK) {
         int n = last - i < BLOCK ? (int)(last - i) : BLOCK;
-        if (kind == NEAR)
-            residuals(NEAR, values + i, n, &plan, y, d, far);
-        else if (kind == GENERAL)
-            residuals(GENERAL, values + i, n, &plan, y, d, far);
+        if (closed && decaying)
+            residuals(1, 1, values + i, n, &plan, y, d, far);
+        else if (closed)
+            residuals(1, 0, values + i, n, &plan, y, d, far);
+        else if (decaying)
+            residuals(0, 1, values + i, n, &plan, y, d, far);
         else
-            residuals(DECAYING, values + i, n, &plan, y, d, far);
-        add_digits(ny, nd, kind == DECAYING, n, y, d, far, y_units, d_units, &at);
+            residuals(0, 0, values + i, n, &plan, y, d, far);
+        add_digits(ny, nd, decaying, n, y, d, far, y_units, d_units, &at);
     }
     memset(total, 0, 4 * sizeof *total);
     for (int a = 0; a < ny; a++)
