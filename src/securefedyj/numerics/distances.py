@@ -7,7 +7,8 @@ kernel or NumPy takes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,14 +70,10 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
         length = np.empty(shape[:2], dtype=np.int64)
         if loops := kernel.loops():
             fixed = chunk, rows, yardsticks, D, shape[1], width, length
-            kernel.shared_out(length.size, D.size, _bound(loops.distances, *fixed))
+            kernel.shared_out(length.size, D.size, partial(loops.distances, *fixed))
         else:
             _measured(chunk, yardsticks, D, length)
         yield Distances(chosen, D, length)
-
-
-def _bound(loop: Any, *arguments: Any) -> Callable[[int, int], None]:
-    return lambda first, last: loop(*arguments, first, last)
 
 
 def _measured(chunk: Array, yardsticks: Any, D: Array, length: Integers) -> None:
@@ -111,7 +108,7 @@ def row_sums(
         if loops := kernel.loops():
             fixed = part.D, pieces, width, part.length, where, at, sums
             work = len(chosen) * pieces * width
-            kernel.shared_out(len(chosen) * pieces, work, _bound(loops.row_sums, *fixed))
+            kernel.shared_out(len(chosen) * pieces, work, partial(loops.row_sums, *fixed))
         else:
             for k, piece in np.ndindex(*sums.shape[:2]):
                 some = slice(part.length[where[k], piece])
