@@ -156,7 +156,7 @@ def test_a_feature_is_made_again_by_its_number(fit, name):
 def test_the_sampled_rows_are_those_that_decide_the_reference(n):
     x = np.linspace(1, 2, n)
     x[aimed.sampled_rows(n)[-33:]] = 1000.0  # of 64, or of all
-    table = Held.copy_of(x[None])
+    table = Held.copy_of(x[:, None])
     assert Sides(table, *survey(table)).measure.reference == 1000.0
 
 

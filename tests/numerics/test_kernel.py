@@ -228,7 +228,7 @@ def test_arrays_of_the_wrong_size_are_refused():
     table, out, short = np.zeros((4, 512)), np.zeros((4, 1, 8), np.uint64), np.zeros(3)
     pairs = np.zeros((8, 88), np.uint8)
     for call in (
-        partial(loops.transpose, table, 512, 0, 512, 0, 5, np.zeros((512, 5)), 5),
+        partial(loops.transpose, table, 512, 0, 512, 5, np.zeros((512, 5)), 5),
         partial(loops.survey, table, 5, 512, np.zeros(10, np.int64), np.zeros(10), np.zeros(10)),
         partial(loops.sums, table, 512, 0, 1024, pairs, 0, 8, 1, out),
         partial(loops.sums, table, 512, 0, 512, pairs, 0, 9, 1, out),

@@ -266,23 +266,23 @@ static PyObject *call_row_sums(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
-/* transpose(level, x[rows][columns], columns_of_x, first_column, columns, first_row, rows,
- * out[columns][room], room) */
+/* transpose(level, x, stride, first_column, columns, rows, out[columns][room], room) of rows that begin
+ * stride numbers after each other */
 static PyObject *call_transpose(PyObject *self, PyObject *given)
 {
     (void)self;
     struct arguments at;
-    if (!taken(given, "riiiiiwi", &at))
+    if (!taken(given, "riiiiwi", &at))
         return NULL;
     int64_t stride = at.integer[1], first = at.integer[2], columns = at.integer[3];
-    int64_t first_row = at.integer[4], rows = at.integer[5], room = at.integer[7];
+    int64_t rows = at.integer[4], room = at.integer[6];
     if (!fitting(&at, stride > 0 && first >= 0 && columns >= 0 && first + columns <= stride &&
-                          first_row >= 0 && rows >= 0 && (first_row + rows) * stride <= at.size[0] &&
-                          room >= rows && at.size[6] == columns * room))
+                          rows >= 0 && room >= rows && at.size[5] == columns * room &&
+                          (!rows || (rows - 1) * stride + first + columns <= at.size[0])))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    at.kernel->transpose((const double *)at.data[0] + first_row * stride + first, rows, stride, 1,
-                         columns, room, at.data[6]);
+    at.kernel->transpose((const double *)at.data[0] + first, rows, stride, 1, columns, room,
+                         at.data[5]);
     Py_END_ALLOW_THREADS
     release(&at);
     Py_RETURN_NONE;

@@ -185,8 +185,10 @@ static void transpose(const double *x, int64_t rows, int64_t row_stride, int64_t
         for (int64_t i = 0; i < rows; i++)
             for (int k = 0; k < TOGETHER; k++)
                 out[(j + k) * room + i] = x[i * row_stride + (j + k) * column_stride];
-    if (j < columns)
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t k = j; k < columns; k++)
+    for (int64_t first = 0; j < columns && first < rows; first += SOME) {
+        int64_t last = rows - first < SOME ? rows : first + SOME;
+        for (int64_t k = j; k < columns; k++)
+            for (int64_t i = first; i < last; i++)
                 out[k * room + i] = x[i * row_stride + k * column_stride];
+    }
 }

@@ -51,12 +51,12 @@ class Held:
         self.n_features = len(chunks[0])
 
     @classmethod
-    def copy_of(cls, values: Array) -> Held:
-        """The table of an array that has one feature in each row."""
-        n_features, rows = values.shape
+    def copy_of(cls, X: Array) -> Held:
+        """The table of some columns of an array."""
+        rows, n_features = X.shape
         whole = rows - rows % PIECE
         bounds = [*range(0, whole, _rows_at_once(n_features)), whole, rows]
-        return cls([_copy(values, *pair) for pair in pairwise(bounds) if pair[0] < pair[1]])
+        return cls([_copy(X[slice(*pair)]) for pair in pairwise(bounds) if pair[0] < pair[1]])
 
     def take(self, features: Index) -> Held:
         if len(features) == self.n_features:
@@ -93,17 +93,18 @@ class Streamed:
             yield chunk[:, :filled]
 
 
-def _copy(values: Array, first: int, last: int) -> Array:
+def _copy(X: Array) -> Array:
     """Some rows of a table, those of each feature next to each other."""
-    table, loops = values.T, kernel.loops()
-    if loops is None or not (table.flags.c_contiguous and table.flags.aligned):
-        return np.array(values[:, first:last], order="C")
-    rows, features = last - first, table.shape[1]
-    copied = np.empty((features, rows))
+    rows, features = X.shape
+    copied, stride, loops = np.empty((features, rows)), X.strides[0] // 8, kernel.loops()
+    if loops is None or not (X.flags.aligned and X.strides[1] == 8 and stride >= features):
+        return np.array(X.T, order="C")
+    # From the first number of X to the last one, with what is between its rows.
+    span = np.lib.stride_tricks.as_strided(X, ((rows - 1) * stride + features,), (8,))
 
     def work(left: int, right: int) -> None:
         some = copied[left:right]
-        loops.transpose(table, features, left, right - left, first, rows, some, rows)
+        loops.transpose(span, stride, left, right - left, rows, some, rows)
 
     kernel.shared_out(features, copied.size, work)
     return copied

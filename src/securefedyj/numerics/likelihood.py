@@ -95,7 +95,7 @@ class Likelihood:
     """
 
     def __init__(self, data: Array | Table, sides: Sides | None = None, keep: bool = True) -> None:
-        table = Held.copy_of(data) if isinstance(data, np.ndarray) else data
+        table = Held.copy_of(data.T) if isinstance(data, np.ndarray) else data
         self.sides = sides = sides or Sides(table, *survey(table))
         self._table = table
         self._kept = list(distances(table, sides, np.arange(len(sides.sign)))) if keep else None

@@ -73,7 +73,7 @@ def _held(source: Source) -> Array | None:
 def _batches(X: Array) -> Iterator[Table]:
     at_once = max(1, _BATCH // len(X))
     for first in range(0, X.shape[1], at_once):
-        yield Held.copy_of(X[:, first : first + at_once].T)
+        yield Held.copy_of(X[:, first : first + at_once])
 
 
 def _streamed(source: Source) -> Iterator[Table]:
@@ -151,7 +151,7 @@ def _better(first: Optimum, second: Optimum) -> Optimum:
 def _rough_fit(part: Array) -> Array:
     """Starting points from a sample of the rows, NaN where it will not do."""
     start = np.full(len(part), np.nan)
-    varies = survey(Held.copy_of(part))[1].varies
+    varies = survey(Held.copy_of(part.T))[1].varies
     if varies.any():
         rough = newton(Likelihood(part[varies]), rough=True)
         start[varies] = np.where(rough.converged, rough.lmbda, np.nan)

@@ -117,7 +117,7 @@ class ArraySilo:
             return outside
         rows, features = len(table), some.stop - some.start
         X = np.empty((features, rows))
-        loops.transpose(table, table.shape[1], some.start, features, 0, rows, X, rows)
+        loops.transpose(table, table.shape[1], some.start, features, rows, X, rows)
         values, count, phi = self._values[some], self.count[some], self._phi[some]
         room = values.shape[1]
         return bool(loops.arrange(X, features, rows, lower, upper, scale, values, room, count, phi))
