@@ -7,8 +7,7 @@ import json
 import numpy as np
 from scipy import stats
 
-from securefedyj.numerics.silo import Sums
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, Sums
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import Verdict
 from securefedyj.report.plausibility import implausible
@@ -49,7 +48,7 @@ def fit(ana):
     async def one(engine, name):
         return await secure_fed_yj(engine, ana if name == "ana" else silo_of(ROWS[name]), AGREED)
 
-    transcripts = [transcript.concluded() for transcript in simulate(one)]
+    transcripts = [transcript.with_result() for transcript in simulate(one)]
     assert len({json.dumps(list(transcript.to_lines())) for transcript in transcripts}) == 1
     return transcripts[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ _MOST_LISTED = 5
 
 @contextmanager
 def choice_of_columns() -> Iterator[None]:
-    """Where a column of a table holds no numbers, say how to fit the others."""
+    """Where a column of a table holds no numbers, explain how to fit the others."""
     try:
         yield
     except BadCellsError as error:
@@ -34,6 +34,19 @@ def choice_of_columns() -> Iterator[None]:
             "fit(as_source(table, ['age', 'lactate'])), with as_source of "
             "securefedyj.tables.source, which takes `missing` and `dialect` as well.",
         ) from None
+
+
+def _is_plain(X: Any, dtype: Any, ensure_min_samples: int = 1) -> TypeGuard[Array]:
+    """Whether X is an array that scikit-learn's checks would return as it is.
+
+    They begin with reading the metadata of all installed packages, to learn about frames, which
+    takes longer than many a fit.
+    """
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype != dtype:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(np.sum(X)))
+    return finite and X.shape[0] >= ensure_min_samples and X.shape[1] > 0
 
 
 class ColumnReader(BaseEstimator):
@@ -52,10 +65,14 @@ class ColumnReader(BaseEstimator):
         """An array, or a source where X is a table that is read in passes."""
         if is_table(X):
             return self._validated_source(X, reset)
-        data: Array = validate_data(
-            self, unmasked(X), dtype=dtype, ensure_all_finite="allow-nan", reset=reset, **checks
-        )
-        return data
+        if reset and _is_plain(X, dtype, **checks):
+            self.n_features_in_ = X.shape[1]
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        checks |= {"dtype": dtype, "ensure_all_finite": "allow-nan"}
+        validated: Array = validate_data(self, unmasked(X), reset=reset, **checks)
+        return validated
 
     def _validated_source(self, X: Any, reset: bool) -> Source:
         """The columns of X: all of them, or those of the fit, by their names if it has any."""
@@ -64,13 +81,17 @@ class ColumnReader(BaseEstimator):
         if reset:
             self.n_features_in_ = len(source.names)
             self.feature_names_in_ = np.array(source.names, dtype=object)
-        elif len(source.names) != self.n_features_in_:
+        else:
+            self._check_width("SFY-FIT-004", len(source.names))
+        return source
+
+    def _check_width(self, code: str, width: int) -> None:
+        if width != self.n_features_in_:
             raise InputError(
-                "SFY-FIT-004",
-                f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
+                code,
+                f"X has {width} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input.",
             )
-        return source
 
     def _feature_names(self) -> list[str]:
         """The names of all features, or their places if they have none."""

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from securefedyj.errors import InputError
 from securefedyj.joining.part import Part
-from securefedyj.network.bookkeeping import Record
+from securefedyj.network.bookkeeping import LedgerRun
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
-from securefedyj.network.session.participant import Settings
-from securefedyj.network.session.worker import Worker
+from securefedyj.network.session.participant import Settings, Worker
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.plausibility import implausible_for, warning
 from securefedyj.report.results import PARAMETERS, REPORT, write_report, write_results
@@ -44,7 +43,7 @@ class JoinRun:
         _refuse_result_without_state(self._output)
         self._part = part
         self._own: SiloTable | None = None
-        self._record: Record | None = None
+        self._record: LedgerRun | None = None
         self._begun = self._reported = self._left = False
         self.written: dict[str, Path] = {}
         self.no_report = ""
@@ -95,7 +94,7 @@ class JoinRun:
         if own is not None:
             empty = [part.features[j] for j in missing_everywhere(own.census)]
             notes.append(note_on_missing(part.consortium, empty))
-            self._record = Record(
+            self._record = LedgerRun(
                 part.consortium, part.party.name, own.source, self._output, part.options.ledger
             )
             notes += [f"Warning: {sentence}" for sentence in self._record.warnings()]

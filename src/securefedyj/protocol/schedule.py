@@ -1,0 +1,275 @@
+"""The schedule of a run: what may be opened next, given what was revealed before.
+
+docs/protocol.md, sections 6 and 7.2. The order of the openings, the features of each and the points
+of the search follow from the agreement and the reveals so far; only the answers are new. So a
+reader of a transcript, or of a part of one, can check whether every reveal was due. The program
+itself follows the schedule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from securefedyj.errors import InputError, Unverified
+from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.encoding import Encoding, choose_encoding
+from securefedyj.numerics.search import Bracket, exp_update, finished
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import (
+    MAGNITUDE_STEP,
+    Counts,
+    Final,
+    Magnitudes,
+    Moments,
+    Reveal,
+    Step,
+    Variation,
+    Verdict,
+    lowest_opened,
+)
+from securefedyj.strict import Malformed
+
+if TYPE_CHECKING:
+    from securefedyj.protocol.transcript import Transcript
+
+# Pairs of a feature and a lambda in one exchange; further features wait for the next batch.
+PAIRS_AT_ONCE = 1 << 18
+# No feature has more values.
+MOST_VALUES = 1 << 40
+# In this version of the protocol verdict, magnitudes and moments were three openings.
+VERDICT_APART = 3
+
+REFUTED = (
+    "What was revealed on the way does not hold for the sums of all silos: some party did not "
+    "follow the protocol, or a machine computes wrongly. There is no result, and this run cannot "
+    "continue. Find out why before you agree on another one."
+)
+
+
+class TooFewValues(InputError):
+    """A feature has fewer values over all silos than the minimum that the parties agreed on."""
+
+
+def features_at_once(agreement: Agreement) -> int:
+    """How many features share their exchanges: a batch (docs/protocol.md, section 6.1)."""
+    return max(1, PAIRS_AT_ONCE // ((1 << agreement.levels_per_exchange) - 1))
+
+
+class NextOpening(NamedTuple):
+    """The opening that comes next."""
+
+    kind: type[Reveal]
+    features: Index
+    step: int
+    """The number of earlier steps of the search, for these features."""
+    lmbda: Array
+    """Where the features are evaluated: at first at 0, for magnitudes and moments at lambda*."""
+
+
+class Schedule:
+    """The state of a run, reveal by reveal: the only authority on what may be opened next."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        try:
+            agreement.check()
+        except ValueError as error:
+            raise Malformed(str(error)) from None
+        size = len(agreement.features)
+        self.agreement = agreement
+        self.n: Integers = np.zeros(size, dtype=np.int64)
+        self.bracket = Bracket.start(size)
+        """Where the signs so far have led each feature."""
+        self.magnitude: Integers = np.full(size, -1, dtype=np.int64)
+        """The magnitude of V where it was revealed; -1 elsewhere."""
+        self.varies = np.zeros(size, dtype=bool)
+        """Which features were found to vary, so far."""
+        self.refuted = False
+        """Whether a verdict says that what was revealed does not hold."""
+        self._limits = agreement.domain.limits()
+        self._size = features_at_once(agreement)
+        self._first, self._step = 0, 0
+        self._stage: type[Reveal] = Variation
+        self.due: NextOpening | None = NextOpening(Counts, np.arange(size), 0, np.zeros(size))
+        """What may be revealed next; None at the end, and where a run ends without a result."""
+
+    @classmethod
+    def of(cls, transcript: Transcript) -> Schedule:
+        """Replay a transcript; raises Malformed at the first reveal that was not due."""
+        schedule = cls(transcript.agreement)
+        for number, reveal in enumerate(transcript.reveals, start=1):
+            try:
+                schedule.take(reveal)
+            except Malformed as error:
+                raise Malformed(f"reveal {number}: {error}") from None
+        return schedule
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was revealed that the result needs."""
+        return self.due is None and not len(self.too_few()) and not self.refuted
+
+    @property
+    def batch(self) -> Index:
+        """The features that share the present exchange."""
+        return np.arange(self._first, min(self._first + self._size, len(self.n)))
+
+    def optimum(self, features: Index) -> Array:
+        """lambda* of some features, as far as the search has come: 1 for those that do not vary."""
+        return np.where(self.varies[features], self.bracket.value[features], 1.0)
+
+    def too_few(self) -> Index:
+        """The features with fewer values than agreed on: after the counts nothing else is due."""
+        return np.flatnonzero(self.n < self.agreement.minimum_values)
+
+    def check(self) -> None:
+        """Raise TooFewValues or Unverified where the run has ended without a result."""
+        if self.due is None and len(few := self.too_few()):
+            named = (f"{self.agreement.features[j]!r} ({self.n[j]})" for j in few[:5].tolist())
+            raise TooFewValues(
+                "SFY-RUN-001",
+                f"{len(few)} feature(s) have fewer than {self.agreement.minimum_values} values "
+                f"over all silos: {', '.join(named)}. Only the numbers of values of all features "
+                "were revealed. Leave the features out, or agree on another minimum.",
+            )
+        if self.refuted:
+            raise Unverified("SFY-RUN-002", REFUTED)
+
+    def most_openings(self) -> int:
+        """How many openings an exchange that begins here makes at most."""
+        if self.due is None:
+            return 0
+        if self.due.kind in (Variation, Step):
+            left = self.agreement.max_steps - self.due.step
+            levels = min(self.agreement.levels_per_exchange, left)
+            return levels + (self.due.kind is Variation)
+        return 2 if self.due.kind is Magnitudes else 1
+
+    def take(self, reveal: Reveal) -> None:
+        """Take the next reveal; raises Malformed, and stays where it is, if it is not due."""
+        due, kind = self.due, _word(type(reveal))
+        if due is None:
+            raise Malformed(f"{kind}, but nothing more may be revealed")
+        if type(reveal) is not due.kind:
+            raise Malformed(f"{kind} instead of {_word(due.kind)}")
+        if not np.array_equal(reveal.features, due.features):
+            raise Malformed(f"{kind} of other features than are due")
+        lists = [part for part in reveal[1:] if isinstance(part, list | np.ndarray)]
+        if any(len(part) != len(due.features) for part in lists):
+            raise Malformed(f"{kind} with lists of different lengths")
+        match reveal:
+            case Counts():
+                self._take_counts(reveal)
+            case Variation():
+                self.varies[reveal.features] = reveal.varies
+                self._stage = Step
+            case Step():
+                self._take_step(reveal, due)
+            case Verdict():
+                self.refuted = not reveal.holds
+                self._stage = Magnitudes
+            case Magnitudes():
+                self._take_magnitudes(reveal)
+            case Moments():
+                self._take_moments(reveal)
+            case Final():
+                self._take_final(reveal)
+        self.due = self._next()
+
+    def _take_counts(self, reveal: Counts) -> None:
+        if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
+            raise Malformed("a number of values below 0 or above 2^40")
+        self.n[:] = reveal.n
+
+    def _take_step(self, reveal: Step, due: NextOpening) -> None:
+        if reveal.step != due.step:
+            raise Malformed(f"step {reveal.step} instead of {due.step}")
+        if reveal.lmbda.tobytes() != due.lmbda.tobytes():
+            raise Malformed(f"step {reveal.step} at another lambda than the search has led to")
+        if np.any(np.abs(reveal.delta) != 1):
+            raise Malformed(f"step {reveal.step} with a sign that is neither 1 nor -1")
+        here, limits = self.bracket.take(due.features), self._limits.take(due.features)
+        self.bracket.put(due.features, exp_update(here, reveal.delta, limits))
+        self._step += 1
+
+    def _take_magnitudes(self, reveal: Magnitudes) -> None:
+        most = (self._encoding(reveal.features).v_bits - 1) // MAGNITUDE_STEP
+        if np.any((reveal.magnitude < 0) | (reveal.magnitude > most)):
+            raise Malformed("a magnitude that no values within the bounds have")
+        self.magnitude[reveal.features] = reveal.magnitude
+        self._stage = Moments
+
+    def _take_moments(self, reveal: Moments) -> None:
+        encoding = self._encoding(reveal.features)
+        n, magnitude = self.n[reveal.features], self.magnitude[reveal.features]
+        y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
+        V_low, y_low = lowest_opened(magnitude, self.agreement.result_bits)
+        top = MAGNITUDE_STEP * (magnitude + 1) - V_low
+        for V, bits, k in zip(reveal.V, top.tolist(), magnitude.tolist(), strict=True):
+            smallest = 1 << (bits - MAGNITUDE_STEP) if k else 0
+            if not smallest <= V < 1 << bits:
+                raise Malformed("a V that is not of its magnitude and precision")
+        for S_y, count, bits, low in zip(
+            reveal.S_y, n.tolist(), y_bits.tolist(), y_low.tolist(), strict=True
+        ):
+            largest = count << bits
+            if not -largest >> low <= S_y <= largest >> low:
+                raise Malformed("an S_y that no values within the bounds have")
+        self._begin(self._first + self._size)
+
+    def _take_final(self, reveal: Final) -> None:
+        with_values = reveal.holds * (self.n[reveal.features] > 0)
+        for values in (reveal.magnitude, reveal.V, reveal.S_y):
+            if any(value and not some for value, some in zip(values, with_values, strict=True)):
+                raise Malformed("moments of a feature that has none")
+        self.refuted = not reveal.holds
+        for part in reveal.parts(self.n):
+            if isinstance(part, Magnitudes):
+                self._take_magnitudes(part)
+            elif isinstance(part, Moments):
+                self._take_moments(part)
+                return
+        self._begin(self._first + self._size)
+
+    def _begin(self, first: int) -> None:
+        """Go to the batch that begins with this feature."""
+        self._first, self._step, self._stage = first, 0, Variation
+
+    def _encoding(self, features: Index) -> Encoding:
+        """Of y at lambda*."""
+        domain = self.agreement.domain.take(features)
+        return choose_encoding(domain, self.n[features], self.optimum(features))
+
+    def _next(self) -> NextOpening | None:
+        """The opening that comes next; skips those for which no feature is left."""
+        if len(self.too_few()) or self.refuted:
+            return None
+        while self._first < len(self.n):
+            batch = self.batch
+            if self._stage is Variation:
+                if len(several := batch[self.n[batch] > 1]):
+                    return NextOpening(Variation, several, 0, self.bracket.value[several])
+                self._stage = Step
+            if self._stage is Step:
+                active = self.varies[batch] & ~finished(self.bracket.take(batch))
+                if self._step < self.agreement.max_steps and active.any():
+                    some = batch[active]
+                    return NextOpening(Step, some, self._step, self.bracket.value[some])
+                self._stage = self._last_stage()
+            if self._stage in (Final, Verdict):
+                return NextOpening(self._stage, batch, self._step, self.optimum(batch))
+            if len(some := batch[self.n[batch] > 0]):
+                return NextOpening(self._stage, some, self._step, self.optimum(some))
+            self._begin(self._first + self._size)
+        return None
+
+    def _last_stage(self) -> type[Reveal]:
+        """What comes after the search."""
+        if not self.agreement.verified:
+            return Magnitudes
+        return Verdict if self.agreement.version == VERDICT_APART else Final
+
+
+def _word(kind: type[Reveal]) -> str:
+    return kind.__name__.lower()
