@@ -63,11 +63,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _join(options: argparse.Namespace, reader: TableReader, display: Display) -> int:
-    from securefedyj.joining.part import Part
     from securefedyj.joining.run import JoinRun
 
     given = {**vars(options), "report": not options.no_report}
-    part = Part(
+    run = JoinRun(
         JoinOptions.of(given, shared.reading_of(options)[1]),
         reader=reader,
         say=display.say,
@@ -75,7 +74,6 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
         progress=display.progress,
         rows=display.rows,
     )
-    run = JoinRun(part)
     try:
         asyncio.run(_until_signal(run))
     except KeyboardInterrupt:
@@ -86,7 +84,7 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
     done = f"Done. In {options.output}: {', '.join(path.name for path in run.written.values())}"
     if options.json:
         paths = {name: str(path) for name, path in run.written.items()}
-        tell(json.dumps({"party": part.party.name, **paths}))
+        tell(json.dumps({"party": run.party.name, **paths}))
     else:
         tell(wrapped(done))
     display.note(done)
