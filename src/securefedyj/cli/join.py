@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from securefedyj.cli import options as shared
-from securefedyj.cli.common import (
-    FAILED,
-    OK,
-    Commands,
-    command,
-    complain,
-    flag,
-    option,
-    tell,
-    wrapped,
-)
+from securefedyj.cli.common import FAILED, OK, Help, complain, flag, option, tell, wrapped
 from securefedyj.cli.display import Display
 from securefedyj.joining.log import JoinLog, without_rows
 from securefedyj.joining.options import JoinOptions
@@ -29,16 +19,14 @@ if TYPE_CHECKING:
     from securefedyj.joining.run import JoinRun
     from securefedyj.tables.files import TableReader
 
+HELP = Help(
+    "take part in a run: as a silo with --data, as a helper without",
+    "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
+    "    --data rows.csv --output result",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "join",
-        run,
-        "take part in a run: as a silo with --data, as a helper without",
-        "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
-        "    --data rows.csv --output result",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     shared.add_file(parser)
     shared.add_declared(parser, "key", "certificate", "data", "output", "own_minimum", "ledger")
     shared.add_declared(parser, "cache_mb", "timeout", "wait", "proxy")

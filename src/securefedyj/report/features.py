@@ -78,9 +78,13 @@ class Features:
             card, figures = self._one(j), dict[str, Markup]()
             name, result, (visited, signs) = card["name"], self._result, searches[j]
             if self._own is not None:
-                values = self._own.column(j)
-                card |= _facts(values) | {"missing": len(self._own.values) - card["here"]}
-                figures = _own_figures(name, values, result, j) if values.varies else {}
+                x, z = values = self._own.column(j)
+                card |= {"values": len(x), "missing": len(self._own.values) - card["here"]}
+                if values.varies:
+                    card["skewness"] = skew(x), skew(z)
+                    figures = _own_figures(name, values, result, j)
+                elif len(x):
+                    card["constant"] = float(x[0])
             if len(visited):
                 lmbda, title = float(result.lmbda[j]), f"search of {name}"
                 figures["search"] = charts.search(visited, signs, lmbda, title)
@@ -98,17 +102,6 @@ class Features:
         return found | {"here": int(own.count[j]), "shift": shift}
 
 
-def _facts(values: FeatureValues) -> dict[str, Any]:
-    """Numbers about a silo's values of a feature."""
-    x, z = values
-    facts: dict[str, Any] = {"values": len(x)}
-    if values.varies:
-        facts["skewness"] = skew(x), skew(z)
-    elif len(x):
-        facts["constant"] = float(x[0])
-    return facts
-
-
 def _own_figures(name: str, values: FeatureValues, result: Result, j: int) -> dict[str, Markup]:
     """Charts by their captions."""
     x, z = values
@@ -124,16 +117,14 @@ def _own_figures(name: str, values: FeatureValues, result: Result, j: int) -> di
 def _mapped_back(result: Result, j: int) -> Curve:
     """The density of values that the fit makes standard normal: the normal one times the slope."""
     lmbda, at = result.lmbda[j], result.standardization.take(j)
-
-    def log_slope(x: Array) -> Array:
-        sloped: Array = (lmbda - 1) * np.sign(x) * np.log1p(np.abs(x))
-        return sloped
+    log_at = np.sign(at.center) * np.log1p(np.abs(at.center))
 
     def density(x: Array) -> Array:
         # Slopes relative to that at the center: their ratio may be ordinary where both overflow.
         with np.errstate(all="ignore"):
             z = yeojohnson.standardize(x, lmbda, at)
-            steep = np.exp(log_slope(x) - log_slope(at.center)) / (at.width * (1 + abs(at.center)))
+            rise = (lmbda - 1) * (np.sign(x) * np.log1p(np.abs(x)) - log_at)
+            steep = np.exp(rise) / (at.width * (1 + abs(at.center)))
             found: Array = np.nan_to_num(charts.normal_density(z) * steep, nan=0.0, posinf=0.0)
         return found
 

@@ -6,7 +6,6 @@ rows, and appears only on that silo's own page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -38,16 +37,9 @@ class FeatureValues(NamedTuple):
 
 
 class OwnRows:
-    """Rows of a silo, or a sample of them, features in the order of the agreement.
+    """Rows of a silo, or a sample of that number of rows, with the fit of all silos.
 
-    Parameters
-    ----------
-    values
-        NaN marks a missing value.
-    result
-        The fit of all silos.
-    rows
-        The number of all rows, if the values are a sample.
+    The features are in the order of the agreement. NaN marks a missing value.
     """
 
     def __init__(self, values: Array, result: Result, rows: int | None = None) -> None:
@@ -118,30 +110,27 @@ class Note(NamedTuple):
 
     kind: str
     chosen: Bools
-    amount: Array | None = None
-    """A number next to each name."""
+    amount: Array | None = None  # a number next to each name
 
 
 def notes_of(transcript: Transcript, result: Result, own: OwnRows | None) -> list[Note]:
     """All notes that apply to at least one feature."""
-    every = [*(() if own is None else _of_own(own, result)), *_of_all(transcript, result)]
-    return [note for note in every if note.chosen.any()]
-
-
-def _of_own(own: OwnRows, result: Result) -> Iterator[Note]:
-    yield Note("empty here", (own.count == 0) & (result.n > 0))
-    yield Note("constant here", own.constant & ~result.constant)
-    yield Note("shifted", own.shifted, own.shift)
-
-
-def _of_all(transcript: Transcript, result: Result) -> Iterator[Note]:
     certainty = transcript.certainty()
-    yield Note("at the limit", result.at_bound)
-    yield Note("steep", ~(np.abs(result.lmbda) <= STEEP) & ~result.constant, result.lmbda)
-    yield Note("constant", result.constant & (result.n > 1))
-    yield Note("unresolved", ~certainty.resolved)
-    yield Note("too few steps", certainty.resolved & ~certainty.narrowed)
-    yield Note("few values", (result.n < Consortium.minimum_values) & (result.n > 0))
-    yield Note("no values", result.n == 0)
-    in_float64 = result.standardization.told_by(result.mean, result.var)
-    yield Note("not for scikit-learn", ~in_float64)
+    notes = [
+        Note("at the limit", result.at_bound),
+        Note("steep", ~(np.abs(result.lmbda) <= STEEP) & ~result.constant, result.lmbda),
+        Note("constant", result.constant & (result.n > 1)),
+        Note("unresolved", ~certainty.resolved),
+        Note("too few steps", certainty.resolved & ~certainty.narrowed),
+        Note("few values", (result.n < Consortium.minimum_values) & (result.n > 0)),
+        Note("no values", result.n == 0),
+        Note("not for scikit-learn", ~result.standardization.told_by(result.mean, result.var)),
+    ]
+    if own is not None:
+        notes = [
+            Note("empty here", (own.count == 0) & (result.n > 0)),
+            Note("constant here", own.constant & ~result.constant),
+            Note("shifted", own.shifted, own.shift),
+            *notes,
+        ]
+    return [note for note in notes if note.chosen.any()]

@@ -1,9 +1,8 @@
 """Whether the common lambda is plausible for a silo's own rows; for that silo alone.
 
-A silo that makes up its sums chooses the answer to each sign of the search, and so chooses lambda
-(docs/security.md). No rule of the protocol prevents it. But such a lambda often fits nobody's rows.
-So each silo compares, at home, the log-likelihood of its own rows at the common lambda with the
-best one for these rows.
+A silo that makes up its sums chooses lambda (docs/security.md), but such a lambda often fits
+nobody's rows. So each silo compares, at home, the log-likelihood of its own rows at the common
+lambda with the best one for these rows.
 
 The limit, half a nat per value, comes from trials. Honest silos of the paper's data sets, three to
 ten of them, with rows at random, sorted by another column, or sorted by the same feature, lose at
