@@ -60,7 +60,44 @@ class Consortium(ProtocolParameters):
     max_interruptions: Annotated[int, Meta(ge=0, le=1000)] = 5
 
     def __post_init__(self) -> None:
-        _check(self)
+        """Refuse what parties may not agree on, beyond what the protocol refuses."""
+        check_values(self, Consortium)
+        check_text("the name of the consortium", self.name)
+        networked = [name for name, facts in ENGINES.items() if facts.networked]
+        if self.engine not in networked:
+            raise ConsortiumError(
+                "SFY-CON-008",
+                f"the engine is {shown(self.engine)}; it must be "
+                f"{' or '.join(map(repr, networked))}.",
+            )
+        if len(self.parties) < 3:
+            raise ConsortiumError(
+                "SFY-CON-004",
+                f"a consortium needs at least 3 parties, not {len(self.parties)}: if two compute "
+                'together, each can undo it. Add a party with the role "helper", such as a '
+                "coordinator.",
+            )
+        if not self.features:
+            raise ConsortiumError(
+                "SFY-CON-012", "there is no feature; add a [[feature]] with name, lower and upper."
+            )
+        refuse_twice("feature", self.feature_names)
+        for one in (self.hub, *self.features, *self.parties):
+            if one is not None:
+                one.check()
+        owners = {} if self.hub is None else {fingerprint(self.hub.certificate): "the hub"}
+        for party in self.parties:
+            other = owners.setdefault(party.fingerprint, repr(party.name))
+            if other != repr(party.name):
+                raise ConsortiumError(
+                    "SFY-CON-015",
+                    f"{party.name!r} and {other} have the same certificate; each needs a key of "
+                    "its own (securefedyj keygen).",
+                )
+        try:
+            self.agreement().check()
+        except ValueError as error:
+            raise ConsortiumError(code_of(error, "SFY-CON-019"), str(error)) from None
 
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
@@ -231,45 +268,3 @@ def _section(entries: Any, kind: type[T], head: str) -> list[T]:
     """A list of tables."""
     numbered = enumerate(convert(entries, list[Any], head), 1)
     return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
-
-
-def _check(consortium: Consortium) -> None:
-    """Refuse what parties may not agree on, beyond what the protocol refuses."""
-    check_values(consortium, Consortium)
-    check_text("the name of the consortium", consortium.name)
-    networked = [name for name, facts in ENGINES.items() if facts.networked]
-    if consortium.engine not in networked:
-        raise ConsortiumError(
-            "SFY-CON-008",
-            f"the engine is {shown(consortium.engine)}; it must be "
-            f"{' or '.join(map(repr, networked))}.",
-        )
-    if len(consortium.parties) < 3:
-        raise ConsortiumError(
-            "SFY-CON-004",
-            f"a consortium needs at least 3 parties, not {len(consortium.parties)}: if two compute "
-            'together, each can undo it. Add a party with the role "helper", such as a '
-            "coordinator.",
-        )
-    if not consortium.features:
-        raise ConsortiumError(
-            "SFY-CON-012", "there is no feature; add a [[feature]] with name, lower and upper."
-        )
-    refuse_twice("feature", consortium.feature_names)
-    for one in (consortium.hub, *consortium.features, *consortium.parties):
-        if one is not None:
-            one.check()
-    hub = consortium.hub
-    owners = {} if hub is None else {fingerprint(hub.certificate): "the hub"}
-    for party in consortium.parties:
-        other = owners.setdefault(party.fingerprint, repr(party.name))
-        if other != repr(party.name):
-            raise ConsortiumError(
-                "SFY-CON-015",
-                f"{party.name!r} and {other} have the same certificate; each needs a key of its "
-                "own (securefedyj keygen).",
-            )
-    try:
-        consortium.agreement().check()
-    except ValueError as error:
-        raise ConsortiumError(code_of(error, "SFY-CON-019"), str(error)) from None
