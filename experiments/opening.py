@@ -9,7 +9,8 @@ import numpy as np
 from experiments.histogram import Opened, Window
 from securefedyj import SecureFedYJ
 from securefedyj.numerics.arrays import Array
-from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
+from securefedyj.protocol.reveals import Moments, lowest_opened
+from securefedyj.protocol.transcript import Transcript
 
 SILOS = 3
 
@@ -32,7 +33,7 @@ def fit(X: Array, bounds: list[tuple[float, float]], precision: Precision) -> Se
 
 def opened(model: SecureFedYJ, values: list[Array]) -> list[Opened]:
     """What the transcript tells of each column, whose possible values are public."""
-    revealed: Revealed = model.transcript_
+    revealed: Transcript = model.transcript_
     agreement, bracket, n = revealed.agreement, revealed.search_state(), revealed.counts()
     lows = lowest_opened(revealed.magnitudes(), agreement.result_bits)
     columns: dict[int, Opened] = {}

@@ -76,7 +76,7 @@ def agreement(
 
 async def _program(name: str, agreed: Agreement, table: Array | None) -> Transcript:
     transcript, _ = await fit_table(name, agreed, table)
-    return transcript.concluded()
+    return transcript.with_result()
 
 
 def assemble(agreements: Sequence[Agreement], tables: Tables) -> list[Party[Transcript]]:

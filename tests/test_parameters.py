@@ -108,7 +108,7 @@ def test_digest_is_that_of_the_transcript_file(run, tmp_path):
 def test_run_without_result_is_not_saved(run, tmp_path):
     transcript = copy.copy(run[0].transcript_)
     transcript.result = None
-    with pytest.raises(ValueError, match="did not come to its end"):
+    with pytest.raises(ValueError, match="is not complete"):
         parameters.save(transcript, tmp_path / "p.json")
     assert list(tmp_path.iterdir()) == []
 
@@ -148,7 +148,7 @@ WRONG = {
     "missing field": (lambda d: d.pop("standardize"), "the file lacks 'standardize'"),
     "unknown field": (lambda d: d.update(extra=1), "the file has an unknown field 'extra'"),
     "other protocol": (lambda d: d["agreement"].update(version=99), "protocol version 99"),
-    "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks engine"),
+    "no engine": (lambda d: d["agreement"].pop("engine"), "the agreement lacks 'engine'"),
     "more in it": (
         lambda d: d["agreement"].update(more=1),
         "the agreement has an unknown field 'more'",

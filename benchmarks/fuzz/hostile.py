@@ -39,7 +39,7 @@ from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature, toml
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE
-from securefedyj.network.session.journal import FORMAT, Journal
+from securefedyj.network.session.journal import FORMAT, open_journal
 from securefedyj.network.session.participant import JoinError
 from securefedyj.network.transport import framing, tls
 from securefedyj.numerics.encoding import Domain
@@ -171,7 +171,7 @@ def read_transcript(content: bytes) -> None:
 def read_state(content: bytes) -> None:
     (folder() / "state").mkdir(exist_ok=True)
     file_of(f"state/{STATE}", content)
-    Journal(folder() / "state", transcript().agreement, "d" * 64, "north").close()
+    open_journal(folder() / "state", transcript().agreement, "d" * 64, "north").close()
 
 
 def state_lines() -> list[dict[str, Any]]:
@@ -211,16 +211,15 @@ def read_message(content: bytes) -> None:
 
 
 def hostile_records() -> st.SearchStrategy[bytes]:
-    kinds: dict[records.Kind, records.AnyRecord] = {
-        records.Kind.GREETING: records.Greeting(VERSION, "0" * 64, 1.0),
-        records.Kind.READY: records.Ready("0" * 64),
-        records.Kind.BEGIN: records.Begin("0" * 32, 3, "0" * 64, False, True, False, 3, "1" * 32),
-        records.Kind.HANDOVER: records.Handover(
-            "0" * 32, 1, [json.dumps(to_line(transcript().reveals[1]))]
-        ),
-        records.Kind.DONE: records.Done("0" * 64),
-    }
-    written = {kind: records.write(record).body for kind, record in kinds.items()}
+    lines = [json.dumps(to_line(transcript().reveals[1]))]
+    all_kinds: list[records.AnyRecord] = [
+        records.Greeting(VERSION, "0" * 64, 1.0),
+        records.Ready("0" * 64),
+        records.Begin("0" * 32, 3, "0" * 64, False, True, False, 3, "1" * 32),
+        records.Handover("0" * 32, 1, lines),
+        records.Done("0" * 64),
+    ]
+    written = dict(map(records.write, all_kinds))
     described = [
         nasty.json_documents(json.loads(body)).map(functools.partial(bytes.__add__, bytes([kind])))
         for kind, body in written.items()
@@ -232,7 +231,8 @@ def hostile_records() -> st.SearchStrategy[bytes]:
 def hostile_frames() -> st.SearchStrategy[bytes]:
     numbered = framing.FrameWriter()
     several = b"".join(
-        numbered.encode(framing.Frame(kind, "north", 3, b"body" * 9)) for kind in framing.FrameType
+        numbered.encode(framing.HubFrame(kind, "north", 3, b"body" * 9))
+        for kind in framing.FrameType
     )
     return st.one_of(nasty.edited(several), st.binary(max_size=80), st.just(several))
 

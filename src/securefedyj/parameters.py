@@ -3,8 +3,7 @@
 docs/parameters.md describes every field. The file holds the result as it stands in the
 transcript, to the last bit, so what `load` returns transforms like the estimator of the run, on
 another machine to the last two digits: NumPy's exp and log1p depend on the processor. The file
-is read strictly: these numbers decide how patients' data are changed, and a field that is
-missing, unknown or of the wrong kind means that the file is not what its reader takes it for.
+is read strictly, because these numbers decide how patients' data are changed.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
-from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
 from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
@@ -35,16 +33,16 @@ if TYPE_CHECKING:
 
 FORMAT = "securefedyj parameters"
 VERSION = 3
-# What stood for itself before it could be agreed on, until version 2.
+# Fixed until version 2, agreed on since version 3.
 _AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified": False}
-# Of a file of version 1, which 0.1 wrote, these are not known.
+# Not in files of version 1, which release 0.1 wrote.
 _NOT_IN_1: dict[str, float | bool] = {"center_low": 0.0, "converged": True}
 
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 
 
 class FeatureParameters(Record, frozen=True, kw_only=True, rename={"lmbda": "lambda"}):
-    """One feature. A wrong number would pass unnoticed through every later transformation."""
+    """One feature. A wrong number would change every later transformation unnoticed."""
 
     name: str
     n: Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -64,7 +62,7 @@ class ParametersFile(Record, frozen=True, kw_only=True):
 
     format: str
     version: int
-    consortium: dict[str, Any] | None = None
+    consortium: dict[str, Any] | UnsetType = UNSET
     agreement: dict[str, Any]
     standardize: bool
     transcript_sha256: str
@@ -77,7 +75,7 @@ class ParametersError(InputError):
 
 @dataclass(frozen=True)
 class Parameters:
-    """A fitted transformation and where it comes from."""
+    """A fitted transformation, and the run that it comes from."""
 
     agreement: Agreement
     result: Result
@@ -89,9 +87,7 @@ class Parameters:
     def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
         """The parameters that a finished run found."""
         if transcript.result is None:
-            raise InputError(
-                "SFY-PAR-005", "the transcript has no result: the run did not come to its end"
-            )
+            raise InputError("SFY-PAR-005", "the transcript has no result: the run is not complete")
         return cls(
             transcript.agreement,
             transcript.result,
@@ -147,12 +143,12 @@ class Parameters:
             raise ParametersError(
                 "SFY-PAR-007",
                 f"this file is of version {shown(data.get('version'))}, and this release reads "
-                f"versions 1 to {VERSION}: use the release that wrote it, or write it anew from "
-                "the transcript",
+                f"versions 1 to {VERSION}: use the release that wrote it, or write it again "
+                "from the transcript",
             )
         try:
             file = convert(data, ParametersFile, "the file")
-            origin = None if file.consortium is None else Origin.from_json(file.consortium)
+            origin = Origin.from_json(file.consortium)
             features, agreement = file.features, file.agreement
             if file.version == 1:
                 features = [_not_in_1(feature) for feature in features]
@@ -173,7 +169,7 @@ def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> 
     transcript : Transcript
         Of a finished run, such as `transcript_` of a fitted `SecureFedYJ`.
     path : path-like
-        The file; one that is there is replaced.
+        The file; an existing one is replaced.
     standardize : bool, default=True
         Whether the transformer that `load` makes of it gives zero mean and unit variance.
     """
@@ -196,7 +192,7 @@ def read(path: Path | str) -> Parameters:
     Raises
     ------
     ParametersError
-        If the file is not what it should be: names it, and says what is wrong.
+        If the file is not a parameters.json; the message names it and says what is wrong.
     """
     try:
         return Parameters.from_json(parse(read_within(path, MOST_BYTES)))
@@ -233,12 +229,12 @@ def digest_of(transcript: Transcript) -> str:
 
 
 def _not_in_1(feature: dict[str, Any]) -> dict[str, Any]:
-    """A feature of version 1 as this version writes it, as far as the file tells."""
+    """A feature of version 1 as this version writes it."""
     return feature if _NOT_IN_1.keys() & feature.keys() else {**feature, **_NOT_IN_1}
 
 
 def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
-    """The agreement as it is written now: names and bounds mean what they meant."""
+    """The agreement as it is written now; names and bounds have not changed."""
     if agreement.get("version") not in (1, 2) or _AGREED_BEFORE_3.keys() & agreement.keys():
         return agreement
     return {**agreement, **_AGREED_BEFORE_3, "version": PROTOCOL_VERSION}
@@ -246,7 +242,7 @@ def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
 
 def _features(names: Sequence[str], result: Result) -> list[dict[str, Any]]:
     """The result as the file lists it, feature by feature."""
-    columns = {**result._asdict(), **result.standardization._asdict(), "name": np.array(names)}
+    columns = {**result._asdict(), "name": np.array(names)}
     listed = [columns[field].tolist() for field in FeatureParameters.__struct_fields__]
     names_in_file = FeatureParameters.__struct_encode_fields__
     return [dict(zip(names_in_file, values, strict=True)) for values in zip(*listed, strict=True)]
@@ -267,10 +263,5 @@ def _result(features: list[dict[str, Any]], agreement: Agreement) -> Result:
                 "SFY-PAR-002",
                 f"{where} of the agreement is called {shown(feature['name'])} in the list",
             )
-    columns = {
-        name: np.array([getattr(feature, name) for feature in checked])
-        for name in FeatureParameters.__struct_fields__
-        if name != "name"
-    }
-    numbers = (columns.pop(name) for name in Standardization._fields)
-    return Result(standardization=Standardization(*numbers), **columns)
+    columns = (np.array([getattr(feature, name) for feature in checked]) for name in Result._fields)
+    return Result(*columns)

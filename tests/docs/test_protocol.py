@@ -89,8 +89,8 @@ RECORDS = ("Greeting", "Ready", "Begin", "Handover", "Done", "Leave", "End")
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_fields_of_records_are_those_of_section_12_1(name):
     (said,) = re.findall(rf"^\| \d+ \| {name.upper()} \| (.*) \|$", PAGE, re.MULTILINE)
-    fields = dataclasses.fields(getattr(records, name))
-    assert re.findall(r"`(\w+)`", said) == [field.name for field in fields]
+    fields = getattr(records, name).__struct_fields__
+    assert tuple(re.findall(r"`(\w+)`", said)) == fields
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import stat
 
 import pytest
 
-from securefedyj.integrations.job import LOG, Notes, told_to_all
+from securefedyj.integrations.job import LOG, Notes, public_reason
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.journal import Journal
-from securefedyj.network.session.run import _check_end
+from securefedyj.network.session.journal import open_journal
+from securefedyj.network.session.outcome import check_end
 from securefedyj.numerics.passes import ChangedData, check_rows
 from tests.network.harness import prepare
 
@@ -18,7 +18,7 @@ from tests.network.harness import prepare
 def end_by(error: Exception) -> JoinError:
     """What comes out of a run whose program ends so."""
     with pytest.raises(JoinError) as caught:
-        _check_end(error)
+        check_end(error)
     return caught.value
 
 
@@ -39,24 +39,24 @@ def changed(before: int, now: int) -> ChangedData:
 def test_neither_rows_nor_files_of_a_site_are_told_to_others(error):
     ended = end_by(error)
     assert "4711" in str(ended)  # at home
-    assert "4711" not in told_to_all(ended, "north")
+    assert "4711" not in public_reason(ended, "north")
 
 
 def test_folder_of_a_run_is_not_told_to_others(tmp_path):
     consortium = prepare(tmp_path)
-    journal = Journal(tmp_path, consortium.agreement(), consortium.digest(), "ana")
+    journal = open_journal(tmp_path, consortium.agreement(), consortium.digest(), "ana")
     journal.close()
     with pytest.raises(JoinError, match="cannot write") as caught:
         journal.begin(0)
     # Once more as what ends a program, where it happens in the thread that computes.
     for error in (caught.value, end_by(caught.value)):
         assert str(tmp_path) in str(error)
-        assert str(tmp_path) not in told_to_all(error, "ana")
+        assert str(tmp_path) not in public_reason(error, "ana")
 
 
 def test_reasons_at_others_are_told():
     sentence = "Party south speaks protocol version 2."
-    assert told_to_all(end_by(JoinError("SFY-TEST-001", sentence)), "north") == sentence
+    assert public_reason(end_by(JoinError("SFY-TEST-001", sentence)), "north") == sentence
 
 
 def test_notes_are_for_their_owner_alone(tmp_path):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import numpy as np
 
 from securefedyj.engines import Engine
@@ -172,9 +173,9 @@ class Stage:
 
     def number(self, record: Any) -> int | None:
         """That of the opening which a record is a part of."""
-        if not isinstance(record, records.Delivery):
+        if not isinstance(record, Message):
             return None
-        return self._numbers.get((record.message.session, record.message.round))
+        return self._numbers.get((record.session, record.round))
 
     def peek(self, name: str, look: Callable[[int, Any], None]) -> None:
         """Let a party see what is opened before its program does."""
@@ -226,7 +227,7 @@ class Stage:
             for said in [record] if alter is None else alter(peer, record):
                 number = self.number(said)
                 if number is not None and name not in self.attackers | self.dead:
-                    self.openings.note(number, said.message, name)
+                    self.openings.note(number, said, name)
                 if name not in self.dead:
                     original(own, peer, said)
                 if name in self.sent:
@@ -243,7 +244,7 @@ class Stage:
             session = self.stopping.pop(name, None)
             if session is not None:
                 stop = Message(VERSION, session, peer, name, 0, Kind.STOP, b"")
-                yield RecordArrived(peer, records.Delivery(stop))
+                yield RecordArrived(peer, stop)
 
         return receive
 
@@ -316,7 +317,7 @@ def claim(record: Any, *, reveals: int, digest: str | None = None) -> Any:
         changes["digest"] = digest
     if hasattr(record, "finished"):  # of the new form
         changes["finished"] = False
-    return dataclasses.replace(record, **changes)
+    return msgspec.structs.replace(record, **changes)
 
 
 def claim_less(record: Any, transcript: Transcript, reveals: int) -> Any:
@@ -350,7 +351,7 @@ def begin(digest: str) -> Any:
 
 def confirm(record: Any, digest: str) -> Any:
     """The same DONE, about something else."""
-    form: Any = dataclasses.replace
+    form: Any = msgspec.structs.replace
     return form(record, digest=digest) if hasattr(record, "digest") else record
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from unittest import mock
 
 from securefedyj.network.session import participant
-from securefedyj.network.session.worker import Worker
+from securefedyj.network.session.participant import Worker
 from tests.patience import PATIENCE
 
 T = TypeVar("T")

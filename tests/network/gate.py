@@ -10,18 +10,18 @@ from tests.patience import wait_until
 
 _HELD = """
 import os, time
-from securefedyj.network.session import participant
+from securefedyj.network.session.memory import Memory
 
-revealed = participant._Log.revealed
+revealed = Memory.revealed
 
-def held(log, transcript):
-    revealed(log, transcript)
+def held(memory, transcript):
+    revealed(memory, transcript)
     if len(transcript.reveals) >= {openings}:
         open({reached!r}, "w").close()
         while not os.path.exists({opened!r}):
             time.sleep(0.01)
 
-participant._Log.revealed = held
+Memory.revealed = held
 """
 
 

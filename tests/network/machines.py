@@ -6,17 +6,17 @@ import functools
 import hashlib
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from securefedyj.network.errors import EndOfRun
+from securefedyj.network.lines import LineFile
 from securefedyj.network.session import events, records
-from securefedyj.network.session.events import Event, Moment, Output
-from securefedyj.network.session.memory import NO_SESSION, Memory
-from securefedyj.network.session.records import AnyRecord
-from securefedyj.network.session.run import Terms
+from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
+from securefedyj.network.session.memory import Memory
+from securefedyj.network.session.records import NO_SESSION, AnyRecord
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
 from securefedyj.numerics.encoding import Domain
@@ -88,6 +88,20 @@ def result_digest() -> str:
     return hashlib.sha256(whole().to_text().encode()).hexdigest()
 
 
+class Notebook(LineFile):
+    """The lines that a journal would hold."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.safe = 0  # lines that a power cut does not take
+
+    def append(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
+        self.lines.append(dict(line))
+
+    def sync(self) -> None:
+        self.safe = len(self.lines)
+
+
 class Machine:
     """The sessions of one party, and what they have asked for."""
 
@@ -118,7 +132,7 @@ class Machine:
             "fresh": lambda: hashlib.sha256(f"{name} {next(numbers)}".encode()).hexdigest(),
         }
         peers = tuple(peer for peer in NAMES if peer != name)
-        terms = Terms(
+        terms = SessionTerms(
             name=name, peers=peers, hub="hub:1", new_party=self.new_party, **{**defaults, **options}
         )
         self.sessions = Sessions(terms, known, self.moment())
@@ -153,9 +167,9 @@ class Machine:
                 self.kept.append(output)
             case events.Reconnect():
                 self.reconnects += 1
-            case events.Finished(outcome):
+            case events.Finish(outcome):
                 self.outcome = outcome
-            case events.Failed(error):
+            case events.Fail(error):
                 self.error = error
 
     def compute(self) -> None:
@@ -164,7 +178,7 @@ class Machine:
         asked, self.asked = self.asked, None
         messages = asked.step(*asked.arguments)
         for _ in range(self.revealed):
-            self.happen(events.Revealed())
+            self.happen(events.OpeningKept())
         self.revealed = 0
         self.happen(events.Computed(messages))
 
@@ -303,7 +317,7 @@ class Solo(Machine):
         self._to_listening()
         late = self.message("cem")
         self.hear("bob", self.ready("bob", 1))
-        self.hear("cem", records.Delivery(late))
+        self.hear("cem", late)
         self.hear("cem", self.ready("cem", 1))
 
     def _to_begun(self) -> None:
@@ -319,14 +333,14 @@ class Solo(Machine):
     def _to_computing(self) -> None:
         """In the computation that ends the program, or brings it to its first exchange."""
         self._to_listening()
-        self.hear("cem", records.Delivery(self.message("cem")))
+        self.hear("cem", self.message("cem"))
 
     def _to_listening(self) -> None:
         self._to_begun()
         for peer in ("bob", "cem"):
             self.hear(peer, self.last(records.Begin))
         self.compute()
-        self.hear("bob", records.Delivery(self.message("bob")))
+        self.hear("bob", self.message("bob"))
         self.compute()
 
     def _to_done(self) -> None:

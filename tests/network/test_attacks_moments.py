@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from securefedyj.network.errors import EndOfRun, NotVerified
-from securefedyj.network.session.memory import NO_SESSION, part_is_lost
-from securefedyj.network.session.records import Begin, Done, Kept
+from securefedyj.network.session.memory import part_is_lost
+from securefedyj.network.session.records import NO_SESSION, Begin, Done, Kept
 from securefedyj.numerics import wide
 from securefedyj.protocol.silos import timed_silo
 from securefedyj.protocol.transcript import Transcript
@@ -118,7 +118,7 @@ def test_a_member_that_has_not_its_part_any_more_ends_the_run_for_good(tmp_path,
             def deny(peer: str, said: Any) -> list[Any]:
                 lies = mishaps.seen and (how == "denies it to all" or peer == "bob")
                 if isinstance(said, Begin) and lies:
-                    return [dataclasses.replace(said, accepted=0, computed=NO_SESSION)]
+                    return [msgspec.structs.replace(said, accepted=0, computed=NO_SESSION)]
                 return [said]
 
             if how != "forgets it":
@@ -129,7 +129,7 @@ def test_a_member_that_has_not_its_part_any_more_ends_the_run_for_good(tmp_path,
             arena.join("ana")
             outcomes = await arena.outcomes()
             arena.check(outcomes)
-            sentences = [str(part_is_lost(FINAL)), "it is told there why"]
+            sentences = [str(part_is_lost(FINAL)), "the reason is shown there"]
             for name in arena.honest:
                 assert isinstance(outcomes[name], EndOfRun), (name, outcomes[name])
                 assert any(some in str(outcomes[name]) for some in sentences), outcomes[name]
@@ -168,7 +168,7 @@ def test_nobody_opens_what_not_all_members_have_accepted(tmp_path, expected):
 
     def pretend(peer: str, said: Any) -> list[Any]:
         if isinstance(said, Begin):
-            said = dataclasses.replace(said, accepted=FINAL, computed="ab" * 16)
+            said = msgspec.structs.replace(said, accepted=FINAL, computed="ab" * 16)
         return [said]
 
     async def scenario() -> None:

@@ -13,7 +13,7 @@ from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import Forecast, Outlook, forecast
-from securefedyj.protocol import course
+from securefedyj.protocol import schedule
 from securefedyj.protocol.simulation import simulate
 from tests.network.harness import THREE
 
@@ -84,7 +84,7 @@ def test_a_part_of_the_features_tells_the_cost_of_all(consortium, monkeypatch, v
 
 
 def test_every_batch_takes_its_rounds(consortium, monkeypatch):
-    monkeypatch.setattr(course, "PAIRS_AT_ONCE", 3 * 20)
+    monkeypatch.setattr(schedule, "PAIRS_AT_ONCE", 3 * 20)
     (whole,) = forecast(consortium, **NETWORK, levels=[2]).forecasts
     monkeypatch.setattr(module, "_PAIRS", 48)
     (part,) = forecast(consortium, **NETWORK, levels=[2]).forecasts

@@ -22,8 +22,8 @@ from securefedyj.network.session.memory import MOST_REPEATS, Memory
 from securefedyj.network.session.records import AnyRecord
 from securefedyj.network.session.states import State
 from securefedyj.party.machine import Party
-from securefedyj.protocol.transcript import Transcript, read_reveal
-from tests.network.machines import AGREEMENT, NAMES, Machine, close_programs, whole
+from securefedyj.protocol.transcript import Transcript
+from tests.network.machines import AGREEMENT, NAMES, Machine, Notebook, close_programs, whole
 
 ENDS = (State.OVER, State.FAILED)
 WAIT = 100.0  # seconds that a party waits for others
@@ -39,26 +39,15 @@ class Disk(Memory):
     """A memory that is read again after a restart, line by line, as the journal is."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(AGREEMENT)
-        self.name = name
-        self.lines: list[dict[str, Any]] = []
-        self.safe = 0  # lines that a power cut does not take
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self.lines.append(line)
-
-    def _sync(self) -> None:
-        self.safe = len(self.lines)
+        self.name, self.notes = name, Notebook()
+        super().__init__(AGREEMENT, lines=self.notes)
 
     def read_again(self, *, power_cut: bool) -> Disk:
-        new = Disk(self.name)
-        for line in self.lines[: self.safe] if power_cut else self.lines:
-            if "reveal" in line:
-                new._add(read_reveal(line, len(AGREEMENT.features)))
-            else:
-                new._apply(line)
-            new.lines.append(line)
-        new.safe = len(new.lines)
+        new, notes = Disk(self.name), self.notes
+        for line in notes.lines[: notes.safe] if power_cut else notes.lines:
+            new.replay(line)
+            new.notes.append(line)
+        new.notes.sync()
         if new.running and not new.finished:
             new.interrupt(self.name, len(new.transcript.reveals))
         return new
@@ -184,8 +173,10 @@ class Chaos:
     def _arrive(self, name: str, frame: Frame) -> None:
         line = self.lines[name]
         line.arrived.append(frame)
-        if frame.what == "left" and line.known.get(frame.peer) == frame.connection:
-            self.happen(name, events.PeerDeparting(frame.peer))
+        computing = self.machines[name].is_in(State.COMPUTING)
+        left = frame.what == "left" and line.known.get(frame.peer) == frame.connection
+        if left and computing:
+            self.happen(name, events.PeerLeft(frame.peer))
 
     def read(self, name: str) -> None:
         line = self.lines[name]

@@ -14,8 +14,8 @@ import pytest
 
 from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.session import journal as module
-from securefedyj.network.session.journal import FILE, FORMAT, Journal, JournalError
-from securefedyj.network.session.memory import Interruption
+from securefedyj.network.session.journal import FILE, FORMAT, JournalError, open_journal
+from securefedyj.network.session.memory import Interruption, Memory
 from securefedyj.protocol.transcript import Origin, Transcript, to_line
 from tests.network.machines import AGREEMENT, OPENINGS, whole
 from tests.network.test_torn_journals import live, opened
@@ -43,7 +43,7 @@ def journal(tmp_path):
 
 # What is on the disk, and when.
 
-NOTES: dict[str, tuple[Callable[[Journal], None], list[dict[str, Any]]]] = {
+NOTES: dict[str, tuple[Callable[[Memory], None], list[dict[str, Any]]]] = {
     "an exchange": (lambda known: known.exchange(before(1)), [{"exchange": 1}]),
     "an opening": (lambda known: known.opening(before(1)), [{"opening": 1}]),
     "an opening made again": (
@@ -112,7 +112,7 @@ def test_where_nothing_has_begun_a_journal_begins_again(tmp_path, content):
     """The first line is that of this run alone, whatever a process before it has left."""
     (tmp_path / FILE).touch()
     if content == "another run":
-        Journal(tmp_path, AGREEMENT, "e" * 64, "ana").close()
+        open_journal(tmp_path, AGREEMENT, "e" * 64, "ana").close()
     else:
         (tmp_path / FILE).write_bytes(content)
     opened(tmp_path).close()
@@ -122,7 +122,7 @@ def test_where_nothing_has_begun_a_journal_begins_again(tmp_path, content):
 
 @pytest.mark.parametrize("name", ["", "lab"])
 def test_the_result_names_the_consortium_if_there_is_one(tmp_path, name):
-    journal = Journal(tmp_path, AGREEMENT, "f" * 64, "ana", consortium=name)
+    journal = open_journal(tmp_path, AGREEMENT, "f" * 64, "ana", consortium=name)
     live(journal)
     assert journal.outcome().origin == (Origin("lab", "f" * 64) if name else None)
     journal.close()
@@ -151,8 +151,9 @@ def test_what_cannot_be_kept_ends_the_run_before_anything_is_sent(monkeypatch, j
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(OwnTrouble, match=r"cannot write .*: No space left on device"):
+    with pytest.raises(OwnTrouble, match=r"cannot write .*: No space left on device") as caught:
         journal.opening(before(1))
+    assert caught.value.code == {"write": "SFY-JOIN-027", "fsync": "SFY-JOIN-028"}[call]
 
 
 # One process at a time, and none after the end.
@@ -178,7 +179,7 @@ def test_who_comes_second_does_not_take_the_lock_from_the_first(tmp_path, journa
 
 def test_nothing_is_written_after_close(tmp_path, journal):
     """The thread that computes may be late, and another file may have the number by then."""
-    number = journal._file
+    number = journal._lines._file
     journal.close()
     content = (tmp_path / FILE).read_bytes()
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
@@ -290,22 +291,27 @@ def test_an_opening_that_was_made_again_once_is_not_made_a_third_time(tmp_path, 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("[]", "line 3: it is not an object"),
-        ("3", "line 3: it is not an object"),
-        ("{}", "line 3: unknown note ''"),
-        ('{"closing": 3}', "line 3: unknown note 'closing'"),
-        ('{"opening": -1}', "line 3: opening must not be -1"),
-        ('{"opening": 4294967296}', "line 3: opening must not be 4294967296"),
+        ("[]", "line 3: a note must be an object with one field"),
+        ("3", "line 3: a note must be an object with one field"),
+        ("{}", "line 3: a note must be an object with one field"),
+        ('{"closing": 3}', "line 3: the note has an unknown field 'closing'"),
+        ('{"opening": -1}', "line 3: the note: opening must be .*, not -1"),
+        ('{"opening": 4294967296}', "line 3: the note: opening must be .*, not 4294967296"),
         ('{"opening": true}', "line 3: the note: opening must be a whole number"),
-        ('{"opening": 1, "repeat": 1}', "line 3: the note has unknown fields"),
+        ('{"opening": null}', "line 3: the note: opening must be a whole number"),
+        ('{"opening": 1, "repeat": 1}', "line 3: a note must be an object with one field"),
         ('{"exchange": 1}', "line 3: an exchange that begins at 1 of 0 openings"),
         ('{"failed": 1}', "line 3: the note: failed must be a text"),
         ('{"confirmed": null}', "line 3: the note: confirmed must be a text"),
         ('{"interruption": "bob"}', "line 3: the note: interruption must be an object"),
-        ('{"interruption": {"by": "bob"}}', "line 3: the interruption lacks exchange"),
+        ('{"interruption": {"by": "bob"}}', "line 3: the note: interruption lacks 'exchange'"),
+        (
+            '{"accepted": {"opening": 3, "session": "ab", "bits": "0"}}',
+            "line 3: the note: accepted .*hex",
+        ),
         ('{"reveal": "row", "values": [1.5]}', "line 3: unknown reveal 'row'"),
-        ("", "this is not JSON"),
-        ('{"opening": 0', "this is not JSON"),
+        ("", "line 3: this is not JSON"),
+        ('{"opening": 0', "line 3: this is not JSON"),
     ],
 )
 def test_a_line_that_is_no_note_is_refused_with_its_number(tmp_path, line, why):
@@ -329,12 +335,12 @@ def test_the_largest_number_of_a_note_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("state", FORMAT - 1, "an older release wrote it, and only that release can go on"),
+        ("state", FORMAT - 1, "an older release wrote it, and only that release can resume"),
         ("state", FORMAT + 1, f"this is not a state of format {FORMAT}"),
         ("state", True, f"this is not a state of format {FORMAT}"),
-        ("key", "no key", "the key of the rows is not hexadecimal"),
+        ("key", "no key", "line 1: key must be"),
         ("key", 5, "line 1: key must be a text"),
-        ("more", 1, "line 1 has unknown fields: 'more'"),
+        ("more", 1, "line 1 has an unknown field 'more'"),
         ("file", "e" * 64, "from a run with another agreed file"),
         ("rows", "other", "The rows are not those"),
     ],

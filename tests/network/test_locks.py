@@ -18,7 +18,7 @@ from securefedyj.joining.site import read_site
 from securefedyj.network import locks
 from securefedyj.network.errors import OwnTrouble
 from securefedyj.network.ledger import Ledger
-from securefedyj.network.session.journal import FILE, Journal, JournalError
+from securefedyj.network.session.journal import FILE, JournalError, open_journal
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from tests.integrations.flare.test_carrier import Bus
@@ -107,7 +107,7 @@ def test_sites_of_flower_and_flare_refuse_too(tmp_path):
 @pytest.mark.usefixtures("_no_locks")
 def test_journals_and_ledgers_are_not_written_without_locks(tmp_path):
     with pytest.raises(OwnTrouble, match=SENTENCE):
-        Journal(tmp_path, AGREEMENT, "f" * 64, "ana")
+        open_journal(tmp_path, AGREEMENT, "f" * 64, "ana")
     with pytest.raises(OwnTrouble, match=SENTENCE):
         Ledger(tmp_path / "ledger.jsonl").prepare()
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"", b""]
@@ -121,4 +121,4 @@ def test_a_folder_that_cannot_be_locked_is_not_one_in_use(tmp_path, monkeypatch)
 
     monkeypatch.setattr("fcntl.flock", flock)
     with pytest.raises(JournalError, match=r"cannot lock .*: No locks available"):
-        Journal(tmp_path, AGREEMENT, "f" * 64, "ana")
+        open_journal(tmp_path, AGREEMENT, "f" * 64, "ana")

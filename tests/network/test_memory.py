@@ -9,18 +9,19 @@ import pytest
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.session.memory import Drained, Memory
 from securefedyj.protocol.transcript import Transcript, to_line
-from tests.network.machines import AGREEMENT, OPENINGS, memory, whole
+from tests.network.machines import AGREEMENT, OPENINGS, Notebook, memory, whole
 
 
 class Kept(Memory):
     """Keeps the lines that a journal would write."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(AGREEMENT, **options)
-        self.lines: list[dict[str, Any]] = []
+        self._notes = Notebook()
+        super().__init__(AGREEMENT, lines=self._notes, **options)
 
-    def _write(self, line: dict[str, Any]) -> None:
-        self.lines.append(line)
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return self._notes.lines
 
 
 def before(number: int) -> Transcript:
@@ -120,9 +121,10 @@ def test_an_exchange_begins_within_what_is_known():
     known.take(whole().reveals[:2])
     known.exchange(before(1))
     assert known.most == 4
-    for wrong in (-1, 3):
-        with pytest.raises(ValueError, match=f"an exchange that begins at {wrong} of 2 openings"):
-            known._apply({"exchange": wrong})
+    with pytest.raises(ValueError, match="an exchange that begins at 3 of 2 openings"):
+        known.replay({"exchange": 3})
+    with pytest.raises(ValueError, match="exchange must be"):
+        known.replay({"exchange": -1})
 
 
 def test_an_outcome_passes_the_audit_or_ends_the_run():

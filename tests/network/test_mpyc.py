@@ -54,7 +54,7 @@ def test_a_killed_party_comes_back_and_the_bits_are_those_of_the_other_engine(tm
         before = len(notes(tmp_path / "cem", "opening"))
         processes.start_party("cem", "--json")
         assert set(codes_and_logs(processes).values()) == {0}
-        assert "going on after exchange" in processes.log("ana")
+        assert "resuming after exchange" in processes.log("ana")
     bounds = [(feature.lower, feature.upper) for feature in FEATURES]
     fit = SecureFedYJ(bounds=bounds, **NUMBERS)
     expected = fit.fit(list(TABLES.values()))
@@ -83,7 +83,7 @@ def test_the_agreed_file_says_who_computes_with_which_engine(tmp_path, capsys):
     assert main(["check", str(path)]) == 0
     assert "2 or more of the 3 parties" in capsys.readouterr().out
     assert main(["plan", str(path)]) == 0
-    assert "'replicated' only" in capsys.readouterr().out
+    assert "Only engine 'replicated' has forecasts" in capsys.readouterr().out
     for changes, code in (
         ({"verified": True}, "SFY-CON-009"),
         ({"engine": "clear"}, "SFY-CON-008"),

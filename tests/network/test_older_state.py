@@ -19,7 +19,7 @@ def test_a_state_of_an_older_release_says_how_to_start_a_new_run(tmp_path):
     with pytest.raises(JournalError) as told:
         opened(tmp_path)
     assert str(told.value) == (
-        f"{tmp_path / FILE}: an older release wrote it, and only that release can go on with this "
+        f"{tmp_path / FILE}: an older release wrote it, and only that release can resume this "
         f"run. {NEW_RUN}"
     )
     assert (tmp_path / FILE).read_bytes() == OLD.read_bytes()

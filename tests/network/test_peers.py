@@ -6,9 +6,8 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.memory import NO_SESSION
 from securefedyj.network.session.peers import CLOCKS_APART, MOST_READY, Peer, check_greeting
-from securefedyj.network.session.records import Begin, Greeting, Handover, Leave, Ready
+from securefedyj.network.session.records import NO_SESSION, Begin, Greeting, Handover, Leave, Ready
 from securefedyj.network.session.states import PeerState
 from securefedyj.party.messages import VERSION
 
@@ -76,7 +75,7 @@ def test_who_has_just_come_was_just_heard(peer):
 
 def test_who_leaves_is_connected_and_takes_part_in_no_session(peer):
     assert (peer.connected, peer.here) == (True, True)
-    peer.speak(Leave())
+    peer.speak(Leave(failed=False))
     assert (peer.connected, peer.here) == (True, False)
 
 

@@ -19,7 +19,7 @@ def break_once(solo: Solo, *, progress: bool) -> None:
     """A session, in which something may be opened, and which ends with a broken channel."""
     solo.bring(State.COMPUTING)
     if progress:
-        solo.happen(events.Revealed())
+        solo.happen(events.OpeningKept())
     solo.compute()
     solo.happen(events.ChannelBroke("bob", "It is broken."))
 

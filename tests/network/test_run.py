@@ -10,7 +10,7 @@ from securefedyj.network.errors import OutOfPatience
 from securefedyj.network.session import events, records
 from securefedyj.network.session.memory import Interruption
 from securefedyj.network.session.states import State
-from securefedyj.party.messages import Kind
+from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.transcript import to_line
 from tests.network.machines import OPENINGS, Solo, close_programs, whole
 
@@ -33,7 +33,7 @@ def test_from_who_has_handed_on_what_is_not_true_nothing_more_is_taken():
     hand(solo, "bob", true)
     assert solo.is_in(State.TAKING)
     assert solo.openings == 0
-    assert len([words for words in solo.said if words.startswith("Party bob handed on")]) == 1
+    assert len([words for words in solo.said if words.startswith("Party bob handed over")]) == 1
     hand(solo, "cem", true)
     assert solo.is_in(State.COMPUTING)
     assert solo.openings == 1
@@ -50,7 +50,7 @@ def test_a_peer_that_is_lost_when_only_results_are_compared_interrupts_nothing()
     assert not [
         record
         for _, record in solo.sent
-        if isinstance(record, records.Delivery) and record.message.kind == Kind.STOP
+        if isinstance(record, Message) and record.kind == Kind.STOP
     ]
 
 
@@ -90,7 +90,7 @@ def test_an_interruption_is_of_the_exchange_that_was_under_way(length, exchange)
         solo.hear(peer, solo.last(records.Begin))
     for peer in ("bob", "cem"):
         solo.compute()
-        solo.hear(peer, records.Delivery(solo.message(peer)))
+        solo.hear(peer, solo.message(peer))
     solo.compute()
     solo.happen(events.PeerLeft("bob"))
     assert solo.known.interruptions == [Interruption("bob", exchange)]

@@ -10,9 +10,9 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.progress import Tally
+from securefedyj.network.session.progress import SessionCosts
 from securefedyj.network.session.records import Ready
-from securefedyj.network.session.session import Session
+from securefedyj.network.session.run import Session
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
 from securefedyj.party.rounds import play_round
@@ -57,13 +57,13 @@ def running():
     def begin(error: Exception | None = None, **options: Any) -> Session:
         new = session(**options)
         begun.append(new)
-        compute = new.start(party("ana", error), 10.0)
+        compute = new.run(party("ana", error), 10.0)
         assert new.computed(compute.step(*compute.arguments), 10.0)
         return new
 
     yield begin
     for one in begun:
-        one.close(Tally(), 0.0)
+        one.close(SessionCosts(), 0.0)
 
 
 Begin = Callable[..., Session]
@@ -158,7 +158,7 @@ def test_what_was_on_its_way_is_taken_and_nothing_is_sent(running: Begin):
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_the_cost_is_that_of_the_time_until_the_end(running: Begin, interrupted):
-    one, tally = running(), Tally()
+    one, tally = running(), SessionCosts()
     take(one, hello("bob"), 20.0, 23.0)
     take(one, hello("cem"), 30.0, 31.5)
     if interrupted:
@@ -178,7 +178,7 @@ def test_the_cost_is_that_of_the_time_until_the_end(running: Begin, interrupted)
 def test_the_end_of_a_session_ends_its_program(running: Begin):
     one = running()
     begun = one.party
-    one.close(Tally(), 10.0)
+    one.close(SessionCosts(), 10.0)
     assert begun.done
     assert isinstance(begun.error, JoinError)
     assert (one.party, one.error, one.lacking) == (None, None, ())
@@ -190,5 +190,5 @@ def test_the_error_of_a_program_stays_as_it_was(running: Begin):
         take(one, hello(peer))
     begun = one.party
     assert one.error is begun.error
-    one.close(Tally(), 10.0)
+    one.close(SessionCosts(), 10.0)
     assert isinstance(begun.error, ValueError)

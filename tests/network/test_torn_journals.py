@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from securefedyj.network.errors import EndOfRun, JoinError
-from securefedyj.network.session.journal import FILE, Journal
+from securefedyj.network.session.journal import FILE, open_journal
+from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.outcome import digest_of
 from securefedyj.protocol.transcript import Transcript
 from tests.network.machines import AGREEMENT, BEGINNINGS, OPENINGS, whole
 
 
-def opened(folder: Path, rows: str = "rows") -> Journal:
-    return Journal(folder, AGREEMENT, "f" * 64, "ana", lambda key: rows + key.hex())
+def opened(folder: Path, rows: str = "rows") -> Memory:
+    return open_journal(folder, AGREEMENT, "f" * 64, "ana", lambda key: rows + key.hex())
 
 
-def live(journal: Journal) -> None:
+def live(journal: Memory) -> None:
     """A run that is interrupted twice, makes one opening again, and comes to its end."""
     journal.begin(0)
     for number, reveal in enumerate(whole().reveals):
@@ -40,7 +41,7 @@ def live(journal: Journal) -> None:
     journal.confirm(digest_of(journal, journal.outcome()))
 
 
-def shown(journal: Journal) -> tuple[Any, ...]:
+def shown(journal: Memory) -> tuple[Any, ...]:
     known = journal
     return (
         len(known.transcript.reveals), known.sent, known.least, known.most, known.repeats,

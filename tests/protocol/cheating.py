@@ -25,9 +25,9 @@ from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.inprocess import run
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import Final, Reveal
+from securefedyj.protocol.schedule import Schedule
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement
 from tests.simulation import Consortium, assemble
@@ -123,7 +123,7 @@ def play(
             self._name = name
 
         def exchange(self, transcript: Transcript) -> None:
-            due = Course.of(transcript).due
+            due = Schedule.of(transcript).due
             assert due is not None
             number = len(transcript.reveals)
             outcome.begun.setdefault(self._name, []).append((number, due.kind))

@@ -44,7 +44,7 @@ def small_run(engine: str = "clear", levels: int = 2) -> Transcript:
 @cache
 def small_verified_run() -> Transcript:
     """The transcript of the same run if it is verified."""
-    return verified(small_run()).concluded()
+    return verified(small_run()).with_result()
 
 
 def verified(plain: Transcript) -> Transcript:

@@ -91,7 +91,7 @@ def test_what_no_run_can_work_with_is_refused(case):
 def test_every_field_must_be_there(field):
     data = right()
     del data[field]
-    with pytest.raises(Malformed, match=f"lacks {field}"):
+    with pytest.raises(Malformed, match=f"lacks '{field}'"):
         Agreement.from_json(data)
 
 

@@ -238,8 +238,8 @@ def test_the_statement_says_who_computed_what_with_which_engine(transcript):
     ("helpers", "said"),
     [
         ((), ""),
-        (("cem",), "But only ana and bob have data: each can subtract its own part"),
-        (("bob", "cem"), "But only ana has data: all parties know of ana how many values"),
+        (("cem",), "Only ana and bob have data. Each can subtract its own part"),
+        (("bob", "cem"), "Only ana has data, so all parties know about ana the number of values"),
     ],
 )
 def test_the_statement_says_what_the_result_tells_of_one_or_two_silos(transcript, helpers, said):
@@ -284,11 +284,13 @@ def test_the_statement_says_whether_the_result_was_verified(transcript):
     """Of what a transcript tells it is never said that it proves anything."""
     told = small_verified_run()
     plain = as_agreed(transcript, engine="replicated", committee=transcript.agreement.parties)
+    agreed = "The parties agreed to verify the result,"
+    cannot = "cannot verify results. One party could have falsified"
     cases = [
-        (told, True, "the verdict was opened as 1. Whoever took part has checked"),
-        (plain, None, "one member of the committee that cheated could"),
-        (transcript, None, "engine clear cannot do that. One party that cheated could"),
-        (as_agreed(transcript, engine="mpyc"), None, "engine mpyc cannot do that. One party that"),
+        (told, True, f"Verified: yes. {agreed} and each that took part has checked"),
+        (plain, None, "Verified: no. One member of the committee could have falsified"),
+        (transcript, None, f"Verified: no. Engine clear {cannot}"),
+        (as_agreed(transcript, engine="mpyc"), None, f"Verified: no. Engine mpyc {cannot}"),
     ]
     *search, final = told.reveals
     assert isinstance(final, Final)
@@ -296,13 +298,13 @@ def test_the_statement_says_whether_the_result_was_verified(transcript):
     of_some = Final(final.features[:2], True, final.magnitude[:2], final.V[:2], final.S_y[:2])
     for reveals in (search, [*search, *plain.reveals[-2:]], [*search, zeros], [*search, of_some]):
         changed = replace(told, reveals=reveals)
-        cases.append((changed, False, "this transcript does not tell that they did"))
+        cases.append((changed, False, f"Verified: no. {agreed} but this transcript does not say"))
     for one, verdict, words in cases:
         audit = one.audit()
         assert audit.verdict is verdict
         assert words in " ".join(audit.statement().split())
-        assert ("Not verified" in audit.statement()) == (verdict is None)
-        assert ("opened as 1" in audit.statement()) == (verdict is True)
+        assert ("could have falsified" in " ".join(audit.how_certainly())) == (verdict is None)
+        assert ("Verified: yes" in audit.statement()) == (verdict is True)
         assert all(len(line) < 80 for line in audit.how_certainly())
 
 

@@ -9,15 +9,14 @@ from inspect import iscoroutinefunction
 import numpy as np
 import pytest
 
-from securefedyj.engines.replicated.verified import Verified
+from securefedyj.engines.replicated.engine import Verified
 from securefedyj.errors import Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.sums import ArraySilo
-from securefedyj.protocol.batch import REFUTED
-from securefedyj.protocol.claims import Claims
-from securefedyj.protocol.course import Course
+from securefedyj.protocol.final import Claims
 from securefedyj.protocol.reveals import Verdict, lowest_opened
+from securefedyj.protocol.schedule import REFUTED, Schedule
 from securefedyj.protocol.transcript import Transcript
 from tests.protocol import cheating, cheats
 from tests.protocol.cheating import FOUR, NOTHING, ROWS, agreed, beginning, play, right
@@ -30,7 +29,7 @@ class Truth:
 
     def __init__(self):
         agreement = agreed()
-        course = Course.of(Transcript.from_lines(list(beginning(False))))
+        course = Schedule.of(Transcript.from_lines(list(beginning(False))))
         every = np.arange(3)
         self.n = course.n.tolist()
         encoding = choose_encoding(agreement.domain, course.n, course.optimum(every))

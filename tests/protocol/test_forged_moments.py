@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from securefedyj import SecureFedYJ
 from securefedyj.engines.clear import Clear
 from securefedyj.errors import ProtocolError
-from securefedyj.protocol.reach import Interval, reach_of
+from securefedyj.protocol.findings import Interval, reach_of
 from securefedyj.protocol.reveals import lowest_opened
 from securefedyj.protocol.transcript import Counts, Magnitudes, Moments, Transcript, Variation
 from tests.datasets import NAMES as DATASETS
@@ -44,7 +44,7 @@ def forged(feature: int, magnitude: int, V: int, S_y: int, start: Transcript | N
         Magnitudes(magnitudes.features, changed),
         Moments(moments.features, V_all, S_all),
     ]
-    return Transcript(transcript.agreement, reveals).concluded()
+    return Transcript(transcript.agreement, reveals).with_result()
 
 
 def findings_of(transcript: Transcript) -> list[str]:
@@ -54,13 +54,13 @@ def findings_of(transcript: Transcript) -> list[str]:
     if [type(reveal) for reveal in transcript.reveals[-2:]] == [Magnitudes, Moments]:
         same = verified(transcript).audit()
         assert same.passed == audit.passed
-        assert _but_for_the_course(same.findings) == _but_for_the_course(audit.findings)
+        assert _without_the_schedule(same.findings) == _without_the_schedule(audit.findings)
     return audit.findings
 
 
-def _but_for_the_course(findings: list[str]) -> list[str]:
+def _without_the_schedule(findings: list[str]) -> list[str]:
     """Without the sentence that names the number of a reveal."""
-    return [finding for finding in findings if "is not the course of a run" not in finding]
+    return [finding for finding in findings if "does not follow the schedule" not in finding]
 
 
 def reach(feature: int) -> Any:
@@ -147,7 +147,7 @@ def test_a_variance_of_zero_of_a_feature_that_varies_is_found():
     # Also where all values could be the same integer, if no float64 is transformed to it.
     mean = S_y // 40 | 1
     assert mean.bit_length() > 53
-    sentence = "feature 'income': it has no variance, and yet no value has that mean"
+    sentence = "feature 'income': it has no variance, but no value has that mean"
     assert sentence in findings_of(forged(0, 0, 0, 40 * mean))
 
 
@@ -156,7 +156,7 @@ def test_a_single_value_that_no_silo_has_is_found():
     assert (magnitude, V, small_run().result.n[4]) == (0, 0, 1)
     altered = S_y | 1
     assert altered.bit_length() > 53
-    assert "feature 'single': it has no variance, and yet no value has that mean" in findings_of(
+    assert "feature 'single': it has no variance, but no value has that mean" in findings_of(
         forged(4, 0, 0, altered)
     )
     assert "feature 'single': no values within the bounds have such a variance" in findings_of(
@@ -222,7 +222,7 @@ def test_a_feature_that_does_not_vary_has_no_variance():
     found = forged(0, (V.bit_length() - 1) // 8, V, 40 << 60, start)
     assert found.result.constant[0]
     assert found.result.var[0] == 0
-    sentence = "feature 'income': it was found not to vary, and yet has a variance"
+    sentence = "feature 'income': it does not vary, but has a variance"
     assert sentence in findings_of(found)
     assert sentence not in findings_of(forged(0, 0, 0, 40 << 60, start))
     assert can.largest_constant_V() < V
@@ -235,7 +235,7 @@ def test_a_feature_that_does_not_vary_has_no_variance():
 def test_more_bits_than_agreed_are_found(result_bits):
     transcript = small_run()
     coarse = replace(transcript.agreement, result_bits=result_bits)
-    found = Transcript(coarse, list(transcript.reveals)).concluded()
+    found = Transcript(coarse, list(transcript.reveals)).with_result()
     assert "feature 'income': the variance is not of the magnitude that was revealed" in (
         findings_of(found)
     )
@@ -277,7 +277,7 @@ def test_an_absurd_agreement_is_found_without_computing_with_it(change):
 def test_part_of_a_run_does_not_pass():
     transcript = small_run()
     found = Transcript(transcript.agreement, transcript.reveals[:-1], transcript.result)
-    assert "what was revealed is not a whole run" in findings_of(found)
+    assert "what was revealed is not a complete run" in findings_of(found)
 
 
 def test_reveals_in_another_order_are_found():
@@ -286,7 +286,9 @@ def test_reveals_in_another_order_are_found():
     reveals = list(transcript.reveals)
     reveals[1], reveals[2] = reveals[2], reveals[1]
     (finding,) = findings_of(Transcript(transcript.agreement, reveals, transcript.result))
-    assert finding.startswith("what was revealed is not the course of a run: reveal 2: step")
+    assert finding.startswith(
+        "what was revealed does not follow the schedule of a run: reveal 2: step"
+    )
 
 
 # --- Honest runs -----------------------------------------------------------------------------

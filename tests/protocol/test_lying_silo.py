@@ -49,7 +49,7 @@ def fit(ana):
     async def one(engine, name):
         return await secure_fed_yj(engine, ana if name == "ana" else silo_of(ROWS[name]), AGREED)
 
-    transcripts = [transcript.concluded() for transcript in simulate(one)]
+    transcripts = [transcript.with_result() for transcript in simulate(one)]
     assert len({json.dumps(list(transcript.to_lines())) for transcript in transcripts}) == 1
     return transcripts[0]
 

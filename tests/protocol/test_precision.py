@@ -158,7 +158,7 @@ def test_a_mean_close_to_a_bound_stays_within(times, beyond):
         many = silo if name == "bob" else Repeated(silo, times)
         return await secure_fed_yj(engine, many, agreed)
 
-    transcript = simulate(program, THREE, "clear")[0].concluded()
+    transcript = simulate(program, THREE, "clear")[0].with_result()
     (magnitudes,), (moments,) = transcript.all(Magnitudes), transcript.all(Moments)
     _, (low,) = lowest_opened(magnitudes.magnitude, 8)
     n, lmbda = int(transcript.result.n[0]), transcript.result.lmbda

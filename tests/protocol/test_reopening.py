@@ -6,8 +6,8 @@ import pytest
 
 from securefedyj.errors import PartyStopped, Unverified
 from securefedyj.party.messages import Kind
-from securefedyj.protocol.batch import REFUTED
 from securefedyj.protocol.reveals import Final
+from securefedyj.protocol.schedule import REFUTED
 from tests.protocol.cheating import FOUR, NOTHING, Outcome, beginning, play, right
 from tests.protocol.cheats import with_a_wrong_sign
 

@@ -16,7 +16,7 @@ from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.errors import ProtocolError
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import Kind
-from securefedyj.protocol import batch, course, groups
+from securefedyj.protocol import batch, schedule
 from securefedyj.protocol.program import run_party, secure_fed_yj
 from securefedyj.protocol.reveals import Counts, Magnitudes, Moments, Step, Variation
 from securefedyj.protocol.transcript import Transcript
@@ -254,7 +254,7 @@ def test_groups_of_a_batch_are_opened_together(monkeypatch, engine):
     options = {"engine": engine, "domain": agreement(6, bounds=bounds).domain}
     expected = list(fit(**options)[0].to_lines())
     widths = []
-    original = groups.groups_by_width
+    original = batch.groups_by_width
 
     def observed(limbs, least):
         found = list(original(limbs, least))
@@ -273,7 +273,7 @@ def test_groups_of_a_batch_are_opened_together(monkeypatch, engine):
 
 
 def test_batches_follow_each_other_and_can_be_interrupted(monkeypatch):
-    monkeypatch.setattr(course, "PAIRS_AT_ONCE", 30)  # of two features
+    monkeypatch.setattr(schedule, "PAIRS_AT_ONCE", 30)  # of two features
     lines = list(fit()[0].to_lines())
     kinds = [(line["reveal"], line["features"]) for line in lines[1:] if line["reveal"] != "step"]
     assert kinds == [
@@ -308,7 +308,7 @@ def test_thresholds_that_are_no_prefix_stop_the_run_at_once(monkeypatch, flip):
 
     monkeypatch.setattr(Clear, "open_bits", altered)
     diary = Diary()
-    with pytest.raises(ProtocolError, match="reaches a threshold and not a lower one"):
+    with pytest.raises(ProtocolError, match="reaches a threshold but not a lower one"):
         fit(diary=diary)
     assert diary.entries[-1] == ("opening", len(whole()) - 3), "nothing is opened by them"
 

@@ -224,7 +224,7 @@ def test_integers_are_read_as_they_are_written_only(transcript):
     line = to_line(transcript.reveals[-1])
     for text in ("0X1f", "0x1F", "1f", " 0x1", "0x1_0", "0x01", "-0x0", "0x", "", "-", "½"):
         altered = line | {"V": [text, *line["V"][1:]]}
-        with pytest.raises(Malformed, match="V must be integers such as"):
+        with pytest.raises(Malformed, match=r"moments: V\[0\] must be a text matching"):
             read_reveal(altered, 6)
     assert to_line(read_reveal(line, 6)) == line
 
@@ -250,7 +250,7 @@ def test_a_magnitude_is_that_of_a_number_of_the_protocol(rest):
     line = {**rest, "features": [0, 1, 2], "magnitude": [0, 1024, 1]}
     assert to_line(read_reveal(line, 6)) == line
     for wrong in (-1, 1025):
-        with pytest.raises(Malformed, match="a magnitude beyond any number of the protocol"):
+        with pytest.raises(Malformed, match=r"magnitude.* must be a whole number"):
             read_reveal(line | {"magnitude": [0, wrong, 1]}, 6)
 
 
@@ -305,7 +305,7 @@ def test_the_result_follows_from_the_reveals(transcript):
     for ours, theirs in zip(bare.certainty(), transcript.certainty(), strict=True):
         assert ours.tolist() == theirs.tolist()
     assert bare.result is None
-    assert bare.concluded().result is not None
+    assert bare.with_result().result is not None
     assert list(bare.to_lines()) == list(transcript.to_lines())
 
 

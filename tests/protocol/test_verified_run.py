@@ -9,21 +9,18 @@ import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
-from securefedyj.engines.registry import facts_of
-from securefedyj.engines.replicated.verified import Verified
+from securefedyj.engines.replicated.engine import Verified
 from securefedyj.errors import Unverified
-from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.sums import ArraySilo
-from securefedyj.party.messages import Kind
 from securefedyj.protocol import batch as batch_module
-from securefedyj.protocol import course as course_module
+from securefedyj.protocol import schedule as schedule_module
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Verdict
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement, by_value, run, shuffled
 from tests.protocol.small_run import NAMES, data
 from tests.protocol.test_resuming import Diary
-from tests.simulation import FIVE, THREE, Consortium, Recorder, simulate
+from tests.simulation import FIVE, THREE, Consortium, simulate
 
 STEPS = 9
 TWO = Consortium(("ana", "bob", "hub"), ("bob", "hub", "ana"), ("ana", "bob"))
@@ -81,7 +78,7 @@ def test_every_reveal_is_that_of_a_run_that_is_not_verified(consortium, levels):
         assert [line.get("reveal") for line in lines].count("final") == 1
         assert lines[1:-1] == lines_of(plain)[1:-2]
         assert lines[-1] == final_line(plain)
-        assert transcript.concluded().audit().passed
+        assert transcript.with_result().audit().passed
 
 
 def final_line(plain):
@@ -137,7 +134,7 @@ def test_the_estimator_takes_it_and_other_engines_refuse():
 
 
 def test_batches_are_verified_one_by_one_also_one_without_values(monkeypatch):
-    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 15)  # one feature
+    monkeypatch.setattr(schedule_module, "PAIRS_AT_ONCE", 15)  # one feature
     lines = lines_of(fit()[0])
     finals = [line["features"] for line in lines if line.get("reveal") == "final"]
     assert finals == [[j] for j in range(6)]
@@ -145,27 +142,6 @@ def test_batches_are_verified_one_by_one_also_one_without_values(monkeypatch):
     assert lines[-1] == {"reveal": "final", "features": [5], "holds": True, **nothing}
     for length in (len(lines) - 2, len(lines) - 1):
         assert lines_of(fit(lines[:length])[0]) == lines
-
-
-@pytest.mark.parametrize("size", [1, 9, 40])
-@pytest.mark.parametrize("bounds", [(0, 1), (-(2.0**20), 2.0**20), (-(2.0**-40), 2.0**100)])
-def test_no_message_is_larger_than_announced(size, bounds):
-    """Of the last exchange; the range of lambda has wider integers than this run meets."""
-    X = np.random.default_rng(size).uniform(0, 0.5e-12, size=(12, size))
-    agreed = agreement(size, 4, bounds, "replicated", max_steps=3, verified=True)
-    recorder = Recorder()
-    limits = agreed.domain.limits()
-    n = np.full(size, 12)
-    limbs = max(
-        int(choose_encoding(agreed.domain, n, np.broadcast_to(lmbda, n.shape)).limbs.max())
-        for lmbda in (limits.lowest, limits.highest, 0.0)
-    )
-    run(agreed, list(np.array_split(X, 4)), recorder)
-    begins = [m.round for m in recorder.messages if m.kind & Kind.DIGEST]
-    largest = max(len(m.payload) for m in recorder.messages if m.round >= max(begins))
-    bound = facts_of("replicated").largest_verified
-    assert bound is not None
-    assert largest <= bound(size, limbs) <= 64 * largest
 
 
 # --- Going on ------------------------------------------------------------------------------------
@@ -194,7 +170,7 @@ def test_a_batch_is_opened_at_once_after_one_check_of_its_own(monkeypatch):
 
     monkeypatch.setattr(Verified, "open_bits", open_bits)
     monkeypatch.setattr(Verified, "check", check)
-    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 45)  # three features
+    monkeypatch.setattr(schedule_module, "PAIRS_AT_ONCE", 45)  # three features
     transcripts = fit()
     assert len(list(transcripts[0].all(Final))) == 2
     exchanges = {id(context): [] for _, context in seen}
@@ -275,14 +251,14 @@ def test_a_refuted_run_has_no_result_and_does_not_go_on():
     with pytest.raises(Unverified, match="does not hold"):
         fit(keeper.lines, observe=observe)
     assert set(sent) <= {"HELLO", "KEY", "STOP"}, "nothing is shared again"
-    audit = Transcript.from_lines(keeper.lines).concluded().audit()
+    audit = Transcript.from_lines(keeper.lines).with_result().audit()
     assert not audit.passed
-    assert "what was revealed is not a whole run" in audit.findings
+    assert "what was revealed is not a complete run" in audit.findings
 
 
 def test_a_run_that_was_to_be_verified_and_was_not_does_not_pass_the_audit():
     """It ends as one that is not verified does: with magnitudes and moments."""
-    plain = lines_of(fit(verified=False)[0].concluded())
+    plain = lines_of(fit(verified=False)[0].with_result())
     audit = Transcript.from_lines([whole()[0], *plain[1:]]).audit()
     assert "feature 'income': whether it was verified revealed 0 times, not 1" in audit.findings
     assert audit.verdict is False
@@ -291,7 +267,7 @@ def test_a_run_that_was_to_be_verified_and_was_not_does_not_pass_the_audit():
 def test_magnitudes_and_moments_beside_a_final_opening_do_not_pass_the_audit():
     plain, lines = lines_of(fit(verified=False)[0]), list(whole())
     for more in (plain[-2:], plain[-2:-1]):
-        audit = Transcript.from_lines([*lines, *more]).concluded().audit()
+        audit = Transcript.from_lines([*lines, *more]).with_result().audit()
         assert any("revealed 2 times, not 1" in finding for finding in audit.findings)
     for kind in (Verdict, Magnitudes, Moments):
         assert len(list(Transcript.from_lines(lines).all(kind))) == 1

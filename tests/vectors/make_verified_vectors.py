@@ -15,8 +15,7 @@ import numpy as np
 
 from securefedyj.engines.replicated import inputs
 from securefedyj.engines.replicated.engine import Replicated
-from securefedyj.engines.replicated.keystream import Keystream
-from securefedyj.engines.replicated.masks import Masks
+from securefedyj.engines.replicated.keystream import Keystream, Masks
 from securefedyj.engines.replicated.shares import Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
@@ -25,8 +24,8 @@ from securefedyj.party.inprocess import run
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course
 from securefedyj.protocol.program import secure_fed_yj
+from securefedyj.protocol.schedule import Schedule
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 
@@ -181,7 +180,7 @@ class Setting:
 
     def points(self) -> list[tuple[int, float]]:
         """Features and lambdas of all sums: 0, the ends of the bracket, lambda*."""
-        course = Course.of(Transcript.from_lines(self.lines))
+        course = Schedule.of(Transcript.from_lines(self.lines))
         some = np.flatnonzero(course.n > 0)
         varying = np.flatnonzero(course.varies)
         _, *ends = course.bracket.take(varying)

@@ -12,11 +12,11 @@ from pathlib import Path
 from securefedyj.cli import common
 from securefedyj.cli import options as shared
 from securefedyj.cli.common import FAILED, OK, Help, flag, option, short, tell, wrapped
-from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
+from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.tables.files import REMEDIES, Checked, TableFinding, TableReader, check_table
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
@@ -80,7 +80,7 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
         yield f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}"
     if consortium.engine != ENGINE:
-        collusion = facts_of(consortium.engine).collusion
+        collusion = secrecy_of(consortium.engine).collusion
         yield f"Engine {consortium.engine}: all parties compute. Who must not collude:"
         yield f"  {collusion(consortium.committee, len(consortium.silos))}"
     yield (

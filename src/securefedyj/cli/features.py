@@ -12,7 +12,7 @@ from securefedyj.cli.options import add_reading, reading_of
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.network.consortium.entries import check_text
-from securefedyj.printable import printable
+from securefedyj.printable import in_words, printable
 from securefedyj.tables.files import FEW_DISTINCT, draft
 
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
@@ -58,9 +58,8 @@ def run(options: argparse.Namespace) -> None:
         tell(wrapped(line, "  "))
     misnamed = {one.name: "its name" for one in drafted.features if one not in features}
     if left_out := drafted.left_out | misnamed:
-        named = [f"{printable(name)} ({why})" for name, why in left_out.items()]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        tell(wrapped(f"Left out: {', '.join(named[:_MOST_NAMED])}{more}"))
+        named = [f"{name} ({why})" for name, why in left_out.items()]
+        tell(wrapped(f"Left out: {in_words(named, _MOST_NAMED)}"))
     unread = {name: why for name, why in drafted.unread.items() if why}  # else named by another
     for name, why in list(unread.items())[:_MOST_NAMED]:
         tell(wrapped(f"Left out: {printable(name)}: {printable(why)}"))

@@ -1,4 +1,4 @@
-"""What the estimators have in common, with the contract of scikit-learn."""
+"""What the estimators share, with the contract of scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from securefedyj.errors import InputError
 from securefedyj.estimators.columns import KEPT_TYPES, ColumnReader
-from securefedyj.estimators.handover import OnError, power_transformer
+from securefedyj.estimators.export import OnError, onnx_model, power_transformer
 from securefedyj.numerics import likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.pooled import PooledFit
 from securefedyj.numerics.yeojohnson import Standardization
 from securefedyj.protocol.result import Result
 
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14
 
 OUTSIDE = "lie outside the agreed bounds"
-"""In the warning of `transform`, for who counts them otherwise."""
+"""In the warning of `transform`, for callers that count such values themselves."""
 
 
 class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
-    """What a fitted Yeo-Johnson transformation can do, however it was fitted."""
+    """What every fitted Yeo-Johnson transformation can do."""
 
     standardize: bool
     copy: bool
@@ -46,7 +47,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
     n_samples_seen_: NDArray[np.int64]
     _standardization: Standardization
     _agreed: tuple[Array, Array] | None = None
-    """Lower and upper bounds that values of a fit had to keep to, if any were agreed on."""
+    """The agreed lower and upper bounds of the values of the fit, if there were any."""
 
     def transform(self, X: ArrayLike) -> Array:
         """Apply the fitted transformation to every feature.
@@ -83,17 +84,12 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         -------
         X_original : ndarray of shape (n_samples, n_features)
             The original data, of the type that `transform` would have. NaN, with a warning, where
-            no value is transformed to what was given: for lambda < 0 or lambda > 2 the
-            transformation is bounded on one side.
+            no value has this transform: for lambda < 0 or lambda > 2 the transformation is bounded
+            on one side.
         """
         check_is_fitted(self)
         data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
-        if data.shape[1] != self.n_features_in_:
-            raise InputError(
-                "SFY-FIT-002",
-                f"X has {data.shape[1]} features, but {type(self).__name__} "
-                f"is expecting {self.n_features_in_} features as input.",
-            )
+        self._check_width("SFY-FIT-002", data.shape[1])
 
         def psi_inverse(z: Array, j: int) -> Array:
             if self.standardize:
@@ -107,8 +103,8 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
             # "Some values in column" is scikit-learn's, whose tests ask for it.
             warnings.warn(
                 f"Some values in {self._named(np.any(lost, axis=0), 'column')} have no original in "
-                f"{original.dtype}: they lie at or beyond the bound of the fitted transformation, "
-                "or too close to it. They become inf or NaN.",
+                f"{original.dtype}: they lie at, beyond or too close to the bound of the fitted "
+                "transformation. They become inf or NaN.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -143,7 +139,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         """A fitted `sklearn.preprocessing.PowerTransformer` with the same parameters.
 
         scikit-learn cannot carry a feature whose mean or variance does not fit float64, or whose
-        variance is lost beside the mean: its arithmetic would return noise. Without
+        variance is lost next to the mean: its arithmetic would return noise. Without
         standardization, it cannot carry one whose transformed values may not fit float64.
 
         Parameters
@@ -177,8 +173,6 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         -------
         model : onnx.ModelProto
         """
-        from securefedyj.estimators.onnx_graph import onnx_model
-
         check_is_fitted(self)
         return onnx_model(self)
 
@@ -201,12 +195,14 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
 
         return PowerTransformDisplay.from_estimator(self, X, feature=feature)
 
+    def _set_fit(self, fit: Result | PooledFit, mean: Array, var: Array) -> None:
+        self.lambdas_, self.mean_, self.var_ = fit.lmbda, mean, var
+        self.at_bound_, self.converged_, self.n_samples_seen_ = fit.at_bound, fit.converged, fit.n
+        self._standardization = fit.standardization
+
     def _set_result(self, result: Result, domain: Domain) -> None:
-        """Take over what a run has found, now or long ago."""
-        self.lambdas_, self.mean_, self.var_ = result.lmbda, result.mean, result.var
-        self.at_bound_, self.n_samples_seen_ = result.at_bound, result.n
-        self.converged_ = result.converged
-        self._standardization = result.standardization
+        """Take the result of a run, now or from a file."""
+        self._set_fit(result, result.mean, result.var)
         self._agreed = (domain.lower, domain.upper)
 
     def _psi(self, x: Array, j: int) -> Array:
@@ -216,7 +212,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         return yeojohnson.transform(x, self.lambdas_[j])
 
     def _warn_not_converged(self, chosen: NDArray[np.bool_], words: str) -> None:
-        """Warn of features whose lambda is not certain, if there are any; for `_warn` of a fit."""
+        """Warn of features whose lambda is not certain; called by `_warn` of a fit."""
         if chosen.any():
             # past this, _warn and fit
             warnings.warn(f"{self._listed(chosen)}: {words}.", ConvergenceWarning, stacklevel=4)
@@ -229,7 +225,7 @@ class YeoJohnsonTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader
         if outside.any():
             warnings.warn(
                 f"Values of {self._named(outside > 0)} {OUTSIDE} ({outside.sum():,} in all). They "
-                "are transformed all the same; no silo had such values in the fit.",
+                "are transformed; no silo had such values in the fit.",
                 UserWarning,
                 stacklevel=4,  # past this, transform, and scikit-learn's wrapper of it
             )

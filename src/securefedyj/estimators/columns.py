@@ -24,7 +24,7 @@ _MOST_LISTED = 5
 
 @contextmanager
 def choice_of_columns() -> Iterator[None]:
-    """Where a column of a table holds no numbers, say how to fit the others."""
+    """Where a column of a table holds no numbers, explain how to fit the others."""
     try:
         yield
     except BadCellsError as error:
@@ -64,13 +64,17 @@ class ColumnReader(BaseEstimator):
         if reset:
             self.n_features_in_ = len(source.names)
             self.feature_names_in_ = np.array(source.names, dtype=object)
-        elif len(source.names) != self.n_features_in_:
+        else:
+            self._check_width("SFY-FIT-004", len(source.names))
+        return source
+
+    def _check_width(self, code: str, width: int) -> None:
+        if width != self.n_features_in_:
             raise InputError(
-                "SFY-FIT-004",
-                f"X has {len(source.names)} features, but {type(self).__name__} is expecting "
+                code,
+                f"X has {width} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input.",
             )
-        return source
 
     def _feature_names(self) -> list[str]:
         """The names of all features, or their places if they have none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,15 +18,16 @@ from securefedyj.numerics.pooled import fit_pooled
 if TYPE_CHECKING:
     from securefedyj.estimators.base import YeoJohnsonTransformer
 
-# From the palette of Okabe and Ito, whose colours every reader can tell apart.
+# From the palette of Okabe and Ito, whose colours every reader can distinguish.
 _BLUE, _VERMILION, _GREY = "#0072B2", "#D55E00", "#8C8C8C"
 _BINS, _POINTS, _CURVE = 30, 41, 200
-# The likelihood is drawn to so many standard errors beyond lambda, on both sides.
+# The likelihood is drawn up to this many standard errors on both sides of lambda.
 _REACH = 4.0
 # Twice the log-likelihood falls by 3.84 at the ends of a 95 % interval.
 _LEVEL = -1.92
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PowerTransformDisplay:
     """One feature before and after its transformation, a Q-Q plot, and the likelihood of lambda.
 
@@ -59,22 +61,12 @@ class PowerTransformDisplay:
     >>> display.figure_.savefig("feature.png")  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        before: Array,
-        after: Array,
-        lmbda: float,
-        lambdas: Array,
-        log_likelihoods: Array,
-        name: str = "feature",
-    ) -> None:
-        self.before = before
-        self.after = after
-        self.lmbda = lmbda
-        self.lambdas = lambdas
-        self.log_likelihoods = log_likelihoods
-        self.name = name
+    before: Array
+    after: Array
+    lmbda: float
+    lambdas: Array
+    log_likelihoods: Array
+    name: str = "feature"
 
     @classmethod
     def from_estimator(
@@ -145,7 +137,7 @@ class PowerTransformDisplay:
         if values.ndim != 1 or values.shape != transformed.shape or not len(values):
             raise InputError(
                 "SFY-FIT-006",
-                f"{name} has no values to draw, or not as many after the transformation as before",
+                f"{name} has no values to draw, or not the same number before and after",
             )
         if not np.isfinite([values, transformed]).all():
             raise InputError(
@@ -255,7 +247,7 @@ def _place(estimator: YeoJohnsonTransformer, feature: int | str) -> int:
 
 
 def _edges(values: Array) -> Array:
-    """Of bins; values with fewer floats between them, such as 3.3 and the next, are in one."""
+    """Edges of bins; values that are almost equal, such as 3.3 and the next float, share one."""
     least, greatest = values.min(), values.max()
     farthest = max(-least, greatest)
     if greatest - least < 2 * _BINS * np.spacing(farthest):
@@ -265,7 +257,7 @@ def _edges(values: Array) -> Array:
 
 
 def _around(values: Array, lmbda: float) -> Array:
-    """Lambdas around the fitted one and the best for these values, some standard errors on."""
+    """Lambdas around the fitted one and the best for these values."""
     fit = fit_pooled(values[:, None], solver="newton", max_steps=40)
     if fit.constant[0]:
         return np.empty(0)

@@ -37,7 +37,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         How many levels share one exchange between the silos, at most 8; a level is one step of
         the search. More of them mean fewer rounds and more computation, never another result.
     bounds : None, (lower, upper) or one pair per feature, default=None
-        Agreed bounds of the values, public; None stands for |x| <= 2^20. Tighter bounds make
+        Agreed bounds of the values, public; None means |x| <= 2^20. Tighter bounds make
         the fit cheaper, admit larger |lambda| and resolve smaller differences. With the default
         bounds, a feature whose values differ by less than 2^-60 counts as constant. So does one
         whose values have the same log(1 + |x|) in float64, such as 8 and the next float64; then
@@ -49,15 +49,15 @@ class SecureFedYJ(YeoJohnsonTransformer):
         How precisely mean and variance are revealed, from 8 to 44: the mean to some
         2^-result_bits of the standard deviation, the variance to as much of itself. What is not
         revealed counts as the middle of its range, so that transformed values move by as little.
-        Fewer bits tell less about the values; together with `max_steps` they are what protects a
-        feature with few distinct values.
+        Fewer bits reveal less about the values; together with `max_steps` they protect a feature
+        with few distinct values.
     verified : bool, default=False
         Whether a result is accepted only with a proof that it is right for the sums of the silos,
-        even if one party cheats. Here, in one process, nobody does; the result is the same. Engine
+        even if one party cheats. Here, in one process, none does; the result is the same. Engine
         "replicated" only.
     cache_bytes : int, default=None
-        How much memory may keep what is computed once per value; what does not fit is computed
-        again in each exchange. None stands for a quarter of the machine's memory.
+        Memory for what is computed once per value; what does not fit is computed again in each
+        exchange. None means a quarter of the machine's memory.
     copy : bool, default=True
         As of `ExpYJ`.
 
@@ -125,7 +125,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
             of a CSV or Parquet file or of a folder of them, a polars LazyFrame or a PyArrow
             table; it is read in blocks, as often as there are exchanges, and its columns are
             found by their names; `securefedyj.tables.source.as_source` chooses some. The rows of
-            a table of Dask stay with its workers. None stands for a party that computes but has
+            a table of Dask stay with its workers. None is a party that computes but has
             no data, such as a coordinator.
         y : None
             Ignored.
@@ -166,7 +166,7 @@ class SecureFedYJ(YeoJohnsonTransformer):
         return self
 
     def _warn(self) -> None:
-        """Say which lambdas are not certain, and what to change."""
+        """Warn of lambdas that are not certain, and say what to change."""
         if self.converged_.all():
             return
         resolved, narrowed = self.transcript_.certainty()
@@ -223,5 +223,5 @@ class SecureFedYJ(YeoJohnsonTransformer):
 
 
 def _is_empty(table: Table | None) -> bool:
-    """Whether a silo has no rows, as far as that is known without reading them."""
+    """Whether a silo is known to have no rows, without reading them."""
     return table is None or (len(table) if isinstance(table, np.ndarray) else table.rows) == 0

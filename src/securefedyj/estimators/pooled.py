@@ -12,7 +12,7 @@ from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_in
 from securefedyj.estimators.columns import choice_of_columns
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.passes import over_all
-from securefedyj.numerics.pooled import PooledFit, fit_pooled
+from securefedyj.numerics.pooled import fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
 
@@ -45,7 +45,7 @@ class ExpYJ(YeoJohnsonTransformer):
         Mean and variance of the transformed features before standardization, as float64: at
         extreme lambdas they may be inf or 0. `transform` does not depend on them.
     at_bound_ : ndarray of bool of shape (n_features,)
-        Where the search ended at the edge of its range, |lambda| = 1e300.
+        Where the search hit its limit, |lambda| = 1e300.
     converged_ : ndarray of bool of shape (n_features,)
         Where lambda is certain to 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)): the score changes its
         sign that close to it, by more than rounding could. With fewer than 40 steps, "expsearch"
@@ -115,7 +115,7 @@ class ExpYJ(YeoJohnsonTransformer):
             file or of a folder of them, a polars LazyFrame or a PyArrow table. All its columns are
             fitted; `securefedyj.tables.source.as_source` chooses some by name. One that is too
             large to be held is read in blocks, once for each pass, with the same result. A table of
-            Dask is fitted by one of its workers, which takes in the rows of all.
+            Dask is fitted by one of its workers, which reads the rows of all.
         y : None
             Ignored.
 
@@ -133,23 +133,16 @@ class ExpYJ(YeoJohnsonTransformer):
         fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
         with choice_of_columns():
             fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
-        self._set_parameters(fit)
-        self.at_bound_, self.converged_ = fit.at_bound, fit.converged
-        self.path_ = fit.path
-        self.n_samples_seen_ = fit.n
-        self._warn()
-        return self
-
-    def _set_parameters(self, fit: PooledFit) -> None:
-        """Mean and variance follow from center and width; float64 may not be able to hold them."""
+        # Mean and variance follow from center and width; float64 may not be able to hold them.
         center, width, _ = fit.standardization
         u = np.where(center >= 0, fit.lmbda, 2 - fit.lmbda)
-        self.lambdas_ = fit.lmbda
-        self._standardization = fit.standardization
-        self.mean_ = yeojohnson.transform(center, fit.lmbda)
         with np.errstate(over="ignore", under="ignore"):
             scale = width * np.exp(u * np.log1p(np.abs(center)))
-            self.var_ = np.where(fit.constant, 0.0, scale * scale)
+            var = np.where(fit.constant, 0.0, scale * scale)
+        self._set_fit(fit, yeojohnson.transform(center, fit.lmbda), var)
+        self.path_ = fit.path
+        self._warn()
+        return self
 
     def _warn(self) -> None:
         advice = (

@@ -1,1 +1,1 @@
-"""Where consortia already work: frameworks that connect the sites."""
+"""Runs over frameworks that connect the sites already."""

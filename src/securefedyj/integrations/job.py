@@ -1,28 +1,32 @@
-"""What jobs of all frameworks have in common: a digest goes out, results or sentences come back."""
+"""What jobs of all frameworks share: sites get a digest, and return a result or a reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from securefedyj.errors import InputError
+from securefedyj.joining.call import join_async
 from securefedyj.joining.log import JoinLog
+from securefedyj.joining.options import JoinOptions
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
+from securefedyj.network.identity import read_certificate
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.report.results import PARAMETERS
 
 LOG = "securefedyj.log"
 LONGEST_REASON = 1000
-"""Characters of a site's sentence."""
+"""Characters of a reason that a site returns."""
 
 
-class Refused(InputError):
-    """A site does not do what a job asks for; the sentence is for all to read."""
+class JobRefused(InputError):
+    """A site does not do what a job asks for; the message is public."""
 
 
 class Notes:
-    """What is said to the site: in its own file, as a framework's logs are not for it alone."""
+    """Messages for the site alone, in its own file: others may read a framework's logs."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,10 +41,16 @@ def named(consortium: Consortium) -> str:
     return f"sha256:{consortium.digest()}"
 
 
+def agreed_by(site: JoinOptions) -> tuple[Consortium, str]:
+    """What a site has agreed on, and which party it is."""
+    consortium = site.agreed()
+    return consortium, consortium.party_with(read_certificate(site.certificate)).name
+
+
 def check_digest(consortium: Consortium, party: str, digest: object) -> None:
-    """Refuse a job about another file than the one that the site has agreed on."""
+    """Refuse a job about another agreed file than the site's own."""
     if digest != named(consortium):
-        raise Refused(
+        raise JobRefused(
             "SFY-JOB-001",
             f"{party} refuses this job: it is about an agreed file with another digest than "
             f"{named(consortium)}. Nothing was computed; submit a job with the file that the "
@@ -48,16 +58,25 @@ def check_digest(consortium: Consortium, party: str, digest: object) -> None:
         )
 
 
-def told_to_all(error: Exception, name: str) -> str:
-    """Why a site has no result, with nothing of its data: the cause of other errors stays there."""
-    public = isinstance(error, Refused | JoinError | TooFewValues)
+async def take_part_in(consortium: Consortium, site: JoinOptions, **options: Any) -> bytes:
+    """Do what `securefedyj join` does; return the bytes of parameters.json.
+
+    The agreed file is the one that was checked: it is not read again.
+    """
+    await join_async(**(site.arguments() | {"consortium": consortium} | options))
+    return (site.output / PARAMETERS).read_bytes()
+
+
+def public_reason(error: Exception, name: str) -> str:
+    """Why a site has no result, without anything about its data; its own log has the rest."""
+    public = isinstance(error, JobRefused | JoinError | TooFewValues)
     if public and not isinstance(error, OwnTrouble):
         return str(error)
     return f"{name} cannot take part; why is in {LOG} there, and nowhere else."
 
 
-def compared(parties: Sequence[str], results: Mapping[str, bytes]) -> str:
-    """Why the parties have no common result; nothing if they have one."""
+def difference(parties: Sequence[str], results: Mapping[str, bytes]) -> str:
+    """Why the parties have no common result; empty if they have one."""
     missing = [name for name in parties if name not in results]
     if missing:
         return f"{', '.join(missing)} did not return a result in time."

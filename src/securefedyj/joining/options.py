@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.strict import Malformed, convert
 from securefedyj.tables.dialect import Dialect
 

@@ -11,15 +11,14 @@ import numpy as np
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.joining.options import JoinOptions
-from securefedyj.network.bookkeeping import Record
+from securefedyj.network.bookkeeping import LedgerRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.network.locks import require_locks
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
-from securefedyj.network.session.participant import Settings
+from securefedyj.network.session.participant import Settings, Worker
 from securefedyj.network.session.progress import Progress
-from securefedyj.network.session.worker import Worker
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
@@ -95,7 +94,7 @@ class JoinRun:
         most = options.cache_mb
         self._cache_bytes = default_cache_bytes() if most is None else most * 10**6
         self._own: SiloTable | None = None
-        self._record: Record | None = None
+        self._record: LedgerRun | None = None
         self._begun = self._reported = self._left = False
 
     async def take_part(self) -> Transcript:
@@ -192,7 +191,7 @@ class JoinRun:
         if own is not None:
             empty = [self._features[j] for j in silo_table.missing_everywhere(own.census)]
             notes.append(note_on_missing(self.consortium, empty))
-            self._record = Record(
+            self._record = LedgerRun(
                 self.consortium, self.party.name, own.source, self._output, self.options.ledger
             )
             notes += [f"Warning: {sentence}" for sentence in self._record.warnings()]

@@ -9,11 +9,10 @@
     any        stop(error)                         done: the error; peers get STOP
     done       anything arrives                    done: it is ignored
 
-A round that asks nothing of a party is over for it at once, so a party may run ahead of others.
+A round that needs nothing from others is over for a party at once, so it may run ahead of others.
 What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes. Some rounds need only
-some of the messages that they expect, whichever come first: what comes later is checked against
-what was taken, within the same number of rounds, and then thrown away. A program can wait for that
-(`all_compared`).
+some of the messages that they expect, the first to arrive: a later one is compared with those,
+within the same number of rounds, and then dropped. A program can wait for that (`all_compared`).
 """
 
 import hashlib
@@ -27,39 +26,19 @@ from securefedyj.printable import printable
 
 R = TypeVar("R")
 
-# By how many rounds a peer's message may be early or late. Every exchange begins with a round in
-# which each party waits for all others (`Engine.agree`), as the run does with its greeting. Say
-# that these are rounds b, b', ... Whoever sends in round b' has had our message of round b, so we
-# are in b or beyond: a message is early by b' - b at most. And whoever is beyond b' has had all
-# messages of round b', and before them, for they come in order, all that were sent earlier: none
-# is late by more than b' - b. That is the length of an exchange. The longest one has 1 round
-# for the inputs, 2 for products, 2 + ceil(log2(16 l)) for signs of l limbs, and 1 + 8 openings:
-# 24 with l = 64, more than any sum needs. A verified final opening has more: 2 for inputs; 1 for a
-# product, 1 + 2 ceil(log2(64 l - 1)) for bits and 3 + ceil(log2(8 l - 1)) for magnitudes, which is
-# more than the claims take beside them, 2 + 2 + ceil(log2(64 l - 2)) + ceil(log2(8 2^18)); 2 for
-# what is admitted, 5 for checks, and 1 opening: 48.
-MAX_AHEAD = 48
+# By how many rounds a peer's message may be early or late: the rounds of the longest exchange
+# (docs/protocol.md, section 3), a verified final opening of 2^18 features with 64 limbs.
+MAX_AHEAD = 87
 
 
 class Party(Generic[R]):
     """Drives one program by the messages of its peers.
 
-    Parameters
-    ----------
-    name
-        This party's name.
-    parties
-        The names of all parties, in an order all agree on.
-    program
-        The coroutine to run. It starts when all peers have sent a matching greeting.
-    session
-        16 bytes that tell this run from all others.
-    parameters
-        Everything public that the parties must agree on, in a canonical form. The greeting
-        carries its digest.
-    most_waiting
-        How many bytes the payloads of one peer may have together while they wait for their round,
-        the present one or a later one; None for any number.
+    All agree on the order of `parties`. The `program`, a coroutine, starts when all peers have sent
+    a matching greeting: the digest of the `parameters`, which are all that the parties must agree
+    on, in a canonical form. `session` is 16 bytes that no other session has. Payloads of one peer
+    that wait for their round, the present one or a later one, may have `most_waiting` bytes; None
+    is for any number.
 
     Attributes
     ----------
@@ -134,8 +113,8 @@ class Party(Generic[R]):
     def receive(self, message: Message) -> list[Message]:
         """Take one message; return the messages to send.
 
-        Never raises on account of a message: the error is kept in `error`, so that the peers
-        can still be told to stop.
+        Never raises because of a message: the error is kept in `error`, so that STOP can still be
+        sent to the peers.
         """
         return [] if self.done else self._guarded(message)
 
@@ -152,11 +131,11 @@ class Party(Generic[R]):
         self._coroutine.close()
         self._program.close()
         if isinstance(error, PartyStopped):
-            return []  # whoever stopped has told everybody
+            return []  # the party that stopped has sent STOP to everybody
         return [self._message(peer, Kind.STOP, b"") for peer in self.peers]
 
     def release(self) -> None:
-        """Let go of what is outside of this process, if anything; from any thread."""
+        """Release what is outside of this process, if anything; from any thread."""
 
     def _guarded(self, message: Message | None) -> list[Message]:
         """Go as far as possible; turn an error into the end of this party."""
@@ -272,7 +251,7 @@ class Party(Generic[R]):
             raise ProtocolError(
                 "SFY-MSG-010",
                 f"{described(message)} is too much: {waiting} bytes of {message.sender} would "
-                f"wait for their round, and {self._most_waiting} are the most that can be.",
+                f"wait for their round; the maximum is {self._most_waiting}.",
             )
 
     def _check_overdue(self) -> None:

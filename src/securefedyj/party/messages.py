@@ -13,7 +13,7 @@ Integers are unsigned and big-endian:
         30     2  length of the recipient's name
         32     8  length of the payload
 
-The header keeps this form in all versions, so that a version can always be told.
+The header keeps this form in all versions, so that the version can always be read.
 """
 
 import struct

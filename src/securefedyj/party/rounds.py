@@ -1,7 +1,7 @@
 """Rounds: how a program says what it sends and what it waits for (docs/protocol.md, section 3).
 
 A program is a coroutine. When it needs its peers it awaits `play_round`, which hands a
-request to whoever drives the coroutine and comes back with the answers. There is no event loop:
+request to the driver of the coroutine and comes back with the answers. There is no event loop:
 a `Party` drives one program, and `in_lockstep` drives several as one.
 
 An engine on a library that talks to the peers by itself awaits `delegate` instead, and the
@@ -38,7 +38,7 @@ class Round:
     outgoing: Mapping[str, bytes] = field(repr=False)
     expected: Mapping[str, int]
     enough: int | None = None
-    """How many of the expected payloads suffice to go on, whichever come first; None for all."""
+    """How many of the expected payloads suffice, the first to arrive; None for all."""
     late: Late | None = field(default=None, repr=False)
     """Given what comes later. Where all are needed, nothing does."""
 
@@ -119,7 +119,7 @@ async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     The n-th round of all of them is one round, with one message per peer, so the whole takes
     as many rounds as the longest. They advance in the order given, at every party alike: that is
     what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
-    of them ask for in their n-th step is started in their order, and they go on when it is done.
+    of them ask for in their n-th step is started in their order, and they continue when it is done.
     An error in one branch ends all, before a later one has seen its answer or anything is sent.
     """
     if len(coroutines) == 1:
@@ -184,7 +184,7 @@ async def _merged_round(requests: Mapping[int, Round]) -> dict[int, Any]:
 
 
 def _common_quorum(requests: Mapping[int, Round]) -> int | None:
-    """How many suffice: as many as for each branch alone, if that is the same of the same peers.
+    """How many suffice: the same number as for each branch alone, if they agree on that.
 
     Otherwise all are needed. So a round of openings alone is over when one opening would be.
     """

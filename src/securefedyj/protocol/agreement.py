@@ -10,14 +10,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, defstruct
+from msgspec.structs import asdict
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
 from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable, shown
-from securefedyj.strict import Finite, Malformed, convert
+from securefedyj.strict import Finite, Malformed, Record, convert
 
 MOST_LEVELS = 8
 """The most levels per exchange. A level is one step of the search, and each doubles the work of an
@@ -27,13 +28,13 @@ MOST_STEPS = 200
 """The most steps of the search: with fewer, float64 has no number left between the bounds."""
 
 FEWEST_BITS, MOST_BITS = 8, 44
-"""Of mean and variance that may be agreed on (`Agreement.result_bits`)."""
+"""The bounds of `Agreement.result_bits`."""
 
 ENGINE = "replicated"
 """The engine unless the agreed file names another."""
 
 READABLE = (3, VERSION)
-"""The versions of the protocol whose transcripts can be audited. Runs use the last one."""
+"""Versions of the protocol whose transcripts can be audited. Runs use the last one."""
 
 # In the order of the header of a transcript, whose digest depends on it.
 _KEYS = ("features", "lower", "upper", "parties", "committee", "engine", "max_steps",
@@ -65,7 +66,7 @@ class ProtocolParameters:
 class Agreement(ProtocolParameters):
     """The public parameters of a run. Its digest is compared before any data is touched.
 
-    The version of the protocol stands for all its constants: grids, limits, batches.
+    The version of the protocol fixes all its constants: grids, limits, batches.
     """
 
     features: tuple[str, ...]
@@ -97,11 +98,7 @@ class Agreement(ProtocolParameters):
                 f"this is of protocol version {shown(data['version'])}, and this release reads "
                 f"versions {READABLE[0]} to {READABLE[-1]}"
             )
-        if missing := [key for key in _KEYS if key not in data]:
-            raise Malformed(f"the agreement lacks {', '.join(missing)}")
-        if unknown := [key for key in data if key not in _KEYS]:
-            raise Malformed(f"the agreement has an unknown field {shown(unknown[0])}")
-        values = {key: convert(data[key], _TYPES[key], f"the agreement: {key}") for key in _KEYS}
+        values = asdict(convert(data, _InFile, "the agreement"))
         features, lower, upper = (values["features"], values.pop("lower"), values.pop("upper"))
         if not len(features) == len(lower) == len(upper):
             raise Malformed(
@@ -155,6 +152,7 @@ class Agreement(ProtocolParameters):
 _TYPES = get_type_hints(Agreement, include_extras=True) | dict.fromkeys(
     ("lower", "upper"), tuple[Finite, ...]
 )
+_InFile = defstruct("_InFile", [(key, _TYPES[key]) for key in _KEYS], bases=(Record,), frozen=True)
 
 
 def check_values(record: Any, kind: type, where: str = "") -> None:

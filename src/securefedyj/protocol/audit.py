@@ -1,7 +1,6 @@
-"""The audit: is what was revealed what the result tells, and no more?
+"""The audit of a run, for a reader who must answer for the data: what was revealed to whom.
 
-The findings are those of `findings.py`; this is what is said of them, for a reader who must answer
-for the data. docs/protocol.md, section 7.2.
+`findings.py` recomputes what was revealed; here it is put into words.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +17,13 @@ from securefedyj.printable import printable
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.findings import findings
 from securefedyj.protocol.result import Result
-from securefedyj.protocol.reveals import Revealed, Verdict
+from securefedyj.protocol.reveals import Verdict
+from securefedyj.protocol.secrecy import secrecy_of
 
-# What every party learns about each feature.
+if TYPE_CHECKING:
+    from securefedyj.protocol.transcript import Transcript
+
+# Revealed to every party about each feature.
 OPENED = (
     "the number of its values over all silos together, and whether they vary;",
     "the signs of the search, which follow from lambda;",
@@ -30,18 +34,21 @@ OPENED = (
 MOST_LISTED = 20
 
 
-def audit(revealed: Revealed, result: Result | None) -> Audit:
+def audit(transcript: Transcript) -> Audit:
     """Recompute from the result what was revealed on the way to it."""
-    return Audit(revealed, result, list(findings(revealed, result)))
+    return Audit(transcript, list(findings(transcript)))
 
 
 @dataclass(frozen=True)
 class Audit:
     """The outcome of an audit: what does not follow from the result, if anything."""
 
-    revealed: Revealed = field(repr=False)
-    result: Result | None = field(repr=False)
+    revealed: Transcript = field(repr=False)
     findings: list[str]
+
+    @property
+    def result(self) -> Result | None:
+        return self.revealed.result
 
     @property
     def passed(self) -> bool:
@@ -72,12 +79,12 @@ class Audit:
         agreement = self.revealed.agreement
         without = f"; without data: {_names(agreement.helpers)}" if agreement.helpers else ""
         facts = facts_of(agreement.engine)
-        but = _on_few_silos(agreement.silos) if facts.secure else ""
+        few = _on_few_silos(agreement.silos) if facts.secure else ""
         return [
             f"Parties: {_names(agreement.parties)}{without}.",
             f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
-            *facts.statement,
-            *textwrap.wrap(but, 79, break_on_hyphens=False),
+            *secrecy_of(agreement.engine).statement,
+            *textwrap.wrap(few, 79, break_on_hyphens=False),
         ]
 
     def how_precisely(self) -> list[str]:
@@ -91,48 +98,48 @@ class Audit:
 
     @property
     def verdict(self) -> bool | None:
-        """Whether it is told that the result was verified; None if that was not agreed on.
+        """Whether the transcript says that the result was verified; None if that was not agreed.
 
-        It is what the transcript tells, and so no proof: who took part goes by its own checks.
+        It is no proof: a party that took part relies on its own checks.
         """
         if not self.revealed.agreement.verified:
             return None
-        told = np.zeros(self.revealed.n_features, dtype=bool)
+        verified = np.zeros(self.revealed.n_features, dtype=bool)
         for verdict in self.revealed.all(Verdict):
             if not verdict.holds:
                 return False
-            told[verdict.features] = True
-        return bool(told.all())
+            verified[verdict.features] = True
+        return bool(verified.all())
 
     def how_certainly(self) -> list[str]:
         """Whether one party could have falsified the result."""
         match self.verdict:
             case None:
-                words = f"Not verified: {one_could_cheat(self.revealed.agreement)}"
+                words = f"Verified: no. {one_could_cheat(self.revealed.agreement)}"
             case False:
                 words = (
-                    "The parties had agreed to verify the result, but this transcript does not "
-                    "tell that they did."
+                    "Verified: no. The parties agreed to verify the result, but this transcript "
+                    "does not say that they did."
                 )
             case True:
                 words = (
-                    "The parties had agreed to verify the result, and the verdict was opened as 1. "
-                    "Whoever took part has checked that the result is right for the sums that the "
-                    "silos gave, even if one member of the committee cheated. Who has only this "
-                    "transcript cannot check that."
+                    "Verified: yes. The parties agreed to verify the result, and each that took "
+                    "part has checked that it is right for the sums that the silos gave, even if "
+                    "one member of the committee cheated. A reader of this transcript alone cannot "
+                    "check that."
                 )
         return textwrap.wrap(words, 79)
 
     def _table(self) -> list[str]:
-        if self.result is None:
+        revealed, result = self.revealed, self.result
+        if result is None:
             return []
         lines = [
             "",
-            "Bits are those that were revealed of the values of a feature, signs included.",
+            "Bits were revealed about the values of a feature; they include the signs.",
             "",
             f"{'feature':<32} {'values':>9} {'signs':>6} {'bits':>5} {'lambda':>14}",
         ]
-        revealed, result = self.revealed, self.result
         columns = (result.n, revealed.signs_opened(), revealed.bits_opened(), result.lmbda)
         for name, n, signs, bits, lmbda in zip(revealed.agreement.features, *columns, strict=True):
             lines.append(f"{printable(name, 32):<32} {n:>9} {signs:>6} {bits:>5} {lmbda:>14.8g}")
@@ -142,10 +149,11 @@ class Audit:
 def one_could_cheat(agreement: Agreement) -> str:
     """What follows where the result was not verified."""
     if facts_of(agreement.engine).verifies:
-        who = "one member of the committee that cheated"
-    else:
-        who = f"engine {agreement.engine} cannot do that. One party that cheated"
-    return f"{who} could have falsified the result, and nobody would have noticed."
+        return "One member of the committee could have falsified the result without being detected."
+    return (
+        f"Engine {agreement.engine} cannot verify results. One party could have falsified this one "
+        "without being detected."
+    )
 
 
 def _names(names: Sequence[str]) -> str:
@@ -153,14 +161,14 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _on_few_silos(silos: Sequence[str]) -> str:
-    """What the result itself tells where one or two parties have data; nothing otherwise."""
-    known = "how many values of each feature there are, and their mean and variance"
+    """What the result itself reveals where one or two parties have data; else nothing."""
+    known = "the number of values of each feature, and their mean and variance"
     match [printable(name) for name in silos]:
         case [only]:
-            return f"But only {only} has data: all parties know of {only} {known}."
+            return f"Only {only} has data, so all parties know about {only} {known}."
         case [one, other]:
             return (
-                f"But only {one} and {other} have data: each can subtract its own part from the "
-                f"result, and then knows of the other {known}."
+                f"Only {one} and {other} have data. Each can subtract its own part from the "
+                f"result, and then knows about the other {known}."
             )
     return ""

@@ -9,19 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run took: at all parties where they share a process, at one of them otherwise."""
+    """What a run took: at all parties if they share a process, else at one of them."""
 
     rounds: int | None
-    """Of messages; None with engine mpyc on one machine, whose library does not count them."""
+    """Rounds of messages; None with engine mpyc on one machine, which does not count them."""
     bytes_sent: Mapping[str, Mapping[str, int]]
     """By each party to each of its peers, headers included."""
     seconds_local: float
-    """Spent on the exact sums, and before them on preparing the rows; in one process, of all silos
-    together, and with engine mpyc in the process that took longest."""
+    """For preparing the rows and for the exact sums: of all silos in one process, or with engine
+    mpyc in the process that took longest."""
     seconds_secure: float
-    """Spent on everything else that was computed; with engine mpyc, on waiting as well."""
+    """For everything else that was computed; with engine mpyc also for waiting."""
     seconds_waiting: float = 0.0
-    """Spent on waiting for messages of others."""
+    """For waiting for messages of others."""
     bytes_received: Mapping[str, int] = field(default_factory=dict)
     """By each party, headers included, as far as it is counted."""
 

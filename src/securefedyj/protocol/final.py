@@ -1,14 +1,14 @@
 """The final opening: mean and variance at lambda*, verified if that was agreed on.
 
 docs/protocol.md, sections 6.4 and 6.5. Without verification there are two openings: the magnitude
-of V, then the bits of V and S_y that it admits. A verified exchange has one: all of that, and
-before it whether all claims about what was revealed on the way hold (`claims`). If they do not, or
-where a magnitude does not admit a bit, what is opened is 0.
+of V, then the bits of V and S_y that it admits. A verified exchange has one: whether all `Claims`
+about what was revealed before hold, the magnitude, and those bits. If the claims do not hold, or
+where a magnitude does not admit a bit, 0 is opened.
 
-One opening, so that nobody sees a part of it and can still change the rest. A member that has
-checked everything notes the part that it will send (`Log.accepted`) before it says so. So when
-the first part is sent, all members have noted theirs. After an interruption they send the same
-bytes again, and nothing is computed a second time.
+One opening, so that no party sees a part of it and can still change the rest. A member that has
+checked everything notes the part that it will send (`OpeningLog.accepted`) before it says so. When
+the first part is sent, all members have therefore noted theirs. After an interruption they send the
+same bytes again, and nothing is computed a second time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from securefedyj.engines import Engine, Shared, SharedBits, concatenate
+from securefedyj.engines import Shared, SharedBits, concatenate
 from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, Unverified, code_of
+from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Bools, Index, Integers
 from securefedyj.party.rounds import in_lockstep
-from securefedyj.protocol.batch import Batch, Group, Opened, moment_groups
-from securefedyj.protocol.claims import Claims
-from securefedyj.protocol.course import Due
-from securefedyj.protocol.groups import integers
+from securefedyj.protocol.batch import Batch, Group
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Final,
@@ -34,12 +32,15 @@ from securefedyj.protocol.reveals import (
     Moments,
     lowest_opened,
 )
+from securefedyj.protocol.schedule import NextOpening
+from securefedyj.protocol.state import Input, Opened
 
 
-async def open_result(batch: Batch, due: Due) -> None:
-    """The exchange at the end of a batch, or what is left of it."""
+async def open_result(batch: Batch, due: NextOpening) -> None:
+    """The exchange at the end of a batch, or the part of it that was not made before."""
     some = np.flatnonzero(batch.n > 0)
-    groups = moment_groups(batch, some, batch.run.course.optimum(batch.features[some]))
+    optimum = batch.run.schedule.optimum(batch.features[some])
+    groups = batch.groups(some, optimum[None], scored=False)
     if not batch.run.agreement.verified:
         await _open_in_two(batch, due.kind is Magnitudes, groups)
         return
@@ -86,14 +87,6 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     return engine.joined([verdict, *(bits for pair in admitted for bits in pair)])
 
 
-async def _measured(
-    batch: Batch, engine: Engine, group: Group, sums: Shared
-) -> tuple[SharedBits, SharedBits]:
-    """V compared with the steps of its magnitude; all bits of V and S_y."""
-    V, S_y = await batch.moments(engine, sums)
-    return await engine.measure(concatenate([V, S_y]), V.size, MAGNITUDE_STEP, _steps(group))
-
-
 async def _judged(
     batch: Batch, engine: Verifying, claims: Claims, group: Group, sums: Shared
 ) -> tuple[SharedBits, SharedBits]:
@@ -110,7 +103,7 @@ async def _judged(
 async def _admitted(
     engine: Verifying, verdict: SharedBits, below: SharedBits, bits: SharedBits, result_bits: int
 ) -> tuple[SharedBits, SharedBits]:
-    """The same with 0 where the verdict is 0, and for bits that the magnitude does not admit."""
+    """The same, with 0 where the verdict is 0 and for bits that the magnitude does not admit."""
     steps, q = below.shape
     always = steps * q
     chosen = await engine.conjunction(
@@ -139,13 +132,96 @@ def _final(batch: Batch, groups: Sequence[Group], opened: Opened) -> Final:
 
 
 def _steps(group: Group) -> int:
-    """How many powers V is compared with."""
+    """The number of powers that V is compared with."""
     return int(group.encoding.v_bits.max()) // MAGNITUDE_STEP
 
 
 def _size(group: Group) -> int:
-    """How many bits of a group are opened at once."""
+    """The number of bits of a group that are opened at once."""
     return len(group.chosen) * (_steps(group) + 2 * 64 * group.limbs)
+
+
+class Claims:
+    """What was revealed about a batch, as claims about the sums of all silos (section 6.5).
+
+    The search is not verified step by step: its result can be checked by itself. For a batch,
+
+    - n of each feature is the sum of all counts;
+    - rows within the bounds can have such a V and S_y at lambda* (`within`);
+    - V at lambda = 0 is positive for the features that were found to vary, and only for them;
+    - the score is not negative at the last point from which the search went up, and negative at
+      the last one from which it went down. The likelihood is concave: its maximum lies between.
+
+    A search that never turned has one such point: its start, the end of its range, or the last
+    point that it reached.
+    """
+
+    def __init__(self, batch: Batch, engine: Verifying) -> None:
+        self._batch, self._engine = batch, engine
+        schedule, features = batch.run.schedule, batch.features
+        several = np.flatnonzero(batch.n > 1)
+        self._varies = schedule.varies[features]
+        self._variation = batch.groups(several, np.zeros((1, len(several))), scored=False)
+        varying = np.flatnonzero(self._varies)
+        _, lower, upper = schedule.bracket.take(features[varying])
+        # The same point twice where there is one.
+        ends = [
+            np.where(np.isfinite(lower), lower, upper),
+            np.where(np.isfinite(upper), upper, lower),
+        ]
+        self._scores = batch.groups(varying, np.array(ends), scored=True)
+        self._negative = np.array([~np.isfinite(lower), np.isfinite(upper)])
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups whose sums the claims need: moments at lambda = 0, and scores at both ends."""
+        return [*self._variation, *self._scores]
+
+    def counts(self) -> Input:
+        """The number of values at this silo: the input after the moments at lambda*."""
+        features, silo = self._batch.features, self._batch.run.silo
+        own = None if silo is None else wide.from_digits(silo.count[None, features], 62, 1)
+        return own, len(features), 1
+
+    async def make(self, shared: Sequence[Shared]) -> None:
+        """Make all claims but `within`, from the inputs of all parties."""
+        sums = iter(shared)
+        branches: list[Coroutine[Any, Any, None]] = [
+            self._counted(next(sums)),
+            *(self._varied(group, next(sums)) for group in self._variation),
+            *(self._bracketed(group, next(sums)) for group in self._scores),
+        ]
+        await in_lockstep(*branches)
+        await self._engine.settle()
+
+    async def within(self, group: Group, bits: SharedBits) -> None:
+        """0 <= V < 2^v_bits and -n 2^y_bits <= S_y < n 2^y_bits, by all bits of V, then of S_y.
+
+        With a negative V, a silo would have S_y opened to its last bit.
+        """
+        q, encoding, n = len(group.chosen), group.encoding, self._batch.n[group.chosen].tolist()
+        y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits).tolist()
+        most_V = [1 << width for width in encoding.v_bits.tolist()]
+        most_y = [count << width for count, width in zip(n, y_bits, strict=True)]
+        await in_lockstep(
+            self._engine.claim_below(bits[:, :q], most_V),
+            self._engine.claim_below(bits[:, q:], most_y, signed=True),
+        )
+        await self._engine.settle()
+
+    async def _counted(self, counts: Shared) -> None:
+        await self._engine.claim_zero(counts - wide.from_digits(self._batch.n[None], 62, 1))
+
+    async def _varied(self, group: Group, sums: Shared) -> None:
+        V, _ = await self._batch.moments(self._engine, sums)
+        signs = await self._engine.negative(-V)
+        self._engine.claim(signs, self._varies[group.chosen].astype(np.uint8))
+
+    async def _bracketed(self, group: Group, sums: Shared) -> None:
+        score = await self._batch.score(self._engine, sums, len(group.points), first=False)
+        signs = await self._engine.negative(score)
+        expected = self._negative[:, group.places]
+        self._engine.claim(signs, expected.ravel().astype(np.uint8))
 
 
 # Not verified: the magnitude first, unless it is known, then what it admits.
@@ -155,18 +231,15 @@ async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> 
     run, features = batch.run, batch.features[batch.n > 0]
     places = [group.places for group in groups]
     shared = await run.share(run.engine, batch.inputs(groups))
-    part = _measured if compare else _all_bits
-    branches: list[Coroutine[Any, Any, tuple[SharedBits | None, SharedBits]]] = [
-        part(batch, run.engine, group, sums) for group, sums in zip(groups, shared, strict=True)
-    ]
-    parts = await in_lockstep(*branches)
+    pairs = zip(groups, shared, strict=True)
+    parts = await in_lockstep(*(_measured(batch, *pair, compare) for pair in pairs))
     if compare:
         opened = await run.open_bits(run.engine, [below for below, _ in parts if below is not None])
         magnitude: Integers = np.empty(len(features), dtype=np.int64)
         for place, below in zip(places, opened, strict=True):
             magnitude[place] = _magnitude(below.reshape(-1, len(place)))
         run.reveal(Magnitudes(features, magnitude))
-    magnitude = run.course.magnitude[features]
+    magnitude = run.schedule.magnitude[features]
     V_low, y_low = lowest_opened(magnitude, run.agreement.result_bits)
     top = MAGNITUDE_STEP * (magnitude + 1)
     wanted = [
@@ -184,14 +257,19 @@ async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> 
     run.reveal(Moments(features, V, S_y))
 
 
-async def _all_bits(
-    batch: Batch, engine: Engine, group: Group, sums: Shared
-) -> tuple[None, SharedBits]:
-    return None, await engine.bits(concatenate(await batch.moments(engine, sums)))
+async def _measured(
+    batch: Batch, group: Group, sums: Shared, compare: bool
+) -> tuple[SharedBits | None, SharedBits]:
+    """V compared with the steps of its magnitude, if wanted; all bits of V and S_y."""
+    engine = batch.run.engine
+    V, S_y = await batch.moments(engine, sums)
+    if compare:
+        return await engine.measure(concatenate([V, S_y]), V.size, MAGNITUDE_STEP, _steps(group))
+    return None, await engine.bits(concatenate([V, S_y]))
 
 
 def _wanted(width: int, V_low: Integers, top: Integers, y_low: Integers) -> Bools:
-    """Of the bits of V, then those of S_y: which are opened."""
+    """Which bits of V, then which bits of S_y, are opened."""
     position = np.arange(width)[:, None]
     wanted: Bools = np.hstack([(position >= V_low) & (position < top), position >= y_low])
     return wanted
@@ -201,12 +279,12 @@ def _wanted(width: int, V_low: Integers, top: Integers, y_low: Integers) -> Bool
 
 
 def _magnitude(below: Opened) -> Integers:
-    """How many steps each V reaches."""
+    """The number of steps that each V reaches."""
     reached = 1 - below
     if np.any(reached[1:] > reached[:-1]):
         raise ProtocolError(
             "SFY-RUN-004",
-            "What was opened cannot be: a V that reaches a threshold and not a lower one.",
+            "What was opened is not possible: a V that reaches a threshold but not a lower one.",
         )
     steps: Integers = reached.sum(axis=0)
     return steps
@@ -217,7 +295,18 @@ def _place(
 ) -> None:
     """Make integers of the bits of V, then of S_y, and put them into their places."""
     V_planes, y_planes = np.hsplit(planes, 2)
-    own_V = integers(V_planes, low[0], signed=False)
-    own_y = integers(y_planes, low[1], signed=True)
+    own_V = _integers(V_planes, low[0], signed=False)
+    own_y = _integers(y_planes, low[1], signed=True)
     for j, v, y in zip(where.tolist(), own_V, own_y, strict=True):
         V[j], S_y[j] = v, y
+
+
+def _integers(bits: Opened, low: Integers, *, signed: bool) -> list[int]:
+    """The integers with these bits, shifted right by ``low``; the bits below were not opened."""
+    width = len(bits)
+    data = np.packbits(bits.T, axis=1, bitorder="little")
+    values = [int.from_bytes(row.tobytes(), "little") for row in data]
+    return [
+        (value - (1 << width) if signed and value >> (width - 1) else value) >> int(shift)
+        for value, shift in zip(values, low, strict=True)
+    ]

@@ -1,9 +1,9 @@
 """SecureFedYJ, the program that every party runs: the paper's algorithm 3.
 
 docs/protocol.md, section 6. It knows the engine only by its interface, and the silo only by its
-exact sums. What comes next is for the `Course` to say; everything that is opened goes into the
-transcript, one reveal for each opening, and the result follows from the transcript alone. So a run
-can go on from any opening of an earlier one.
+exact sums. The `Schedule` says what comes next; everything that is opened goes into the transcript,
+one reveal for each opening, and the result follows from the transcript alone. So a run can continue
+from any opening of an earlier one.
 
 Differences from the paper: several steps share an exchange (`search.speculate`); the sums are
 exact integers; mean and variance are opened to the precision of the answer and no further.
@@ -24,27 +24,17 @@ from securefedyj.numerics.search import Speculation, speculate
 from securefedyj.numerics.silo import Silo
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.batch import (
-    Batch,
-    Opened,
-    Run,
-    TooFewValues,
-    check_enough,
-    check_verdict,
-    score_groups,
-)
-from securefedyj.protocol.course import Course, Due, features_at_once
+from securefedyj.protocol.batch import Batch
 from securefedyj.protocol.final import open_result
-from securefedyj.protocol.log import SILENT, Log
 from securefedyj.protocol.reveals import Counts, Step, Variation
+from securefedyj.protocol.schedule import NextOpening, Schedule, TooFewValues, features_at_once
+from securefedyj.protocol.state import SILENT, Opened, OpeningLog, RunState
 from securefedyj.protocol.transcript import Transcript
 
 __all__ = [
     "SILENT",
-    "Log",
+    "OpeningLog",
     "TooFewValues",
-    "check_enough",
-    "check_verdict",
     "features_at_once",
     "run_party",
     "secure_fed_yj",
@@ -56,7 +46,7 @@ async def secure_fed_yj(
     silo: Silo | None,
     agreement: Agreement,
     transcript: Transcript | None = None,
-    log: Log = SILENT,
+    log: OpeningLog = SILENT,
     accepted: tuple[int, bytes] | None = None,
 ) -> Transcript:
     """Fit all features; every party returns the same transcript, still without the result.
@@ -66,29 +56,31 @@ async def secure_fed_yj(
     silo
         The data of this party; None if it computes but has none.
     transcript
-        What an earlier run has revealed, up to any of its openings: the fit goes on from there,
+        What an earlier run has revealed, up to any of its openings: the fit continues from there,
         and opens nothing of it again. All parties must start from the same.
     log
-        Is told of every exchange, opening and reveal.
+        Called at every exchange, opening and reveal.
     accepted
         The number of an opening whose parts all members have accepted in an earlier session, and
-        our part of it (see `Log.accepted`), empty outside of the committee. It is opened again, and
-        not computed.
+        our part of it (see `OpeningLog.accepted`), empty outside of the committee. It is opened
+        again, and not computed.
     """
     transcript = Transcript(agreement) if transcript is None else transcript
-    run = Run(engine, silo, transcript, Course.of(transcript), log, accepted)
+    schedule = Schedule.of(transcript)
+    run = RunState(engine, silo, transcript, schedule, log, accepted)
     batch = None
-    while (due := run.due()) is not None:
+    while (due := schedule.due) is not None:
         log.exchange(transcript)
         if due.kind is Counts:
             await run.open_counts(due)
             continue
-        if batch is None or not np.array_equal(batch.features, run.course.batch):
+        if batch is None or not np.array_equal(batch.features, schedule.batch):
             batch = Batch.of(run)
         if due.kind in (Variation, Step):
             await _search(batch, due)
         else:
             await open_result(batch, due)
+    schedule.check()
     return transcript
 
 
@@ -97,7 +89,7 @@ async def run_party(
     agreement: Agreement,
     silo: Silo | None,
     transcript: Transcript | None = None,
-    log: Log = SILENT,
+    log: OpeningLog = SILENT,
     accepted: tuple[int, bytes] | None = None,
 ) -> Transcript:
     """One party's whole run: connect its engine to the others, then fit (see `secure_fed_yj`)."""
@@ -105,13 +97,12 @@ async def run_party(
         raise InputError(
             "SFY-RUN-006", f"{name!r} has data, but was agreed on as a helper without data"
         )
-    silos = [party for party in agreement.parties if party not in agreement.helpers]
     connect = facts_of(agreement.engine).connect
-    engine = await connect(name, agreement.parties, agreement.committee, silos)
+    engine = await connect(name, agreement.parties, agreement.committee, agreement.silos)
     return await secure_fed_yj(engine, silo, agreement, transcript, log, accepted)
 
 
-async def _search(batch: Batch, due: Due) -> None:
+async def _search(batch: Batch, due: NextOpening) -> None:
     """One exchange (docs/protocol.md, section 6.3): each of its levels is a step of the search.
 
     Signs at all points are computed under sharing, then those on the path are opened, each
@@ -119,17 +110,17 @@ async def _search(batch: Batch, due: Due) -> None:
     depend on how many levels share an exchange. At first it is also opened whether a feature
     varies at all; the search of one that does not is over.
     """
-    run, course, first = batch.run, batch.run.course, due.kind is Variation
-    features, levels = due.features, course.most_openings() - first
+    run, schedule, first = batch.run, batch.run.schedule, due.kind is Variation
+    features, levels = due.features, schedule.most_openings() - first
     limits = run.agreement.domain.limits().take(features)
-    tree = speculate(course.bracket.take(features), levels, limits)
+    tree = speculate(schedule.bracket.take(features), levels, limits)
     groups = await _compare(batch, features, tree, first)
     node, active = np.zeros(len(features), dtype=np.intp), np.ones(len(features), dtype=bool)
     if first:
         behind = np.full(len(features), len(tree.points))  # all nodes
         varies = await _open_signs(run, groups, behind, active)
         run.reveal(Variation(features, varies.astype(bool)))
-    while (now := course.due) and now.kind is Step and levels:
+    while (now := schedule.due) and now.kind is Step and levels:
         active[:] = False
         active[np.searchsorted(features, now.features)] = True
         delta = 1 - 2 * (await _open_signs(run, groups, node, active)).astype(np.int8)
@@ -139,15 +130,17 @@ async def _search(batch: Batch, due: Due) -> None:
 
 async def _compare(batch: Batch, features: Index, tree: Speculation, first: bool) -> list[_Signs]:
     """Signs at all points, under sharing; features of one ring width in a group (6.2)."""
-    groups = score_groups(batch, features - batch.features[0], tree.points)
+    groups = batch.groups(features - batch.features[0], tree.points, scored=True)
     shared = await batch.run.share(batch.run.engine, batch.inputs(groups))
     nodes = len(tree.points)
     shrink = await in_lockstep(*(_signs(batch, sums, nodes, first) for sums in shared))
     return [_Signs(g.places, bits) for g, bits in zip(groups, shrink, strict=True)]
 
 
-async def _open_signs(run: Run, groups: Sequence[_Signs], node: Index, active: Bools) -> Opened:
-    """Open the bits of the active features at their nodes; 0 stands for the others."""
+async def _open_signs(
+    run: RunState, groups: Sequence[_Signs], node: Index, active: Bools
+) -> Opened:
+    """Open the bits of the active features at their nodes, with 0 for the others."""
     chosen = [np.flatnonzero(active[group.features]) for group in groups]
     pairs = [(group, some) for group, some in zip(groups, chosen, strict=True) if len(some)]
     bits = await run.open_bits(

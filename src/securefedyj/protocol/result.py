@@ -6,27 +6,36 @@ and decimal arithmetic: every party gets the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from math import log, sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.encoding import choose_encoding, is_decaying
+from securefedyj.numerics.elementary import log1p
+from securefedyj.numerics.encoding import Domain, choose_encoding, is_decaying
 from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
+from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.yeojohnson import Standardization
-from securefedyj.protocol.constants import constants
-from securefedyj.protocol.reach import bounds_of_y
-from securefedyj.protocol.reveals import Moments, Revealed, lowest_opened
+from securefedyj.protocol.reveals import Moments, lowest_opened
+
+if TYPE_CHECKING:
+    from securefedyj.protocol.transcript import Transcript
 
 # Up to this version of the protocol a constant was centered where log(1 + |x|) puts it.
 CENTERED_BY_LOGARITHM = 3
 
+_MOST_DIGITS = 17  # they distinguish all float64
+_CHANCE = 1e-6  # that a number of few digits has the y of another value
+_STEPS = 8
+
 
 class Result(NamedTuple):
-    """The fit: what everybody is meant to learn, one entry per feature."""
+    """The fit: what all parties are meant to learn, one entry per feature."""
 
     lmbda: Array
     mean: Array
@@ -34,29 +43,35 @@ class Result(NamedTuple):
     n: Integers
     at_bound: Bools
     converged: Bools
-    """Whether lambda is certain to the promised precision: see `resolution` and `constants`."""
+    """Whether lambda is certain to the promised precision (see `resolution`), or for a constant
+    feature whether all values are equal (see `_constant_values`)."""
     constant: Bools
-    standardization: Standardization
+    center: Array
+    width: Array
+    center_low: Array
+
+    @property
+    def standardization(self) -> Standardization:
+        return Standardization(self.center, self.width, self.center_low)
 
 
-def compute_result(revealed: Revealed) -> Result:
+def compute_result(transcript: Transcript) -> Result:
     """The fit, from what was revealed in a whole run."""
-    p, domain = revealed.n_features, revealed.agreement.domain
-    state, constant = revealed.search_state(), revealed.constant()
-    lmbda = np.where(constant, 1.0, state.value)
-    beyond = at_bound(state, domain.limits())
-    n, magnitude = revealed.counts(), revealed.magnitudes()
+    p, domain = transcript.n_features, transcript.agreement.domain
+    constant, lmbda = transcript.constant(), transcript.optimum()
+    beyond = at_bound(transcript.search_state(), domain.limits())
+    n, magnitude = transcript.counts(), transcript.magnitudes()
     moments = dict[int, tuple[int, int]]()
-    for reveal in revealed.all(Moments):
-        chosen, bits = reveal.features, revealed.agreement.result_bits
+    for reveal in transcript.all(Moments):
+        chosen, bits = reveal.features, transcript.agreement.result_bits
         V_low, y_low = lowest_opened(magnitude[chosen], bits)
         V, S_y = _complete(reveal.V, V_low), _complete(reveal.S_y, y_low)
         # A mean of n values is at least 1/sqrt(n) of a standard deviation within their range: only
         # with very many can the middle of what was not opened be beyond.
         for place in np.flatnonzero((n[chosen] > 4.0 ** (bits + 1)) & (y_low > 0)).tolist():
             j = chosen[place : place + 1]
-            (lowest,), (highest,) = bounds_of_y(domain.take(j), n[j], lmbda[j])
-            count = int(n[j][0])
+            own, count = domain.take(j), int(n[j][0])
+            (lowest,), (highest,) = (y_of(x, own, n[j], lmbda[j]) for x in (own.lower, own.upper))
             S_y[place] = min(max(S_y[place], count * lowest), count * highest)
         moments |= dict(zip(chosen.tolist(), zip(V, S_y, strict=True), strict=True))
     grid = choose_encoding(domain, n, lmbda).grid
@@ -68,7 +83,9 @@ def compute_result(revealed: Revealed) -> Result:
         beyond & ~constant,
         np.ones(p, dtype=bool),
         constant,
-        Standardization(np.zeros(p), np.ones(p), np.zeros(p)),
+        center=np.zeros(p),
+        width=np.ones(p),
+        center_low=np.zeros(p),
     )
     decays = zip(
         is_decaying(domain.L_positive, lmbda).tolist(),
@@ -78,32 +95,93 @@ def compute_result(revealed: Revealed) -> Result:
     for feature, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
         if feature in moments:
             _fill(result, feature, step, sides, *moments[feature])
-    if revealed.agreement.version > CENTERED_BY_LOGARITHM:
-        _place_constants(revealed, result, moments)
-    resolved, narrowed = certainty_of(revealed, result)
+    if transcript.agreement.version > CENTERED_BY_LOGARITHM:
+        _place_constants(transcript, result, moments)
+    resolved, narrowed = certainty_of(transcript, result)
     result.converged[:] = resolved & narrowed
     return result
 
 
 def _place_constants(
-    revealed: Revealed, result: Result, moments: dict[int, tuple[int, int]]
+    transcript: Transcript, result: Result, moments: dict[int, tuple[int, int]]
 ) -> None:
-    """Center constant features at their value, and say where others may be among the values."""
+    """Center constant features at their value, and mark those that may have other values."""
     chosen = np.array([j for j in moments if result.constant[j]], dtype=np.intp)
     V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True) if len(chosen) else ((), ())
     n, y = result.n[chosen], [S // n for S, n in zip(S_y, result.n[chosen].tolist(), strict=True)]
-    domain, center = revealed.agreement.domain.take(chosen), result.standardization.center[chosen]
-    value, certain = constants(domain, n, y, center)
+    domain = transcript.agreement.domain.take(chosen)
+    value, certain = _constant_values(domain, n, y, result.center[chosen])
     result.converged[chosen] = certain & (np.array(V, dtype=object) == 0)
-    result.mean[chosen] = result.standardization.center[chosen] = value
-    result.standardization.center_low[chosen] = 0.0
+    result.mean[chosen] = result.center[chosen] = value
+    result.center_low[chosen] = 0.0
     # As if the standard deviation were 1.
-    result.standardization.width[chosen] = 1 / (1 + np.abs(value))
+    result.width[chosen] = 1 / (1 + np.abs(value))
 
 
-def certainty_of(revealed: Revealed, result: Result) -> Certainty:
+def _constant_values(
+    domain: Domain, n: Integers, y: Sequence[int], near: Array
+) -> tuple[Array, Bools]:
+    """The values of features that have the same y in all rows, and whether they are certain.
+
+    A silo computes y from log(1 + |x|), rounded to float64, and most x share that logarithm with a
+    neighbour. Of those with the y that was opened, on the grid at lambda = 1 and close to ``near``,
+    the one with the fewest decimal digits is the value.
+
+    It is certain if no other value has the same y. Next to a value of few digits, one may have it
+    that is no further away than 2^-53 (1 + |x|), or than two units of the grid. Digits are few if a
+    number with no more of them hardly has the y by chance.
+    """
+    if not len(near):
+        return near, np.zeros(0, dtype=bool)
+    rounded = [[float(f"{c:.{digits}e}") for digits in range(_MOST_DIGITS)] for c in near.tolist()]
+    # An x that is half a unit of the last place of the logarithm away may have another one.
+    size = np.abs(near)
+    step = np.maximum(np.spacing(size), np.spacing(log1p(size)) * (1 + size) / 2)
+    steps = near[:, None] + np.arange(-_STEPS, _STEPS + 1) * step[:, None]
+    candidates = np.hstack([np.array(rounded), steps])
+    fits = _have(candidates, domain, n, y)
+    rows = np.arange(len(near))
+    first = np.argmax(fits, axis=1)
+    value = np.where(np.any(fits, axis=1), candidates[rows, first], near)
+    unit = np.ldexp(1.0, -choose_encoding(domain, n, np.ones(len(n))).grid.astype(np.int32))
+    size = np.abs(value)
+    alike = np.maximum(2 * unit, np.spacing(log1p(size)) * (1 + size))
+    few = 10.0 ** (first + 1) * alike <= _CHANCE * size
+    unseen = np.where(few | (value == 0), np.maximum(2 * unit, 2.0**-53 * (1 + size)), 0.0)
+    neighbours = np.stack([*_beyond(value, unseen), *_beyond(value, -unseen)], axis=1)
+    alone = ~np.any(_have(neighbours, domain, n, y), axis=1)
+    return value, np.any(fits, axis=1) & alone
+
+
+def _beyond(value: Array, distance: Array) -> tuple[Array, Array]:
+    """The first two float64 that are further from the value."""
+    far, toward = value + distance, np.copysign(np.inf, distance)
+    further = np.where(np.abs(far - value) > np.abs(distance), far, np.nextafter(far, toward))
+    return further, np.nextafter(further, toward)
+
+
+def _have(candidates: Array, domain: Domain, n: Integers, y: Sequence[int]) -> Bools:
+    """Which candidates for each feature are within its bounds and have its y."""
+    p, each = candidates.shape
+    feature = np.repeat(np.arange(p), each)
+    domain, x = domain.take(feature), candidates.ravel()
+    inside = (x >= domain.lower) & (x <= domain.upper)
+    found = y_of(np.where(inside, x, domain.lower), domain, n[feature], np.ones(len(x)))
+    same = [own == y[j] for own, j in zip(found, feature.tolist(), strict=True)]
+    return np.array(same).reshape(p, each) & inside.reshape(p, each)
+
+
+def y_of(x: Array, domain: Domain, n: Integers, lmbda: Array) -> list[int]:
+    """y of one value of each feature, on the grid at lambda, as a silo computes it."""
+    encoding, every = choose_encoding(domain, n, lmbda), np.arange(len(x))
+    most = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
+    silo = ArraySilo(x[None], domain, [""] * len(x))
+    return wide.to_ints(silo.sums(every, lmbda, encoding, 1 + int(most.max(initial=0)) // 64).y)
+
+
+def certainty_of(transcript: Transcript, result: Result) -> Certainty:
     """Why a lambda is not certain, or that all values are equal."""
-    p, agreement = revealed.n_features, revealed.agreement
+    p, agreement = transcript.n_features, transcript.agreement
     varies = np.flatnonzero(~result.constant)
     resolved, narrowed = result.converged | ~result.constant, np.ones(p, dtype=bool)
     domain, beyond = agreement.domain.take(varies), result.at_bound[varies]
@@ -111,7 +189,7 @@ def certainty_of(revealed: Revealed, result: Result) -> Certainty:
     resolved[varies], narrowed[varies] = certainty(
         domain,
         result.n[varies],
-        revealed.search_state().take(varies),
+        transcript.search_state().take(varies),
         path,
         result.standardization.take(varies),
         beyond,
@@ -120,7 +198,7 @@ def certainty_of(revealed: Revealed, result: Result) -> Certainty:
 
 
 def _complete(values: list[int], low: Integers) -> list[int]:
-    """V or S_y, with what was not opened at the middle of its range."""
+    """V or S_y, with the bits that were not opened at the middle of their range."""
     return [
         (value << shift) + (1 << shift >> 1)
         for value, shift in zip(values, low.tolist(), strict=True)
@@ -130,7 +208,7 @@ def _complete(values: list[int], low: Integers) -> list[int]:
 def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, S_y: int) -> None:
     """Mean, variance, center and width of one feature, from exact integers.
 
-    ``decays`` tells of the two sides, mean >= 0 and mean < 0, whether they are decaying.
+    ``decays`` says which side is decaying: that of mean >= 0, that of mean < 0.
     """
     n, u = int(result.n[j]), float(result.lmbda[j])
     negative = S_y < 0
@@ -149,21 +227,21 @@ def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, 
     variance = 0.0 if result.constant[j] else V / (n * n << 2 * grid)
     result.mean[j], result.var[j] = S_y / unit, variance
     if slope <= 0:  # only a forged transcript has a mean beyond the range of Psi
-        result.standardization.center[j] = result.standardization.width[j] = np.nan
+        result.center[j] = result.width[j] = np.nan
         return
     center = _center(_ratio(slope, scale), _ratio(growth, scale), _ratio(size, unit), Decimal(u))
     if negative:
         center = -center
-    result.standardization.center[j] = float(center)
+    result.center[j] = float(center)
     with localcontext(_DIGITS):
-        result.standardization.center_low[j] = float(center - Decimal(float(center)))
+        result.center_low[j] = float(center - Decimal(float(center)))
     # A constant is centered as if its standard deviation were 1.
     deviation = 1.0 if result.constant[j] else sqrt(variance)
-    result.standardization.width[j] = deviation / (slope / scale)
+    result.width[j] = deviation / (slope / scale)
 
 
-# Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not. With
-# so many, those that are kept of the center do not depend on where `_log` starts.
+# Decimal arithmetic gives the same digits everywhere; the logarithms of C libraries do not. The
+# digits of the center that are kept do not depend on where `_log` starts.
 _DIGITS = Context(prec=50)
 _KEPT = Context(prec=36)
 
@@ -183,7 +261,7 @@ def _center(slope: Decimal, growth: Decimal, mean: Decimal, u: Decimal) -> Decim
 
 
 def _log(x: Decimal) -> Decimal:
-    """The logarithm, by one exponential: that of float64, and what is missing to 46 digits."""
+    """The logarithm to 46 digits: that of float64, corrected by one exponential."""
     near = Decimal(log(x))
     rest = x * (-near).exp() - 1
     return near + rest * (1 - rest * (1 - rest * 2 / 3) / 2)

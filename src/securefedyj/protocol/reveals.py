@@ -1,27 +1,33 @@
-"""What a run reveals, kind by kind (docs/protocol.md, section 7).
+"""What a run reveals, and the line of transcript.jsonl for each kind (docs/protocol.md, section 7).
 
-Opened, and nothing else, are: how many values each feature has and whether they vary, the signs
-of the search, whether all of that holds, if that was agreed on, and mean and variance at the end.
-One reveal is one opening, and one opening is one reveal: what stands in a transcript was opened by
-all parties in a round of its own.
+A run opens the number of values of each feature and whether they vary, the signs of the search,
+whether all of that was verified, if agreed, and mean and variance at the end. Nothing else. One
+reveal is one opening, which all parties make in a round of its own.
+
+The annotations of a class are its only declaration: reading, writing and bounds follow from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta
 
-from securefedyj.numerics.arrays import Array, Index, Integers, Signs
-from securefedyj.numerics.encoding import choose_encoding
-from securefedyj.numerics.search import Bracket, exp_update
-from securefedyj.protocol.agreement import Agreement
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers, Signs
+from securefedyj.printable import shown
+from securefedyj.strict import Finite, Malformed, Record, convert
 
-# The magnitude of V is told in steps of this many bits.
+# The magnitude of V is revealed in steps of this many bits.
 MAGNITUDE_STEP = 8
+
+MOST_MAGNITUDE = 1024
+"""The widest number of the protocol has far fewer bits; `Schedule` knows those of a feature."""
+
+Magnitude: TypeAlias = Annotated[Integers, Meta(ge=0, le=MOST_MAGNITUDE)]
 
 
 class Counts(NamedTuple):
@@ -35,7 +41,7 @@ class Variation(NamedTuple):
     """Whether a feature has two distinct values at all, over all silos, on its grid."""
 
     features: Index
-    varies: NDArray[np.bool_]
+    varies: Bools
 
 
 class Step(NamedTuple):
@@ -48,10 +54,10 @@ class Step(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether all that was revealed of a batch before holds for the sums of all silos.
+    """Whether all that was revealed before about a batch holds for the sums of all silos.
 
-    Only of a verified run. If it does not hold, nothing else is revealed. Part of `Final`; up to
-    version 3 of the protocol an opening of its own, followed by magnitudes and moments.
+    In verified runs only. If it does not hold, nothing else is revealed. It is part of `Final`; up
+    to version 3 of the protocol it was an opening of its own, before magnitudes and moments.
     """
 
     features: Index
@@ -65,11 +71,11 @@ class Magnitudes(NamedTuple):
     """
 
     features: Index
-    magnitude: Integers
+    magnitude: Magnitude
 
 
 class Moments(NamedTuple):
-    """V and S_y at lambda*, without their lowest bits: `lowest_opened` many, by the magnitude."""
+    """V and S_y at lambda* without their lowest bits (see `lowest_opened`)."""
 
     features: Index
     V: list[int]
@@ -79,18 +85,18 @@ class Moments(NamedTuple):
 class Final(NamedTuple):
     """The verdict of a batch and, if it holds, magnitudes and moments: the end of a verified run.
 
-    All in one opening, so that nobody sees a part of it and can still change the rest. A feature
-    without a value has zeros; so has every feature if the verdict is that something does not hold.
+    One opening, so that no party sees a part of it and can still change the rest. A feature without
+    values has zeros, and so has every feature if the verdict does not hold.
     """
 
     features: Index
     holds: bool
-    magnitude: Integers
+    magnitude: Magnitude
     V: list[int]
     S_y: list[int]
 
     def parts(self, counts: Integers) -> Iterator[Verdict | Magnitudes | Moments]:
-        """The same as reveals of their own, given n of all features of the run."""
+        """The same as separate reveals, given n of all features of the run."""
         yield Verdict(self.features, self.holds)
         some = np.flatnonzero(counts[self.features] > 0)
         if self.holds and len(some):
@@ -99,14 +105,13 @@ class Final(NamedTuple):
             yield Moments(features, [self.V[j] for j in some], [self.S_y[j] for j in some])
 
 
+T = TypeVar("T")
 Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments | Final
 KINDS: dict[str, type[Reveal]] = {
     kind.__name__.lower(): kind
     for kind in (Counts, Variation, Step, Verdict, Magnitudes, Moments, Final)
 }
 """The kinds of reveals, by their names in the file."""
-
-R = TypeVar("R", bound=Reveal)
 
 
 def lowest_opened(magnitude: Integers, result_bits: int) -> tuple[Integers, Integers]:
@@ -122,84 +127,83 @@ def lowest_opened(magnitude: Integers, result_bits: int) -> tuple[Integers, Inte
     )
 
 
-@dataclass
-class Revealed:
-    """What a run has revealed so far, in order, and what can be read off it."""
+# The lines of the file.
 
-    agreement: Agreement
-    reveals: list[Reveal] = field(default_factory=list)
 
-    @property
-    def n_features(self) -> int:
-        return len(self.agreement.features)
+def to_line(reveal: Reveal) -> dict[str, Any]:
+    """The line of a reveal, as an object."""
+    return {"reveal": type(reveal).__name__.lower(), **to_object(reveal)}
 
-    def all(self, kind: type[R]) -> Iterator[R]:
-        """The reveals of one kind, in order, those that are part of a final opening included."""
-        for reveal in self.reveals:
-            if isinstance(reveal, kind):
-                yield reveal
-            elif isinstance(reveal, Final) and kind in (Verdict, Magnitudes, Moments):
-                yield from (part for part in reveal.parts(self.counts()) if isinstance(part, kind))
 
-    def counts(self) -> Integers:
-        """n of each feature, 0 while it is unknown."""
-        n = np.zeros(self.n_features, dtype=np.int64)
-        for reveal in self.all(Counts):
-            n[reveal.features] = reveal.n
-        return n
+def read_reveal(line: Any, n_features: int) -> Reveal:
+    """Read what `to_line` gives; raises Malformed for anything else.
 
-    def constant(self) -> NDArray[np.bool_]:
-        """Features that were not found to vary."""
-        constant = np.ones(self.n_features, dtype=bool)
-        for reveal in self.all(Variation):
-            constant[reveal.features] = ~reveal.varies
-        return constant
+    Whether a run reveals this at all, and when, is for the `Schedule` to say.
+    """
+    name = line.get("reveal") if isinstance(line, dict) else line
+    if name not in tuple(KINDS):
+        raise Malformed(f"unknown reveal {shown(name)}")
+    reveal = from_object(KINDS[name], line, name)
+    if np.any((reveal.features < 0) | (reveal.features >= n_features)):
+        raise Malformed("a feature that was not agreed on")
+    if any(isinstance(v, list) and len(v) != len(reveal.features) for v in line.values()):
+        raise Malformed("lists of different lengths")
+    if len(reveal.features) > n_features:
+        raise Malformed("more features than were agreed on")
+    return reveal
 
-    def search_state(self) -> Bracket:
-        """Where the signs so far have led each feature."""
-        limits = self.agreement.domain.limits()
-        state = Bracket.start(self.n_features)
-        for reveal in self.all(Step):
-            where = reveal.features
-            state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
-        return state
 
-    def magnitudes(self) -> Integers:
-        """The magnitude of V of each feature, -1 while it is unknown."""
-        magnitude = np.full(self.n_features, -1, dtype=np.int64)
-        for reveal in self.all(Magnitudes):
-            magnitude[reveal.features] = reveal.magnitude
-        return magnitude
+def to_object(values: Any) -> dict[str, Any]:
+    """A named tuple as a JSON object."""
+    found = values._asdict()
+    for name, value in found.items():
+        if isinstance(value, np.ndarray):
+            found[name] = value.tolist()
+        elif isinstance(value, list):
+            found[name] = [hex(v) for v in value]
+    return found  # type: ignore[no-any-return]
 
-    def signs_opened(self) -> Integers:
-        """How many signs of each feature were revealed."""
-        signs = np.zeros(self.n_features, dtype=np.int64)
-        for reveal in self.all(Step):
-            np.add.at(signs, reveal.features, 1)
-        return signs
 
-    def bits_opened(self) -> Integers:
-        """How many bits about the values of each feature were revealed, besides n.
+def from_object(kind: type[T], data: Any, where: str) -> T:
+    """Read what `to_object` gives, or the line of a reveal; raises Malformed for anything else."""
+    record = convert(data, _record(kind), where)  # type: ignore[arg-type]
+    values = {name: getattr(record, name) for name in record.__struct_fields__}
+    for name, annotation in get_type_hints(kind, include_extras=True).items():
+        if annotation in _LISTS:
+            values[name] = _LISTS[annotation][1](values[name])
+    return kind(**values)
 
-        The signs; the steps that the magnitude of V is told in; the bits of V; and those of S_y,
-        its sign included, from the first that is not 0.
-        """
-        bits, known = self.signs_opened(), self.magnitudes()
-        for reveal in self.all(Magnitudes):
-            np.add.at(bits, reveal.features, self._thresholds(reveal.features))
-        for moments in self.all(Moments):
-            magnitude = np.maximum(known[moments.features], 0)
-            V_low, _ = lowest_opened(magnitude, self.agreement.result_bits)
-            of_V = MAGNITUDE_STEP * (magnitude + 1) - V_low
-            of_S_y = np.array([1 + abs(S_y).bit_length() for S_y in moments.S_y], dtype=np.int64)
-            np.add.at(bits, moments.features, of_V + of_S_y)
-        return bits
 
-    def _thresholds(self, features: Index) -> Integers:
-        """How many thresholds V of each feature is compared with, to tell its magnitude."""
-        varies = ~self.constant()[features]
-        lmbda = np.where(varies, self.search_state().value[features], 1.0)
-        encoding = choose_encoding(
-            self.agreement.domain.take(features), self.counts()[features], lmbda
-        )
-        return encoding.v_bits // MAGNITUDE_STEP
+@cache
+def _record(kind: Any) -> type[msgspec.Struct]:
+    """The record that a named tuple is in the file, by its annotations."""
+    fields: list[tuple[str, Any]] = []
+    for name, annotation in get_type_hints(kind, include_extras=True).items():
+        item: Any = _LISTS.get(annotation, (None,))[0]
+        fields.append((name, annotation if item is None else list[item]))
+    tag: dict[str, Any] = {}
+    if kind in KINDS.values():
+        tag = {"tag_field": "reveal", "tag": kind.__name__.lower()}
+    return msgspec.defstruct(kind.__name__, fields, bases=(Record,), frozen=True, **tag)
+
+
+def _whole(dtype: Any) -> tuple[Any, Any]:
+    limits = np.iinfo(dtype)
+    bounds = Meta(ge=int(limits.min), le=int(limits.max))
+    return Annotated[int, bounds], partial(np.array, dtype=dtype)
+
+
+# By the annotation of a field: what its list holds in the file, and how it is read.
+_LISTS: dict[Any, tuple[Any, Callable[[list[Any]], Any]]] = {
+    Index: _whole(np.intp),
+    Integers: _whole(np.int64),
+    Signs: _whole(np.int8),
+    Bools: (bool, partial(np.array, dtype=bool)),
+    Array: (Finite, partial(np.array, dtype=np.float64)),
+    Magnitude: (Annotated[int, *get_args(Magnitude)[1:]], partial(np.array, dtype=np.int64)),
+    # Integers of any size, as `hex` writes them.
+    list[int]: (
+        Annotated[str, Meta(pattern=r"\A(0x0|-?0x[1-9a-f][0-9a-f]{0,2047})\Z")],
+        lambda texts: [int(text, 16) for text in texts],
+    ),
+}

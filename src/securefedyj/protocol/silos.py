@@ -1,4 +1,4 @@
-"""A silo's rows, as the program of its party takes them."""
+"""A silo's rows, as the program of its party reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def timed_silo(
 ) -> TimedSilo | None:
     """A silo's rows, checked and arranged; None for a party without data.
 
-    What was arranged is kept up to so many bytes, a quarter of the machine's memory by default.
+    Arranged rows are kept up to `cache_bytes`, by default a quarter of the machine's memory.
     """
     if table is None:
         return None

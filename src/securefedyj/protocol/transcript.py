@@ -8,38 +8,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from msgspec import UNSET, UnsetType
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, write_atomically
+from securefedyj.numerics.arrays import Array, Bools, Integers
+from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.resolution import Certainty
-from securefedyj.numerics.yeojohnson import Standardization
-from securefedyj.printable import shown
+from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.audit import Audit, audit
 from securefedyj.protocol.result import Result, certainty_of, compute_result
 from securefedyj.protocol.reveals import (
-    KINDS,
+    MAGNITUDE_STEP,
     Counts,
     Final,
     Magnitudes,
     Moments,
     Reveal,
-    Revealed,
     Step,
     Variation,
     Verdict,
+    from_object,
+    lowest_opened,
+    read_reveal,
+    to_line,
+    to_object,
 )
 from securefedyj.strict import MOST_BYTES as MOST_IN_LINE
-from securefedyj.strict import NUMBER, Malformed, check_fields, check_items, parse
+from securefedyj.strict import Malformed, Record, convert, parse
 
 __all__ = [
     "Counts",
@@ -62,6 +65,8 @@ MOST_BYTES = 1 << 26
 MOST_LINES = 20_000
 """Of the file; 20,000 features in batches of 1028, and 200 steps, take some 4,000."""
 
+R = TypeVar("R", bound=Reveal)
+
 
 class TranscriptError(InputError):
     """A transcript that cannot be read, or that holds something the protocol does not reveal."""
@@ -75,38 +80,130 @@ class Origin(NamedTuple):
     """Of the agreed file, as `securefedyj check` shows it: of its canonical form."""
 
     @classmethod
-    def from_json(cls, data: Any) -> Origin:
-        """Read what `_asdict` gives; raises Malformed for anything else."""
-        return cls(**check_fields(data, dict.fromkeys(cls._fields, str), "consortium"))
+    def from_json(cls, data: Any) -> Origin | None:
+        """Read what `_asdict` gives, or nothing; raises Malformed for anything else."""
+        return None if data is UNSET else from_object(cls, data, "consortium")
+
+
+class Header(Record, frozen=True, kw_only=True):
+    """The first line; `Agreement` and `Origin` declare what is in it."""
+
+    transcript: Literal[2]
+    agreement: dict[str, Any]
+    consortium: dict[str, Any] | UnsetType = UNSET
+
+
+class LastLine(Record, frozen=True):
+    """The last line; `Result` declares what is in it."""
+
+    result: dict[str, list[Any]]
 
 
 @dataclass
-class Transcript(Revealed):
-    """Everything that one run revealed, to all parties alike."""
+class Transcript:
+    """Everything that one run has revealed so far, to all parties alike."""
 
+    agreement: Agreement
+    reveals: list[Reveal] = field(default_factory=list)
     result: Result | None = None
     origin: Origin | None = None
-    """None of a run on one machine."""
+    """None for a run on one machine."""
     _chain: list[tuple[Agreement | Reveal, bytes]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
-    def concluded(self) -> Transcript:
-        """Itself, with the result that follows from the reveals of a whole run."""
+    @property
+    def n_features(self) -> int:
+        return len(self.agreement.features)
+
+    def all(self, kind: type[R]) -> Iterator[R]:
+        """The reveals of one kind, in order, including those that are part of a final opening."""
+        for reveal in self.reveals:
+            if isinstance(reveal, kind):
+                yield reveal
+            elif isinstance(reveal, Final) and kind in (Verdict, Magnitudes, Moments):
+                yield from (part for part in reveal.parts(self.counts()) if isinstance(part, kind))
+
+    def counts(self) -> Integers:
+        """n of each feature, 0 while it is unknown."""
+        n = np.zeros(self.n_features, dtype=np.int64)
+        for reveal in self.all(Counts):
+            n[reveal.features] = reveal.n
+        return n
+
+    def constant(self) -> Bools:
+        """Features that were not found to vary."""
+        constant = np.ones(self.n_features, dtype=bool)
+        for reveal in self.all(Variation):
+            constant[reveal.features] = ~reveal.varies
+        return constant
+
+    def search_state(self) -> Bracket:
+        """Where the signs so far have led each feature."""
+        limits = self.agreement.domain.limits()
+        state = Bracket.start(self.n_features)
+        for reveal in self.all(Step):
+            where = reveal.features
+            state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
+        return state
+
+    def optimum(self) -> Array:
+        """lambda* of each feature as far as the search has come, 1 for those that do not vary."""
+        return np.where(self.constant(), 1.0, self.search_state().value)
+
+    def magnitudes(self) -> Integers:
+        """The magnitude of V of each feature, -1 while it is unknown."""
+        magnitude = np.full(self.n_features, -1, dtype=np.int64)
+        for reveal in self.all(Magnitudes):
+            magnitude[reveal.features] = reveal.magnitude
+        return magnitude
+
+    def signs_opened(self) -> Integers:
+        """How many signs of each feature were revealed."""
+        signs = np.zeros(self.n_features, dtype=np.int64)
+        for reveal in self.all(Step):
+            np.add.at(signs, reveal.features, 1)
+        return signs
+
+    def bits_opened(self) -> Integers:
+        """How many bits about the values of each feature were revealed, besides n.
+
+        The signs, the comparisons that give the magnitude of V, the bits of V, and those of S_y
+        with its sign, from the first that is not 0.
+        """
+        bits, magnitude, lmbda = self.signs_opened(), self.magnitudes(), self.optimum()
+        for reveal in self.all(Magnitudes):
+            some = reveal.features
+            domain = self.agreement.domain.take(some)
+            encoding = choose_encoding(domain, self.counts()[some], lmbda[some])
+            np.add.at(bits, some, encoding.v_bits // MAGNITUDE_STEP)
+        for moments in self.all(Moments):
+            known = np.maximum(magnitude[moments.features], 0)
+            V_low, _ = lowest_opened(known, self.agreement.result_bits)
+            of_S_y = np.array([1 + abs(S_y).bit_length() for S_y in moments.S_y], dtype=np.int64)
+            np.add.at(bits, moments.features, MAGNITUDE_STEP * (known + 1) - V_low + of_S_y)
+        return bits
+
+    # The result.
+
+    def with_result(self) -> Transcript:
+        """This transcript, with the result that follows from the reveals of a whole run."""
         self.result = self.compute_result()
         return self
+
+    concluded = with_result  # its name in release 0.2
 
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         return compute_result(self)
 
     def certainty(self) -> Certainty:
-        """Of each feature, why lambda is not certain where `Result.converged` is false."""
+        """For each feature, why lambda is not certain where `Result.converged` is false."""
         return certainty_of(self, self.result or self.compute_result())
 
     def audit(self) -> Audit:
         """Recompute from the result what was revealed on the way to it."""
-        return audit(self, self.result)
+        return audit(self)
 
     def write(self, path: Path | str) -> None:
         """Write the transcript as JSON lines: the agreement, the reveals in order, the result."""
@@ -134,19 +231,18 @@ class Transcript(Revealed):
         for reveal in self.reveals:
             yield to_line(reveal)
         if self.result is not None:
-            yield {"result": _plain(self.result)}
+            yield {"result": to_object(self.result)}
 
     def digest(self, length: int | None = None) -> bytes:
         """The hash of the agreement and the first reveals, or all of them, without the result.
 
-        A chain (docs/protocol.md, section 7.2): with the first line of the file, but for the
-        consortium, and those of the reveals, h_0 = SHA-256(first line), and
-        h_{i+1} = SHA-256(h_i + line of reveal i).
+        A chain (docs/protocol.md, section 7.2): h_0 is the hash of the first line of the file,
+        without the consortium, and h_{i+1} = SHA-256(h_i + line of reveal i).
         """
         length = len(self.reveals) if length is None else length
         if not 0 <= length <= len(self.reveals):
             raise InputError("SFY-RUN-007", f"there are {len(self.reveals)} reveals, not {length}")
-        # What was hashed before is hashed anew only if something else has taken its place.
+        # A hash is computed again only if another line has taken the place of an earlier one.
         chain, things = self._chain, [self.agreement, *self.reveals[:length]]
         known = zip(chain, things, strict=False)
         changed = next((i for i, ((old, _), new) in enumerate(known) if old is not new), None)
@@ -169,13 +265,9 @@ class Transcript(Revealed):
         if not isinstance(first, dict) or first.get("transcript") != FORMAT:
             raise TranscriptError("SFY-RUN-008", f"this is not a transcript of format {FORMAT}")
         try:
-            fields = {"transcript": int, "agreement": dict}
-            origin = None
-            if "consortium" in first:
-                fields["consortium"] = dict
-                origin = Origin.from_json(first["consortium"])
-            header = check_fields(first, fields, "it")
-            transcript = cls(Agreement.from_json(header["agreement"]), origin=origin)
+            header = convert(first, Header, "it")
+            origin = Origin.from_json(header.consortium)
+            transcript = cls(Agreement.from_json(header.agreement), origin=origin)
         except ValueError as error:
             raise TranscriptError(
                 code_of(error, "SFY-RUN-011"),
@@ -192,19 +284,16 @@ class Transcript(Revealed):
         return transcript
 
     def _append(self, line: Any) -> None:
-        """Take one line of a file, if nothing is wrong with it."""
+        """Add one line of a file."""
         if self.result is not None:
             raise Malformed("nothing may follow the result")
         if isinstance(line, dict) and "result" in line:
-            check_fields(line, {"result": dict}, "it")
-            self.result = _read_result(line["result"], self.n_features)
+            values = convert(line, LastLine, "it").result
+            if any(len(each) != self.n_features for each in values.values()):
+                raise Malformed("a result of another number of features")
+            self.result = from_object(Result, values, "the result")
         else:
             self.reveals.append(read_reveal(line, self.n_features))
-
-
-def to_line(reveal: Reveal) -> dict[str, Any]:
-    """The line of a reveal in the file, as an object."""
-    return {"reveal": type(reveal).__name__.lower(), **_plain(reveal)}
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
@@ -213,110 +302,3 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
             raise TooLarge("SFY-RUN-009", f"it has more than {MOST_LINES} lines")
         if line.strip():
             yield parse(line)
-
-
-def _plain(values: Any) -> dict[str, Any]:
-    """A named tuple as what JSON can hold; integers of any size as hexadecimal."""
-    out: dict[str, Any] = {}
-    for name, value in values._asdict().items():
-        if isinstance(value, Standardization):
-            out |= _plain(value)
-        elif isinstance(value, np.ndarray):
-            out[name] = value.tolist()
-        elif isinstance(value, list):
-            out[name] = [hex(v) for v in value]
-        else:
-            out[name] = value
-    return out
-
-
-# The widest number of the protocol has far fewer bits.
-_MOST_MAGNITUDE = 1024
-_HEXADECIMAL = re.compile("-?0x[0-9a-f]{1,2048}")
-
-
-def read_reveal(line: Any, n_features: int) -> Reveal:
-    """Read what `to_line` gives; raises Malformed for anything else.
-
-    Whether a run reveals this at all, and when, is another question: see `course`.
-    """
-    if not isinstance(line, dict) or line.get("reveal") not in tuple(KINDS):
-        kind = line.get("reveal") if isinstance(line, dict) else line
-        raise Malformed(f"unknown reveal {shown(kind)}")
-    kind = KINDS[line["reveal"]]
-    check_fields(
-        line, {"reveal": str, **{name: _TYPES[name] for name in kind._fields}}, line["reveal"]
-    )
-    reveal: Reveal = kind(**{name: _read(name, line[name]) for name in kind._fields})
-    if np.any((reveal.features < 0) | (reveal.features >= n_features)):
-        raise Malformed("a feature that was not agreed on")
-    if any(isinstance(v, list) and len(v) != len(reveal.features) for v in line.values()):
-        raise Malformed("lists of different lengths")
-    if len(reveal.features) > n_features:
-        raise Malformed("more features than were agreed on")
-    if isinstance(reveal, Magnitudes | Final) and not np.all(
-        (reveal.magnitude >= 0) & (reveal.magnitude <= _MOST_MAGNITUDE)
-    ):
-        raise Malformed("a magnitude beyond any number of the protocol")
-    return reveal
-
-
-def _read_result(data: dict[str, Any], n_features: int) -> Result:
-    *names, _ = Result._fields  # the last is the standardization, with fields of its own
-    check_fields(data, dict.fromkeys([*names, *Standardization._fields], list), "the result")
-    if any(len(values) != n_features for values in data.values()):
-        raise Malformed("a result of another number of features")
-    read = {name: _read(name, values) for name, values in data.items()}
-    standardization = Standardization(*(read.pop(name) for name in Standardization._fields))
-    return Result(**read, standardization=standardization)
-
-
-def _numbers(
-    kind: type | tuple[type, ...], dtype: DTypeLike, values: Any, name: str
-) -> NDArray[Any]:
-    try:
-        return np.array(check_items(values, kind, name), dtype=dtype)
-    except OverflowError:
-        raise Malformed(f"{name} has a number that is too large") from None
-
-
-def _wide_integers(values: Any, name: str) -> list[int]:
-    return [_wide_integer(value, name) for value in check_items(values, str, name)]
-
-
-def _wide_integer(text: str, name: str) -> int:
-    """An integer as `hex` writes it; Python reads it in other forms as well."""
-    value = int(text, 16) if _HEXADECIMAL.fullmatch(text) else None
-    if value is None or hex(value) != text:
-        raise Malformed(f'{name} must be integers such as "-0x1f"')
-    return value
-
-
-_whole = partial(_numbers, int, np.int64)
-_real = partial(_numbers, NUMBER, np.float64)
-_truth = partial(_numbers, bool, np.bool_)
-
-# How the lists of each name are read, in reveals and in the result alike.
-_LISTS: dict[str, Callable[[Any, str], Any]] = {
-    "features": partial(_numbers, int, np.intp),
-    "n": _whole,
-    "varies": _truth,
-    "lmbda": _real,
-    "delta": partial(_numbers, int, np.int8),
-    "magnitude": _whole,
-    "V": _wide_integers,
-    "S_y": _wide_integers,
-    "mean": _real,
-    "var": _real,
-    "at_bound": _truth,
-    "converged": _truth,
-    "constant": _truth,
-    "center": _real,
-    "width": _real,
-    "center_low": _real,
-}
-_TYPES = {"step": int, "holds": bool, **dict.fromkeys(_LISTS, list)}
-
-
-def _read(name: str, value: Any) -> Any:
-    return _LISTS[name](value, name) if name in _LISTS else value

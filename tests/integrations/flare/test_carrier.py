@@ -14,7 +14,7 @@ import pytest
 from securefedyj.errors import ProtocolError
 from securefedyj.integrations.flare import stream
 from securefedyj.integrations.flare.carrier import PacketCarrier, PacketDialer
-from securefedyj.integrations.flare.packets import MAX_BODY, Kind, Packet, decode
+from securefedyj.integrations.flare.stream import MAX_BODY, Packet, PacketKind, decode
 from securefedyj.network.carrier import Data, Left, Present
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
@@ -314,7 +314,7 @@ def test_third_site_that_says_it_is_the_peer_ends_no_connection(impatient):
         await asyncio.sleep(0.1)  # it has heard what ana and bob call themselves to others
         heard = [decode(packet) for _, target, packet in bus.carried if target == "cem"]
         for target in {0, 1, *(packet.source for packet in heard), *(p.target for p in heard)}:
-            for kind in Kind:
+            for kind in PacketKind:
                 made_up = Packet(kind, 77, target, 0, 2**64 - 1, b"" if kind < 2 else b"x")
                 bus.post("bob", "ana", made_up.encode())
         ana.send(there.peer, there.connection, b"still there")
@@ -326,7 +326,7 @@ def test_third_site_that_says_it_is_the_peer_ends_no_connection(impatient):
     clock.run(run())
 
 
-@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.DATA, Kind.BYE])
+@pytest.mark.parametrize("kind", [PacketKind.HELLO, PacketKind.DATA, PacketKind.BYE])
 def test_what_a_server_makes_up_is_held_up_to_a_bound(monkeypatch, kind):
     """It has read the numbers; each of its packets is of another connection."""
     monkeypatch.setattr("securefedyj.integrations.flare.carrier._MOST_ARRIVALS", 50)
@@ -349,7 +349,7 @@ def test_pieces_without_content_are_held_up_to_a_bound(monkeypatch):
     async def run():
         ana = PacketCarrier(Bus().end_of("ana"), ["bob"])
         for number in range(1000):
-            ana._take("bob", Packet(Kind.DATA, 7, ana._own["bob"], number, 0).encode())
+            ana._take("bob", Packet(PacketKind.DATA, 7, ana._own["bob"], number, 0).encode())
         assert ana._inbox.qsize() <= 50
         await ana.close(0.0)
 
@@ -365,10 +365,12 @@ def test_pieces_ahead_of_all_peers_together_are_held_up_to_a_bound(monkeypatch):
         body = bytes(100)
         for peer in peers:
             for number in range(1, 60):
-                ana._take(peer, Packet(Kind.DATA, 7, ana._own[peer], number, 0, body).encode())
+                ana._take(
+                    peer, Packet(PacketKind.DATA, 7, ana._own[peer], number, 0, body).encode()
+                )
         assert sum(stream.held for stream in ana._streams.values()) == 1000
         # The piece that is missing has room, or all would wait for ever.
-        ana._take(peers[0], Packet(Kind.DATA, 7, ana._own[peers[0]], 0, 0, body).encode())
+        ana._take(peers[0], Packet(PacketKind.DATA, 7, ana._own[peers[0]], 0, 0, body).encode())
         assert sum(stream.held for stream in ana._streams.values()) == 0
         assert ana._waiting == 1100
         await ana.close(0.0)
@@ -379,7 +381,7 @@ def test_pieces_ahead_of_all_peers_together_are_held_up_to_a_bound(monkeypatch):
 def test_farewell_that_overtakes_all_else_counts(impatient):
     async def run():
         ana = PacketCarrier(Bus().end_of("ana"), ["bob"])
-        for kind in (Kind.BYE, Kind.HELLO, Kind.DATA):
+        for kind in (PacketKind.BYE, PacketKind.HELLO, PacketKind.DATA):
             ana._take("bob", Packet(kind, 7, ana._own["bob"], 0, 0).encode())
         assert await ana.receive(0.05) is None
         await ana.close(0.0)
@@ -412,6 +414,6 @@ def test_other_bytes_are_no_packets(data):
 
 
 def test_packets_are_read_as_written():
-    packet = Packet(Kind.DATA, 1, 2**64 - 1, 3, 4, b"body")
+    packet = Packet(PacketKind.DATA, 1, 2**64 - 1, 3, 4, b"body")
     assert decode(packet.encode()) == packet
     assert "body" not in repr(packet)

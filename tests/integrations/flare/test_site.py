@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from securefedyj.integrations.flare.site import SiteError, read_site
-from securefedyj.integrations.flare.taking_part import check_job
-from securefedyj.integrations.job import LOG, Notes, Refused, compared, named
+from securefedyj.integrations.flare.taking_part import check_job, read_site
+from securefedyj.integrations.job import LOG, JobRefused, Notes, difference, named
+from securefedyj.joining.site import SiteError
 from tests.integrations.flare import sites
 from tests.refusals import refused
 
@@ -76,13 +76,13 @@ def test_job_must_be_about_the_agreed_file(folder, consortium):
     site = read_site(folder / "local", "south")
     assert check_job(site, "south", named(consortium)) == consortium
     altered = dataclasses.replace(consortium, result_bits=44)
-    with pytest.raises(Refused, match="south refuses this job: it is about an agreed file with"):
+    with pytest.raises(JobRefused, match="south refuses this job: it is about an agreed file with"):
         check_job(site, "south", named(altered))
 
 
 def test_site_must_have_the_name_of_its_party(folder, consortium):
     site = read_site(folder / "local", "south")
-    with pytest.raises(Refused, match="south refuses this job: FLARE calls this site 'north'"):
+    with pytest.raises(JobRefused, match="south refuses this job: FLARE calls this site 'north'"):
         check_job(site, "north", named(consortium))
 
 
@@ -101,6 +101,6 @@ def test_notes_are_lines_that_control_nothing(tmp_path):
     ],
 )
 def test_parties_must_all_have_returned_the_same(results, sentence):
-    said = compared(["north", "south"], results)
+    said = difference(["north", "south"], results)
     assert sentence in said
     assert bool(said) == bool(sentence)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from securefedyj.integrations.flower import template
-from securefedyj.integrations.job import Refused, named
+from securefedyj.integrations.job import JobRefused, named
 from tests.integrations.flower import sites
 
 pytest.importorskip("flwr")
@@ -25,7 +25,7 @@ from flwr.supernode import cli
 from flwr.supernode.runtime import run_clientapp
 
 from securefedyj.integrations.flower import client, process, rehearsal, server, supernode
-from securefedyj.integrations.flower.collecting import NoResult
+from securefedyj.integrations.flower.taking_part import NoResult
 
 NAMES = ("north", "south", "west")
 RESULT = json.dumps({"features": []}).encode()
@@ -122,7 +122,7 @@ def test_words_of_a_node_are_harmless_and_few():
 
 @pytest.mark.parametrize("number", [2, 4])
 def test_each_party_has_one_node(number):
-    with pytest.raises(NoResult, match=f"3 parties, and {number} SuperNodes"):
+    with pytest.raises(NoResult, match=f"3 parties, and {number} connected SuperNodes"):
         run_server(results(*NAMES, *NAMES)[:number], timeout=0)
 
 
@@ -162,7 +162,7 @@ def test_own_supernode_refuses_an_app_with_code(folder, name):
     fab = io.BytesIO(build_fab_from_disk(folder / "fit"))
     with zipfile.ZipFile(fab, "a") as bundle:
         bundle.writestr(name, "raise SystemExit")
-    with pytest.raises(Refused, match=f"brings files of its own .'{name}'"):
+    with pytest.raises(JobRefused, match=f"brings files of its own .'{name}'"):
         process.refuse_code(fab.getvalue())
 
 

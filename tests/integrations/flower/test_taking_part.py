@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from securefedyj.integrations import flower
-from securefedyj.integrations.flower import process, supernode, template, versions
-from securefedyj.integrations.flower.collecting import Answers, NoResult
-from securefedyj.integrations.flower.taking_part import answer
+from securefedyj.integrations.flower import process, supernode, template
+from securefedyj.integrations.flower.taking_part import Answers, NoResult, answer
 from securefedyj.integrations.job import LOG, named
 from securefedyj.network import locks
 from tests.integrations.flower import sites
@@ -82,7 +81,7 @@ def test_proxy_of_a_site_is_told_to_nobody(folder, consortium):
         back = answer({"digest": named(consortium)}, own)
         proxy.shutdown()
     assert "south cannot take part" in str(back["reason"])
-    assert f"The proxy at {address} does not let us" in (folder / "south" / LOG).read_text()
+    assert f"The proxy at {address} blocked the connection" in (folder / "south" / LOG).read_text()
     assert (folder / "south" / LOG).stat().st_mode & 0o077 == 0
 
 
@@ -168,7 +167,7 @@ def test_only_five_modules_need_flower():
 @pytest.mark.parametrize("main", [supernode.main, process.main])
 @pytest.mark.parametrize("found", ["1.40.9", "1.410.0", "2.41.0"])
 def test_flower_that_was_not_tested_is_refused(monkeypatch, main, found):
-    monkeypatch.setattr(versions, "version", lambda name: found)
+    monkeypatch.setattr(process, "version", lambda name: found)
     with pytest.raises(SystemExit, match=rf"flwr {found} is installed.*tested with flwr 1\.41"):
         main()
 
@@ -177,7 +176,7 @@ def test_without_flower_there_is_no_supernode(monkeypatch):
     def absent(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(versions, "version", absent)
+    monkeypatch.setattr(process, "version", absent)
     with pytest.raises(SystemExit, match=r"This needs flwr 1\.41"):
         supernode.main()
 
@@ -193,4 +192,4 @@ def test_extra_installs_what_was_tested():
     project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
     (extra,) = project["optional-dependencies"]["flower"]
     first, above = re.fullmatch(r"flwr>=1\.(\d+),<1\.(\d+)", extra).groups()
-    assert tuple(f"1.{minor}" for minor in range(int(first), int(above))) == versions.TESTED
+    assert tuple(f"1.{minor}" for minor in range(int(first), int(above))) == process.TESTED

@@ -1,7 +1,7 @@
 """FLARE's auxiliary messages as a bus: from client to client, fire and forget.
 
-They cross FLARE's server, and may be lost. The option `secure` of FLARE is of no use here: 2.9
-ignores it where nobody waits for a reply. What is within the packets is TLS of our own.
+They pass through FLARE's server, and may be lost. FLARE's option `secure` is of no use here: 2.9
+ignores it for messages without a reply. The packets contain TLS of our own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from nvflare.apis.shareable import Shareable
 TOPIC = "securefedyj.packet"
 _PACKET = "packet"
 _END = 2.0  # seconds for the last packets
-# Packets that wait for FLARE, and for us; more are lost, and those of use are sent again.
+# Packets that wait for FLARE, and for us; further ones are lost, and sent again if needed.
 _MOST_OUTGOING = 10_000
 _MOST_INCOMING = 256
 
 
 class AuxBus:
-    """Sends by a thread, as FLARE may block; `deliver` brings what has arrived."""
+    """Sends from a thread, because FLARE may block; `deliver` receives."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class AuxBus:
         self._take = take
 
     def deliver(self, peer: object, request: Shareable) -> None:
-        """Take a message of FLARE, in any thread; it says itself whom it is of."""
+        """Take a message of FLARE, in any thread; the sender's name is not verified."""
         packet = request.get(_PACKET)
         if not (isinstance(peer, str) and isinstance(packet, bytes)):
             return
@@ -56,7 +56,7 @@ class AuxBus:
         self._take(peer, packet)
 
     def close(self) -> None:
-        """Send what is waiting, and no more."""
+        """Send the waiting packets, then stop."""
         self._outgoing.put(None)
         self._thread.join(_END)
 

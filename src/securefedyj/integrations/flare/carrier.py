@@ -1,11 +1,11 @@
 """A carrier over a bus that may lose, repeat and reorder packets, such as FLARE's messages.
 
-Each party chooses a number at random for its connection to each other one, and announces it. A
-peer is there as soon as it shows that it knows ours; with another number of its own it has another
-connection, and the earlier one is over. So neither late packets of the past nor a third site that
-says it is the peer can end a connection; the server, who reads the numbers, can, and could lose all
-packets as well. Nobody tells that a peer was killed: it is silent, which the participant notices,
-or comes back.
+Each party chooses a random number for its connection to each peer, and announces it. A peer is
+connected once it shows that it knows our number; with a new number of its own it has a new
+connection, and the earlier one is over. So neither late packets nor a third site that claims to be
+the peer can end a connection. The server can, because it reads the numbers; but it could also drop
+all packets. No message says that a peer was killed: the participant notices its silence, or it
+connects again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from securefedyj.errors import ProtocolError
-from securefedyj.integrations.flare.packets import MAX_BODY, Kind, Packet, decode
-from securefedyj.integrations.flare.stream import Stream
+from securefedyj.integrations.flare.stream import MAX_BODY, Packet, PacketKind, Stream, decode
 from securefedyj.network.carrier import Arrival, Data, Left, Present
 from securefedyj.network.transport.link import MOST_WAITING
 
-HELLO_EVERY = 1.0  # seconds, to peers that are not there
+HELLO_EVERY = 1.0  # seconds, to peers that are not connected
 _TICK = 0.1  # seconds
-_MOST_OVER = 100  # connections of the past that are remembered
-_MOST_ARRIVALS = 4096  # that wait to be received; what comes then has to come again
+_MOST_OVER = 100  # past connections that are remembered
+_MOST_ARRIVALS = 4096  # waiting to be received; further packets must be sent again
 
 
 def _now() -> float:
@@ -34,17 +33,17 @@ def _now() -> float:
 
 
 class Bus(Protocol):
-    """What brings packets to other parties, or does not."""
+    """Carries packets to other parties, without any guarantee."""
 
     def post(self, peer: str, packet: bytes) -> None:
-        """Send a packet without waiting; nothing is promised."""
+        """Send a packet without waiting."""
 
     def listen(self, take: Callable[[str, bytes], None]) -> None:
-        """From now on, call this in the event loop with each packet and who it is said to be of."""
+        """Call this in the event loop for each packet, with the name that its sender claims."""
 
 
 class PacketCarrier:
-    """One connection of ours to all peers."""
+    """One party's connections to all its peers."""
 
     def __init__(self, bus: Bus, peers: Iterable[str]) -> None:
         self.on_left: Callable[[Left], None] = lambda left: None
@@ -61,13 +60,13 @@ class PacketCarrier:
 
     @property
     def heard(self) -> float:
-        """Now: there is nobody between us and the peers whom we could hear."""
+        """Now: no hub stands between us and the peers."""
         return _now()
 
     def send(self, peer: str, connection: int, data: bytes) -> None:
         stream = self._streams.get(peer)
         if stream is None or stream.peers != connection:
-            return  # it is over, and that has been said
+            return  # the connection is over, and `Left` was reported
         view = memoryview(data)
         for start in range(0, len(view), MAX_BODY):
             piece = bytes(view[start : start + MAX_BODY])
@@ -88,7 +87,7 @@ class PacketCarrier:
         return arrival
 
     async def close(self, timeout: float) -> None:
-        """Leave as soon as all has arrived."""
+        """Leave once everything has arrived."""
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
@@ -104,14 +103,14 @@ class PacketCarrier:
         self._bus.post(peer, packet.encode())
 
     def _greet(self) -> None:
-        """Announce ourselves to those that are not there yet."""
+        """Announce ourselves to peers that are not connected yet."""
         self._greeted = _now()
         for peer in self._own:
             if peer not in self._streams:
                 self._introduce(peer, 0)
 
     def _introduce(self, peer: str, target: int) -> None:
-        self._post(peer, Packet(Kind.HELLO, self._own[peer], target, 0, 0))
+        self._post(peer, Packet(PacketKind.HELLO, self._own[peer], target, 0, 0))
 
     async def _tick(self) -> None:
         while True:
@@ -127,22 +126,22 @@ class PacketCarrier:
         try:
             packet = decode(data)
         except ProtocolError:
-            return  # whoever sends such has nothing to say
+            return  # not one of our packets
         if peer not in self._own or (peer, packet.source) in self._over:
             return
-        if packet.target != self._own[peer]:  # it does not know us yet, or no more
-            if packet.kind is not Kind.BYE:
+        if packet.target != self._own[peer]:  # the peer does not know our present number
+            if packet.kind is not PacketKind.BYE:
                 self._introduce(peer, packet.source)
             return
         if self._inbox.qsize() >= _MOST_ARRIVALS:
             return
         stream = self._streams.get(peer)
         if stream is None or stream.peers != packet.source:
-            if packet.kind is Kind.BYE:
+            if packet.kind is PacketKind.BYE:
                 self._over.append((peer, packet.source))
                 return
             stream = self._arrive(peer, packet.source)
-        if packet.kind is Kind.BYE:
+        if packet.kind is PacketKind.BYE:
             self._leave(peer)
             return
         held = sum(one.held for one in self._streams.values())
@@ -161,7 +160,7 @@ class PacketCarrier:
             self._leave(peer)
         self._streams[peer] = stream = Stream(self._own[peer], connection)
         self._inbox.put_nowait(Present(peer, connection))
-        self._post(peer, stream.hello())  # it may not know yet that we know it
+        self._post(peer, stream.hello())  # it may not know yet that we are connected
         return stream
 
     def _leave(self, peer: str) -> None:
@@ -172,7 +171,7 @@ class PacketCarrier:
 
 
 class PacketDialer:
-    """Begins connections over a bus; that cannot fail."""
+    """Opens connections over a bus, which cannot fail."""
 
     def __init__(self, bus: Bus, peers: Iterable[str]) -> None:
         self._bus, self._peers = bus, tuple(peers)
@@ -181,4 +180,4 @@ class PacketDialer:
         return PacketCarrier(self._bus, self._peers)
 
     def progress(self) -> None:
-        """Nothing is to be done sooner for it."""
+        """Has no effect: there is no waiting time to reset."""

@@ -1,4 +1,4 @@
-"""The part of a job that runs at FLARE's server, which learns the result and nothing else."""
+"""The part of a job that runs at FLARE's server, which learns only the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nvflare.apis.signal import Signal
 
 from securefedyj.files import write_atomically
 from securefedyj.integrations.flare.executor import DIGEST, PARAMETERS, REASON, TASK
-from securefedyj.integrations.job import LONGEST_REASON, compared
+from securefedyj.integrations.job import LONGEST_REASON, difference
 from securefedyj.printable import printable
 from securefedyj.report.results import PARAMETERS as FILE
 
@@ -29,7 +29,7 @@ class SecureFedYJController(Controller):
     parties
         Their names, which are those of FLARE's clients.
     timeout
-        Seconds for the whole job; 0 for as long as the sites wait for each other.
+        Seconds for the whole job; 0 means as long as the sites wait for each other.
     """
 
     def __init__(self, digest: str, parties: list[str], timeout: int = 0) -> None:
@@ -40,10 +40,10 @@ class SecureFedYJController(Controller):
         self._reason = ""
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is to be prepared."""
+        """Nothing to prepare."""
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Nothing is left behind."""
+        """Nothing to clean up."""
 
     def process_result_of_unknown_task(
         self, client: Client, task_name: str, client_task_id: str, result: Shareable,
@@ -67,7 +67,7 @@ class SecureFedYJController(Controller):
         )
         if abort_signal.triggered:
             return
-        reason = self._reason or compared(self.parties, self._results)
+        reason = self._reason or difference(self.parties, self._results)
         if reason:
             self.system_panic(reason, fl_ctx)
             return

@@ -13,9 +13,8 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from securefedyj.integrations.flare.bus import TOPIC, AuxBus
-from securefedyj.integrations.flare.site import read_site
-from securefedyj.integrations.flare.taking_part import take_part
-from securefedyj.integrations.job import Notes, told_to_all
+from securefedyj.integrations.flare.taking_part import read_site, take_part
+from securefedyj.integrations.job import Notes, public_reason
 from securefedyj.joining.run import Cancelled
 
 TASK = "securefedyj"
@@ -23,10 +22,10 @@ DIGEST, PARAMETERS, REASON = "digest", "parameters", "reason"
 
 
 class SecureFedYJExecutor(Executor):
-    """Takes part in a run with what the site has settled in its folder `local`.
+    """Takes part in a run as the site's own file in its folder `local` says.
 
-    The job has nothing to say about it but the digest of the agreed file, and that must be the
-    site's own. What goes back is the result, or a sentence with nothing of the site's data.
+    The job contributes only the digest of the agreed file, which must match the site's own. It gets
+    back the result, or a reason that says nothing about the site's data.
     """
 
     def __init__(self) -> None:
@@ -48,12 +47,12 @@ class SecureFedYJExecutor(Executor):
         except Cancelled:
             return make_reply(ReturnCode.TASK_ABORTED)
         except Exception as error:
-            reply[REASON] = told_to_all(error, fl_ctx.get_identity_name())
+            reply[REASON] = public_reason(error, fl_ctx.get_identity_name())
             self.log_error(fl_ctx, reply[REASON])
         return reply
 
     async def _run(self, shareable: Shareable, context: FLContext, abort: Signal) -> bytes:
-        """Take part until there is a result, or FLARE says to stop."""
+        """Take part until there is a result, or FLARE stops the job."""
         local = Path(context.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir())
         client, digest = context.get_identity_name(), shareable.get(DIGEST)
         notes = Notes(local)

@@ -12,15 +12,15 @@ from nvflare.lighter.entity import Project
 from nvflare.lighter.spec import Builder
 
 from securefedyj.files import write_atomically
-from securefedyj.integrations.flare.site import FILE
+from securefedyj.joining.site import FILE
 
 ALLOWED = (
     "securefedyj.integrations.flare.controller.SecureFedYJController",
     "securefedyj.integrations.flare.executor.SecureFedYJExecutor",
 )
-"""What FLARE may build of what is installed: entries of its `class_allow_list`.
+"""Classes that FLARE may instantiate: entries of its `class_allow_list`.
 
-Not the whole package: FLARE calls whatever name of an allowed module a job gives, functions too.
+Not the whole package: FLARE calls any name of an allowed module that a job gives, functions too.
 """
 
 
@@ -38,8 +38,8 @@ class SecureFedYJBuilder(Builder):
         A folder with NAME/securefedyj.toml of all clients, on one machine (POC): their kits get
         links to those. Without it, each site writes its own file into its kit.
     closed
-        At the clients, nobody may bring code with a job (FLARE's right `byoc`), nor read files by
-        FLARE's console (`shell_commands`).
+        At the clients, jobs may not bring code (FLARE's right `byoc`), and FLARE's console may not
+        read files (`shell_commands`).
     """
 
     def __init__(self, sites: str = "", closed: bool = False) -> None:
@@ -57,7 +57,7 @@ class SecureFedYJBuilder(Builder):
 
 
 def allow(local: Path) -> None:
-    """Allow our components in a folder `local`, beside what is allowed already."""
+    """Allow our components in a folder `local`, in addition to those allowed already."""
     path = _in_force(local / "resources.json")
     resources: dict[str, Any] = _read(path) if path.exists() else {"format_version": 2}
     allowed = resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)

@@ -39,7 +39,7 @@ class SecureFedYJRecipe(Recipe):
     def __init__(self, name: str, consortium: Path | str | Consortium, timeout: int = 0) -> None:
         agreed = consortium if isinstance(consortium, Consortium) else Consortium.read(consortium)
         parties = [party.name for party in agreed.parties]
-        # A site's process that has died is not started again by FLARE; another job goes on.
+        # FLARE does not restart a site's process that has died; another job continues the run.
         job = FedJob(name=name, min_clients=len(parties), mandatory_clients=parties, fail_fast=True)
         job.set_app_packages(["securefedyj"])
         job.to_server(SecureFedYJController(named(agreed), parties, timeout))

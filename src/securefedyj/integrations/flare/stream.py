@@ -1,16 +1,74 @@
-"""A stream of pieces to and from one connection of a peer, made whole from packets."""
+"""Packets between two parties, and the stream of pieces that each makes of them.
+
+The bus may lose, repeat and reorder packets. A packet says from which connection of the sender to
+which one of the receiver it goes, where its piece stands in the stream between the two, and how
+much of the other direction has arrived. None of it is trusted: within the streams there is TLS.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
-from securefedyj.integrations.flare.packets import Kind, Packet
+from securefedyj.errors import ProtocolError
 
-RESEND = 1.0  # seconds without an answer, at least; twice as many each time
+MAX_BODY = 1 << 20
+"""Bytes of a piece; FLARE's server holds a message whole."""
+
+_HEAD = struct.Struct("!BBQQQQ")
+_VERSION = 1
+RESEND = 1.0  # seconds without an answer, at least; doubled each time
 _MOST_DOUBLINGS = 3
 _MOST_AHEAD = 64  # pieces that are kept beyond a gap
+
+
+class PacketKind(IntEnum):
+    """What a packet is for."""
+
+    HELLO = 1  # we are connected, and have received `received` pieces
+    DATA = 2
+    BYE = 3  # we leave
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One packet.
+
+    Attributes
+    ----------
+    source
+        The sender's connection; never 0.
+    target
+        The receiver's connection, as far as the sender knows; 0 if it does not.
+    number
+        Of this piece, or of the next one.
+    received
+        The number of pieces of the other direction that have arrived without a gap.
+    """
+
+    kind: PacketKind
+    source: int
+    target: int
+    number: int
+    received: int
+    body: bytes = field(default=b"", repr=False)
+
+    def encode(self) -> bytes:
+        head = (_VERSION, self.kind, self.source, self.target, self.number, self.received)
+        return _HEAD.pack(*head) + self.body
+
+
+def decode(data: bytes) -> Packet:
+    """Read a packet; raises ProtocolError for anything else."""
+    if not _HEAD.size <= len(data) <= _HEAD.size + MAX_BODY:
+        raise ProtocolError("SFY-FLARE-001", f"A packet has {len(data)} bytes.")
+    version, kind, source, target, number, received = _HEAD.unpack_from(data)
+    if version != _VERSION or kind not in set(PacketKind) or source == 0:
+        raise ProtocolError("SFY-FLARE-002", "A packet is not of our form.")
+    return Packet(PacketKind(kind), source, target, number, received, data[_HEAD.size :])
 
 
 @dataclass
@@ -33,7 +91,7 @@ class Stream:
     Attributes
     ----------
     held
-        Bytes of pieces that have come before one that is missing.
+        Bytes of pieces that arrived before a missing one.
     """
 
     def __init__(self, own: int, peers: int) -> None:
@@ -54,21 +112,21 @@ class Stream:
 
     def piece(self, body: bytes, now: float) -> Packet:
         """The packet of the next piece."""
-        packet = self._packet(Kind.DATA, body)
+        packet = self._packet(PacketKind.DATA, body)
         self._next += 1
         self._sent.append(_Sent(packet, now))
         return packet
 
     def hello(self) -> Packet:
-        return self._packet(Kind.HELLO)
+        return self._packet(PacketKind.HELLO)
 
     def bye(self) -> Packet:
-        return self._packet(Kind.BYE)
+        return self._packet(PacketKind.BYE)
 
     def due(self, now: float) -> Packet | None:
-        """What is to be sent again, or as an answer, if anything is."""
+        """A packet to send again, or as an answer, if there is one."""
         if self._sent:
-            # The first alone: the answer tells whether those after it have arrived.
+            # Only the first: the answer says whether those after it have arrived.
             first = self._sent[0]
             if now - first.moment > self._patience * 2 ** min(first.again, _MOST_DOUBLINGS):
                 first.moment, first.again = now, first.again + 1
@@ -76,25 +134,25 @@ class Stream:
                 return replace(first.packet, received=self._received)
         return self.hello() if self._owes_answer else None
 
-    def _packet(self, kind: Kind, body: bytes = b"") -> Packet:
+    def _packet(self, kind: PacketKind, body: bytes = b"") -> Packet:
         self._owes_answer = False
         return Packet(kind, self.own, self.peers, self._next, self._received, body)
 
     # From the peer.
 
     def take(self, packet: Packet, now: float, *, room: bool, room_ahead: bool) -> Iterator[bytes]:
-        """Pieces in their order; what comes when there is no room has to come again.
+        """Pieces in order; those that arrive when there is no room must be sent again.
 
         Parameters
         ----------
         room, room_ahead
-            For the next piece, and for those that have come before it.
+            For the next piece, and for pieces that arrive before it.
         """
         while self._sent and self._sent[0].packet.number < packet.received:
             first = self._sent.popleft()
             if not first.again:
                 self._patience = max(RESEND, 2 * (now - first.moment))
-        if packet.kind is not Kind.DATA:
+        if packet.kind is not PacketKind.DATA:
             return
         self._owes_answer = True
         place = packet.number - self._received

@@ -23,10 +23,10 @@ def query(message: Message, context: Context) -> Message:
 
 
 def _file_of(context: Context) -> Path:
-    """The site's own file: nothing that comes with a run names it.
+    """The site's own file, which a run cannot name.
 
-    A SuperNode has it in its config. Sites of a simulation have none; theirs are in Flower's own
-    folder, by their numbers.
+    A SuperNode's config names it. In a simulation, sites have no config: their files are in
+    Flower's own folder, by their numbers.
     """
     own = context.node_config
     if RECORD in own:

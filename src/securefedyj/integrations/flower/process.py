@@ -1,7 +1,7 @@
-"""`flwr-clientapp` of a site that runs its own code alone: see `supernode`.
+"""`flwr-clientapp` for a site that runs only its own code: see `supernode`.
 
-Flower's own unpacks the app of a run, puts its folder before all others that Python imports from,
-and runs what it finds. Here nothing of the app is unpacked, and one with code is refused.
+Flower's own unpacks the app of a run, puts its folder first on Python's path, and runs what it
+finds. Here nothing of the app is unpacked, and an app with code is refused.
 """
 
 from __future__ import annotations
@@ -9,18 +9,35 @@ from __future__ import annotations
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from securefedyj.integrations.flower.versions import check_version
-from securefedyj.integrations.job import Refused
+from securefedyj.integrations.job import JobRefused
 from securefedyj.printable import shown
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
+TESTED = ("1.41",)
+"""Minor versions of Flower. What refuses foreign code replaces parts that others may lack."""
 REFUSAL = "This site refuses the app: it brings files of its own"
 _HARMLESS = {"pyproject.toml", "README.md", "LICENSE", ".info/CONTENT"}
+
+
+def check_version() -> None:
+    """Exit with a message where another Flower is installed than was tested."""
+    tested = " or ".join(TESTED)
+    try:
+        found = version("flwr")
+    except PackageNotFoundError:
+        raise SystemExit(f"This needs flwr {tested}: pip install 'securefedyj[flower]'") from None
+    if ".".join(found.split(".")[:2]) not in TESTED:
+        raise SystemExit(
+            f"flwr {found} is installed, and our SuperNode is tested with flwr {tested} only: with "
+            "another one, foreign code might run here. Install it by: "
+            "pip install 'securefedyj[flower]'"
+        )
 
 
 def refuse_code(fab: bytes, **_: Any) -> None:
@@ -28,7 +45,7 @@ def refuse_code(fab: bytes, **_: Any) -> None:
     with zipfile.ZipFile(BytesIO(fab)) as bundle:
         more = [name for name in bundle.namelist() if name not in _HARMLESS]
     if more:
-        raise Refused(
+        raise JobRefused(
             "SFY-FLOWER-006",
             f"{REFUSAL} ({shown(more[0])}), and the site runs only what it has installed itself. "
             "Submit the folder as the template is.",
@@ -44,7 +61,7 @@ def own_app(**_: Any) -> Callable[..., ClientApp]:
 
 def no_dependencies(*_: Any, **__: Any) -> None:
     """In place of installing what the run wants, which is code as well."""
-    raise Refused("SFY-FLOWER-005", "This site installs nothing for a run.")
+    raise JobRefused("SFY-FLOWER-005", "This site installs nothing for a run.")
 
 
 REPLACED = {

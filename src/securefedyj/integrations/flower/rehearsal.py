@@ -1,7 +1,7 @@
 """A rehearsal before a SuperNode starts: an app that brings code of its own must be refused.
 
-Flower's own pieces keep the app, start what runs it, and take what comes back, as in a real run.
-The code does no harm; it leaves a trace.
+Flower's own parts store the app, run it and receive the reply, as in a real run. The code is
+harmless; it leaves a trace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from flwr.supernode.start_client_internal import _insert_message
 from securefedyj.errors import CodedError, code_of
 from securefedyj.integrations.flower.process import REFUSAL
 
-PATIENCE = 120.0  # seconds; most of it takes Python, to import Flower twice
+PATIENCE = 120.0  # seconds; Python imports Flower twice
 _LOOK_EVERY = 0.05
 _RUN = 1  # the identifier of whatever needs one
 
@@ -60,7 +60,7 @@ app = ClientApp()
 
 
 class NotGuarded(CodedError):
-    """Foreign code would run here, or nobody can tell whether it would."""
+    """Foreign code would run here, or might."""
 
 
 def rehearse() -> None:

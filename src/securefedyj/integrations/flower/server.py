@@ -1,4 +1,4 @@
-"""Flower's ServerApp: asks all parties to take part, and keeps the result that all return."""
+"""Flower's ServerApp: asks all parties to take part, and keeps their common result."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from securefedyj.files import write_atomically
-from securefedyj.integrations.flower.collecting import Answers, NoResult
-from securefedyj.integrations.flower.taking_part import DIGEST, RECORD
+from securefedyj.integrations.flower.taking_part import DIGEST, RECORD, Answers, NoResult
 from securefedyj.integrations.job import LONGEST_REASON
 from securefedyj.printable import printable
 from securefedyj.report.results import PARAMETERS as FILE
 
-_LOOK_EVERY = 0.5  # seconds, at what has come
+_LOOK_EVERY = 0.5  # seconds
 
 app = ServerApp()
 
@@ -45,13 +44,13 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
-    """The nodes of the federation, as soon as there is one for each party.
+    """The nodes of the federation, once there is one for each party.
 
-    One that was restarted may be there twice, until Flower misses its heartbeats.
+    A restarted node may appear twice, until Flower misses its heartbeats.
     """
     said = ""
     while len(nodes := list(grid.get_node_ids())) != number:
-        state = f"{number} parties, and {len(nodes)} SuperNodes that are connected"
+        state = f"{number} parties, and {len(nodes)} connected SuperNodes"
         if time.monotonic() > deadline:
             raise NoResult(
                 "SFY-FLOWER-010", f"There are {state}: connect one for each party, and no other."
@@ -64,7 +63,7 @@ def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
 
 
 def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: float) -> bytes:
-    """What all parties return; the first that has nothing to return ends it."""
+    """The result that all parties return; the first party without one ends the run."""
     asked = [message.metadata.dst_node_id for message in messages]
     waiting = dict(zip(grid.push_messages(messages), asked, strict=True))
     while waiting and time.monotonic() < deadline:

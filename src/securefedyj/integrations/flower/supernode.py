@@ -1,10 +1,10 @@
-"""A SuperNode that runs the code that its site has installed, and none that comes with a run.
+"""A SuperNode that runs only the code that its site has installed, none that comes with a run.
 
     python -m securefedyj.integrations.flower.supernode --superlink HOST:PORT ...
 
-takes the options of `flower-supernode`. Flower's own starts the app that whoever submits a run has
-written, with all rights of the SuperNode: here `process` takes its place. Before the SuperNode
-starts, `rehearsal` shows that an app with code is refused.
+takes the options of `flower-supernode`. Flower's own runs the app of a run's submitter with all
+rights of the SuperNode; here `process` takes its place. Before the SuperNode starts, `rehearsal`
+checks that an app with code is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from securefedyj.integrations.flower.versions import check_version
+from securefedyj.integrations.flower.process import check_version
 from securefedyj.network.errors import OwnTrouble
 from securefedyj.network.locks import require_locks
 
@@ -26,7 +26,7 @@ exec {python} -P -m securefedyj.integrations.flower.process "$@"
 """
 _REFUSED = """\
 #!/bin/sh
-echo "This site runs {command} for nobody: it takes part in runs of securefedyj alone." >&2
+echo "This site does not run {command}: it takes part only in runs of securefedyj." >&2
 exit 1
 """
 
@@ -55,9 +55,9 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory(prefix="securefedyj-") as folder:
         write_commands(Path(folder))
-        beside = str(Path(sys.executable).parent)  # where flower-superexec is
+        scripts = str(Path(sys.executable).parent)  # where flower-superexec is
         before = os.environ.get("PATH", os.defpath)
-        os.environ["PATH"] = os.pathsep.join([folder, beside, before])
+        os.environ["PATH"] = os.pathsep.join([folder, scripts, before])
         try:
             rehearse()
         except NotGuarded as error:

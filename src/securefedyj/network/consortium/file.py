@@ -28,7 +28,7 @@ from securefedyj.network.identity import fingerprint, validity
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.printable import printable, shown
+from securefedyj.printable import in_words, shown
 from securefedyj.protocol.agreement import (
     ENGINE,
     Agreement,
@@ -150,12 +150,10 @@ class Consortium(ProtocolParameters):
         few = [self.features[j].name for j in np.flatnonzero(too_few)]
         if not few:
             return ""
-        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
-        names = f"{', '.join(map(printable, few[:5]))}{more}"
         enough = int(steps_wanted(domain).max())
         return (
-            f"Note: the bounds of {names} are so narrow that {self.max_steps} steps are probably "
-            f"too few. Agree on max_steps = {enough}, or on another unit."
+            f"Note: the bounds of {in_words(few, 5)} are so narrow that {self.max_steps} steps are "
+            f"probably too few. Agree on max_steps = {enough}, or on another unit."
         )
 
     def agreed_hub(self) -> HubEntry:

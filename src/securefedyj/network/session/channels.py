@@ -28,7 +28,7 @@ from securefedyj.network.transport import tls
 class Channels:
     """One channel for each peer that is at the hub.
 
-    Of two parties, the later name is the TLS client and speaks first.
+    Of two parties, the one with the later name is the TLS client and speaks first.
     """
 
     def __init__(self, consortium: Consortium, name: str, identity: Identity) -> None:
@@ -72,26 +72,20 @@ class Channels:
         return peer in self._open and self._open[peer][0] == connection
 
     def receive(self, peer: str, data: bytes) -> Iterator[Event]:
-        """What a piece of the stream from a peer amounts to."""
+        """The events that follow from a piece of the stream from a peer."""
         _, channel = self._open[peer]
         stood = channel.established
         try:
             arrived = list(channel.receive(data))
+            self._flush(peer)
+            yield Heard(peer)
+            if channel.established and not stood:
+                yield ChannelStands(peer)
+            for record in arrived:
+                yield RecordArrived(peer, records.read(peer, record))
         except ProtocolError as error:
             self._flush(peer)  # TLS tells the other end what is wrong
             yield ChannelBroke(peer, str(error))
-            return
-        self._flush(peer)
-        yield Heard(peer)
-        if channel.established and not stood:
-            yield ChannelStands(peer)
-        for record in arrived:
-            try:
-                event: Event = RecordArrived(peer, records.read(peer, record))
-            except ProtocolError as error:
-                yield ChannelBroke(peer, str(error))
-                return
-            yield event
 
     def send(self, peer: str, record: AnyRecord) -> None:
         self._open[peer][1].send(records.write(record))

@@ -1,19 +1,23 @@
-"""What can happen to the sessions of a party, and what they ask to be done in return."""
+"""The terms of a run, what can happen to its sessions, and what they ask for in return."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.progress import Tally
-from securefedyj.network.session.records import AnyRecord
+from securefedyj.network.session.progress import SessionCosts
+from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
+from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.program import TooFewValues
 from securefedyj.protocol.transcript import Transcript
 
-Outcome = Transcript | TooFewValues
+Outcome: TypeAlias = Transcript | TooFewValues
 """What all parties of a run end with."""
 
 
@@ -21,187 +25,165 @@ class Moment(NamedTuple):
     """A time by two clocks."""
 
     steady: float
-    """Seconds of a clock that is never set: durations are measured by it."""
+    """Seconds of a clock that is never set, for durations."""
     wall: float
     """Seconds since 1970, which parties compare with each other."""
 
 
-# What happens.
-
-
 @dataclass(frozen=True)
-class HubReached:
-    """The hub has welcomed us."""
+class SessionTerms:
+    """What does not change in a run.
+
+    `new_party` makes the program of a session, given its id, the number of reveals to resume from,
+    and whether it sends the parts of an opening that were computed before.
+    """
+
+    name: str
+    peers: tuple[str, ...]
+    hub: str
+    """Its address, for sentences."""
+    digest: str
+    """Of the agreed file."""
+    timeout: float
+    wait: float
+    most_faults: int
+    most_interruptions: int
+    earlier: int
+    """Earlier runs over the same columns that did not finish; they count as interruptions."""
+    most_waiting: int
+    """Bytes of one peer that may wait until they are read."""
+    new_party: Callable[[bytes, int, bool], Party[Transcript]]
+    fresh: Callable[[], str] = lambda: secrets.token_hex(RANDOM_BYTES)
 
 
-@dataclass(frozen=True)
-class HubLost:
-    """The hub cannot be reached, or no more."""
+class Event(msgspec.Struct, frozen=True):
+    """What happens."""
+
+
+class HubReached(Event, frozen=True):
+    """The hub has accepted us."""
+
+
+class HubLost(Event, frozen=True):
+    """The connection to the hub failed or broke."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class HubSpoke:
-    """The hub has words for the user, such as whom it has refused; nothing follows from them."""
+class HubSpoke(Event, frozen=True):
+    """The hub has a message for the user, such as whom it has refused; nothing follows from it."""
 
     words: str
 
 
-@dataclass(frozen=True)
-class PeerArrived:
-    """The hub says that a peer is there; a channel to it is about to be opened."""
+class PeerArrived(Event, frozen=True):
+    """A peer is connected to the hub; a channel to it is about to be opened."""
 
     peer: str
 
 
-@dataclass(frozen=True)
-class PeerDeparting:
-    """The hub says that a peer has left, and its last words are still to be read."""
+class PeerLeft(Event, frozen=True):
+    """A peer has left. In a computation the user learns it at once, and it happens again later."""
 
     peer: str
 
 
-@dataclass(frozen=True)
-class PeerLeft:
-    """A peer has left, and all that it said before was read."""
+class ChannelStands(Event, frozen=True):
+    """The TLS handshake with a peer is over: both are who they should be."""
 
     peer: str
 
 
-@dataclass(frozen=True)
-class ChannelStands:
-    """The TLS handshake with a peer is over: both know that the other is who it should be."""
-
-    peer: str
-
-
-@dataclass(frozen=True)
-class ChannelBroke:
+class ChannelBroke(Event, frozen=True):
     """What came on the channel of a peer cannot be used."""
 
     peer: str
     reason: str
 
 
-@dataclass(frozen=True)
-class Heard:
-    """Something came from a peer, if only a piece of a record."""
+class Heard(Event, frozen=True):
+    """Bytes came from a peer, if only a piece of a record."""
 
     peer: str
 
 
-@dataclass(frozen=True)
-class RecordArrived:
-    """A peer has said something."""
+class RecordArrived(Event, frozen=True):
+    """A record came from a peer."""
 
     peer: str
     record: AnyRecord
 
 
-@dataclass(frozen=True)
-class Revealed:
-    """The computation has opened something, which has been kept."""
+class OpeningKept(Event, frozen=True):
+    """The computation has opened something, and it is in the journal."""
 
 
-@dataclass(frozen=True)
-class Computed:
+class Computed(Event, frozen=True):
     """The computation that was asked for is over, and has these messages for the peers."""
 
     messages: list[Message]
 
 
-@dataclass(frozen=True)
-class TimePassed:
-    """Time to look who is silent, and how long we have waited."""
+class TimePassed(Event, frozen=True):
+    """Time to check who is silent, and how long we have waited."""
 
     hub_heard: float | None = None
     """When the hub was last heard, by the steady clock, if there is a connection to it."""
 
 
-@dataclass(frozen=True)
-class SignOfLifeDue:
-    """Time to let the peers know that we are there."""
+class SignOfLifeDue(Event, frozen=True):
+    """Time to show the peers that we are there."""
 
 
-@dataclass(frozen=True)
-class Stopping:
-    """We are about to go, with a result or without."""
+class Stopping(Event, frozen=True):
+    """We are about to leave, with a result or without."""
 
     failed: bool = False
-    """Whether for an error, and not because the user says so."""
+    """Whether because of an error, and not because the user stops us."""
 
 
-Event = (
-    HubReached
-    | HubLost
-    | HubSpoke
-    | PeerArrived
-    | PeerDeparting
-    | PeerLeft
-    | ChannelStands
-    | ChannelBroke
-    | Heard
-    | RecordArrived
-    | Revealed
-    | Computed
-    | TimePassed
-    | SignOfLifeDue
-    | Stopping
-)
+class Output(msgspec.Struct, frozen=True):
+    """What to do; several are done in order."""
 
 
-# What is to be done, in this order.
-
-
-@dataclass(frozen=True)
-class Say:
-    """Tell the user."""
+class Say(Output, frozen=True):
+    """Show the user a sentence."""
 
     sentence: str
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(Output, frozen=True):
     """Send a record to a peer, whose channel stands."""
 
     peer: str
     record: AnyRecord
 
 
-@dataclass(frozen=True)
-class Compute:
+class Compute(Output, frozen=True):
     """Call the step, which may take minutes; then comes `Computed` with what it returns."""
 
     step: Callable[..., list[Message]]
     arguments: tuple[Message, ...] = ()
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(Output, frozen=True):
     """All parties have the same result: write it."""
 
     transcript: Transcript
-    tally: Tally
+    costs: SessionCosts
 
 
-@dataclass(frozen=True)
-class Reconnect:
-    """Leave the hub and come back, with fresh channels to everybody."""
+class Reconnect(Output, frozen=True):
+    """Disconnect from the hub and connect again, with new channels to all peers."""
 
 
-@dataclass(frozen=True)
-class Finished:
-    """There is nothing more to do."""
+class Finish(Output, frozen=True):
+    """Leave with the outcome: there is nothing more to do."""
 
     outcome: Outcome
 
 
-@dataclass(frozen=True)
-class Failed:
-    """There will be no result here."""
+class Fail(Output, frozen=True):
+    """Leave without a result."""
 
     error: JoinError
-
-
-Output = Say | Send | Compute | Keep | Reconnect | Finished | Failed

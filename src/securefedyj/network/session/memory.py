@@ -1,41 +1,43 @@
 """What a party remembers of a run, so that nothing is ever revealed twice.
 
-docs/security.md, section 6, "Going on after an interruption". Everything in here is public among
-the parties, but for the key of the rows' digest, which stays in the journal (`journal`), and for
-our part of a final opening. As a program's log (`program.Log`), the memory is told of each opening
-before it is sent, and of what was opened before the next message.
+docs/security.md, section 6, "Going on after an interruption". All of it is public among the
+parties, except our part of a final opening. The program calls the memory as its log
+(`program.OpeningLog`): before it sends an opening, and, with what was opened, before it sends the
+next message.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from securefedyj import strict
 from securefedyj.errors import Unverified, code_of
-from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
-from securefedyj.party.messages import SESSION_BYTES
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
+from securefedyj.network.lines import LineFile
+from securefedyj.network.session.records import NO_SESSION
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course
-from securefedyj.protocol.program import TooFewValues, check_enough, check_verdict
 from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Reveal, Step, Variation
-from securefedyj.protocol.transcript import Origin, Transcript, to_line
+from securefedyj.protocol.schedule import Schedule, TooFewValues
+from securefedyj.protocol.transcript import Origin, Transcript, read_reveal, to_line
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
-"""Openings that were sent, and that too few parties have, may be made again: so many in a run.
+"""In a run: openings that were sent, that too few parties have, and that are made again.
 
-The final opening of a verified run is another matter: its parts are sent again as they are.
+The final opening of a verified run is different: its parts are sent again as they are.
 """
 
-NO_SESSION = "00" * SESSION_BYTES
-"""In place of a session, of who holds no part of a final opening."""
-
-HUB = "the hub"
 NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
 
+_Number: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
-class Interruption(NamedTuple):
-    """A session that was ended before its time."""
+
+class Interruption(strict.Record, frozen=True):
+    """A session that ended early."""
 
     by: str
     """A party, or the hub."""
@@ -43,16 +45,41 @@ class Interruption(NamedTuple):
     """In which it happened, by the openings made before."""
 
 
-@dataclass(frozen=True)
-class HeldPart:
-    """What a member holds of a final opening, and will send, now or after an interruption."""
+class HeldPart(strict.Record, frozen=True):
+    """What a member holds of a final opening, and sends, now or after an interruption."""
 
     opening: int
     """Its number: how many were made before."""
     session: str
-    """In which it was computed: the same at all members whose parts go together."""
-    bits: str = field(repr=False)
+    """The session that computed it: the same at all members whose parts go together."""
+    bits: str
     """Hexadecimal."""
+
+    def __post_init__(self) -> None:
+        bytes.fromhex(self.bits)
+
+    def __repr__(self) -> str:
+        return f"HeldPart(opening={self.opening}, session={self.session!r})"
+
+
+class JournalNote(strict.Record, frozen=True, kw_only=True):
+    """A line of the journal that is not a reveal: one of these fields (docs/protocol.md, 12.5)."""
+
+    session: _Number | UnsetType = UNSET
+    """A session starts, from this number of openings."""
+    exchange: _Number | UnsetType = UNSET
+    """An exchange begins after this number of openings."""
+    opening: _Number | UnsetType = UNSET
+    """The opening after this number of others is about to be sent."""
+    repeat: _Number | UnsetType = UNSET
+    """The same, and it was sent before."""
+    accepted: HeldPart | UnsetType = UNSET
+    """We have checked the final exchange, and hold this part of its opening."""
+    interruption: Interruption | UnsetType = UNSET
+    confirmed: str | UnsetType = UNSET
+    """The digest of the result that all parties have."""
+    failed: str | UnsetType = UNSET
+    """Why the run has ended for good."""
 
 
 def part_is_lost(number: int) -> EndOfRun:
@@ -60,69 +87,58 @@ def part_is_lost(number: int) -> EndOfRun:
     return EndOfRun(
         "SFY-JOIN-030",
         f"Opening {number + 1}, the result, was sent before an interruption, and not every member "
-        "of the committee has its part of it any more. Nothing of it is computed a second time: "
-        f"this run ends here. {NEW_RUN}",
+        "of the committee still has its part. No part is computed a second time: this run ends "
+        f"here. {NEW_RUN}",
     )
 
 
-def made_again_before(number: int) -> EndOfRun:
+def repeated_before(number: int) -> EndOfRun:
     """What ends a run in which a second opening is lost."""
     return EndOfRun(
         "SFY-JOIN-031",
-        f"Opening {number + 1} was sent before an interruption, and too few parties have it. Such "
-        f"openings are made again {MOST_REPEATS} time in a run, and more were lost: this run ends "
+        f"Opening {number + 1} was sent before an interruption, and too few parties have it. Only "
+        f"{MOST_REPEATS} such opening may be repeated in a run, and more were lost: this run ends "
         f"here. {NEW_RUN}",
     )
 
 
 class Drained(Exception):
-    """The session is over: its program takes what was on its way, and sends nothing more."""
+    """The session is over: its program takes what still comes, and sends nothing more."""
 
 
 class Memory:
-    """What was revealed, what was sent, and what went wrong, in a run that goes on or is over.
+    """What was revealed, what was sent, and what went wrong, noted in a journal if there is one.
 
-    Parameters
-    ----------
-    agreement
-        What the parties have agreed upon.
-    member
-        Whether we are of the committee: nobody else sends openings.
-    origin
-        The consortium, which the result is to name.
+    Only members of the committee send openings. The result names the `origin`, and `opened` gets
+    the transcript after each opening.
 
     Attributes
     ----------
-    member
-        Whether this party is in the committee.
-    transcript
-        What was revealed so far, opening by opening.
-    least
-        What every party has had: the beginning of the last exchange that has opened something.
-    sent
-        So many openings were sent, by us or others, whether or not they reached anybody.
-    repeats
-        The openings that were made again.
-    interruptions
-        In order.
-    running
-        Whether a session has begun and not ended.
-    confirmed
-        The digest of the result that all parties have, or nothing.
-    failed
-        Why the run has ended for good, or nothing.
-    draining
-        Whether the session is over, and only what is on its way may still come.
+    transcript, repeats, interruptions
+        What was revealed so far; the openings that were repeated; in order.
+    least, sent
+        How many openings every party has had: those before the last exchange that opened something.
+        How many were sent, by us or others, whether or not they arrived.
+    running, draining
+        Whether a session has begun and not ended; whether its last messages are still coming.
+    confirmed, failed
+        The digest of the result of all parties; why the run has ended for good; or empty.
     part
-        What we hold of the last final opening that we have accepted, or nothing.
+        What we hold of the last final opening that we accepted.
     """
 
     def __init__(
-        self, agreement: Agreement, *, member: bool = True, origin: Origin | None = None
+        self,
+        agreement: Agreement,
+        *,
+        member: bool = True,
+        origin: Origin | None = None,
+        lines: LineFile | None = None,
     ) -> None:
-        self.agreement, self.member, self._origin = agreement, member, origin
+        self.agreement, self.member, self._origin, self._lines = agreement, member, origin, lines
+        self.opened: Callable[[Transcript], None] = lambda transcript: None
         self.transcript = Transcript(agreement)
-        self._course = Course(agreement)
+        self._course = Schedule(agreement)
         self.least = self._begun = 0
         self._room = 0  # openings of the present exchange; none has begun
         self.sent = 0
@@ -135,60 +151,60 @@ class Memory:
         self._session = NO_SESSION
         self._reopening = False  # whether the session sends parts of an earlier one again
 
+    def close(self) -> None:
+        """Close the journal; a thread that still computes can no longer write to it."""
+        if self._lines is not None:
+            self._lines.close()
+
     # The log of a program.
 
     def exchange(self, transcript: Transcript) -> None:
         """An exchange begins where the transcript ends, unless the session is over."""
         if self.draining:
             raise Drained
-        self._record({"exchange": len(transcript.reveals)})
-        self._sync()
+        self._note(JournalNote(exchange=len(transcript.reveals)))
 
     def opening(self, transcript: Transcript) -> None:
         """We are about to send our part of the opening after the transcript's last, if any.
 
-        When the session is over nothing is sent, and what others have sent is taken.
+        When the session is over, nothing is sent.
         """
         if not self.member or self.draining:
             return
         number = len(transcript.reveals)
         if number < self.sent and not self._reopening:
             if len(self.repeats) >= MOST_REPEATS:
-                raise made_again_before(number)
-            self._record({"repeat": number})
-        self._record({"opening": number})
-        self._sync()
+                raise repeated_before(number)
+            self._note(JournalNote(repeat=number))
+        self._note(JournalNote(opening=number))
 
     def accepted(self, transcript: Transcript, part: bytes) -> None:
-        """We have checked the final exchange: our part is kept before we say so.
-
-        Once it was sent, there is no other.
-        """
+        """We have checked the final exchange; keep our part of its opening before we say so."""
         if not self.member:
             return
         number = len(transcript.reveals)
-        if number < self.sent:
+        if number < self.sent:  # a part was sent: there is no other
             raise part_is_lost(number)
-        self._record({"accepted": vars(HeldPart(number, self._session, part.hex()))})
-        self._sync()
+        self._note(JournalNote(accepted=HeldPart(number, self._session, part.hex())))
 
     def revealed(self, transcript: Transcript) -> None:
-        """The transcript's last reveal was opened; what we knew already must be the same."""
+        """The transcript's last reveal was opened; if we have it already, it must be the same."""
         number, reveal = len(transcript.reveals) - 1, transcript.reveals[-1]
         if number < len(self.transcript.reveals):
             if to_line(self.transcript.reveals[number]) != to_line(reveal):
                 raise EndOfRun(
                     "SFY-JOIN-033",
-                    f"Opening {number + 1} was made again and is another: some party has other "
-                    f"rows than before, or does not follow the protocol. {NEW_RUN}",
+                    f"Opening {number + 1} was made again and is another: the rows of some party "
+                    f"have changed, or it does not follow the protocol. {NEW_RUN}",
                 )
-            return
-        self.take([reveal])
+        else:
+            self.take([reveal])
+        self.opened(transcript)
 
     # What the sessions note.
 
     def take(self, reveals: list[Reveal]) -> None:
-        """Add what was opened, here or at the parties who hand it on."""
+        """Add what was opened, here or at the peer that hands it over."""
         for reveal in reveals:
             try:
                 self._add(reveal)
@@ -198,7 +214,7 @@ class Memory:
                     f"What was opened is not what the protocol opens next: {error}. Some party "
                     "does not follow the protocol.",
                 ) from None
-            self._write(to_line(reveal))
+            self.write(to_line(reveal), sync=False)
 
     def begin(
         self,
@@ -208,39 +224,36 @@ class Memory:
         again: bool = False,
         reopening: bool = False,
     ) -> None:
-        """A session starts from so many reveals, maybe with an opening that some have made before.
+        """A session starts from this number of reveals.
 
-        What anybody has sent counts as sent by all: else it could be made again once for each.
-        If it is `reopening`, the parts of an earlier session are sent again as they are.
+        `again`: its first opening was sent before, by anybody. It counts as sent by all: otherwise
+        each party could repeat it once. `reopening`: the session sends the parts of an earlier one
+        again as they are.
         """
         self.draining = False
         self._session, self._reopening = session, reopening
-        self._record({"session": reveals})
+        self._note(JournalNote(session=reveals))
         if again and self.sent <= reveals:
-            self._record({"opening": reveals})
-        self._sync()
+            self._note(JournalNote(opening=reveals))
 
     def interrupt(self, by: str, exchange: int) -> None:
         """Count an interruption."""
-        self._record({"interruption": {"by": by, "exchange": exchange}})
-        self._sync()
+        self._note(JournalNote(interruption=Interruption(by, exchange)))
 
     def confirm(self, digest: str) -> None:
         """All parties have the same result."""
-        self._record({"confirmed": digest})
-        self._sync()
+        self._note(JournalNote(confirmed=digest))
 
     def fail(self, sentence: str) -> None:
         """The run has ended for good."""
         if not self.failed:
-            self._record({"failed": sentence})
-            self._sync()
+            self._note(JournalNote(failed=sentence))
 
     # Questions.
 
     @property
     def most(self) -> int:
-        """What any party can have: the openings of the present exchange, and no more."""
+        """How many openings any party can have: those of the present exchange, and no more."""
         due, known = self._course.due, self.transcript.reveals
         if len(known) > self._begun and (
             due is None or _phase(due.kind) is not _phase(type(known[-1]))
@@ -254,21 +267,20 @@ class Memory:
         return self._course.due is None
 
     def ends_batch(self, reveals: int) -> bool:
-        """Whether what follows so many of our reveals is a final opening."""
-        due = Course.of(Transcript(self.agreement, self.transcript.reveals[:reveals])).due
+        """Whether what follows this number of our reveals is a final opening."""
+        due = Schedule.of(Transcript(self.agreement, self.transcript.reveals[:reveals])).due
         return due is not None and due.kind is Final
 
     def outcome(self) -> Transcript | TooFewValues:
         """The result that follows from all that was opened, if it passes the audit."""
         try:
-            check_enough(self._course)
-            check_verdict(self._course)
+            self._course.check()
         except TooFewValues as few:
             return few
         except Unverified:
             raise NotVerified from None
         known = list(self.transcript.reveals)
-        concluded = Transcript(self.agreement, known, origin=self._origin).concluded()
+        concluded = Transcript(self.agreement, known, origin=self._origin).with_result()
         checked = concluded.audit()
         if not checked.passed:
             raise EndOfRun(
@@ -278,17 +290,34 @@ class Memory:
             )
         return concluded
 
-    # A line of the journal, and what it means.
+    # Lines of the journal.
 
-    def _record(self, line: dict[str, Any]) -> None:
-        self._apply(line)
-        self._write(line)
+    def replay(self, line: Any) -> None:
+        """Take a line that was read from the journal. Raises ValueError if it is none."""
+        if isinstance(line, dict) and "reveal" in line:
+            self._add(read_reveal(line, len(self.agreement.features)))
+            return
+        if not isinstance(line, dict) or len(line) != 1:
+            raise Malformed("a note must be an object with one field")
+        self._apply(strict.convert(line, JournalNote, "the note"))
 
-    def _write(self, line: dict[str, Any]) -> None:
-        """Keep a line; nothing is kept without a journal."""
+    def _note(self, note: JournalNote) -> None:
+        """Apply a note and write it: it is safe on the disk before the next message is sent."""
+        self._apply(note)
+        self.write(msgspec.to_builtins(note))
 
-    def _sync(self) -> None:
-        """Wait until all lines are safe: before the next message is sent."""
+    def write(self, line: dict[str, Any], *, sync: bool = True) -> None:
+        """Add a line to the journal, and wait until it is safe on the disk unless told not to."""
+        if self._lines is None:
+            return
+        code = "SFY-JOIN-027"
+        try:
+            self._lines.append(line)
+            if sync:
+                code = "SFY-JOIN-028"
+                self._lines.sync()
+        except OSError as error:  # such as a full disk: nothing may be sent after it
+            raise OwnTrouble(code, f"cannot write {self._lines.path}: {error.strerror}") from error
 
     def _add(self, reveal: Reveal) -> None:
         self._course.take(reveal)
@@ -296,28 +325,25 @@ class Memory:
         self.least = self._begun
         self.sent = max(self.sent, len(self.transcript.reveals))
 
-    def _apply(self, line: dict[str, Any]) -> None:
-        ((kind, value),) = line.items()
-        match kind:
-            case "exchange":
-                self._begin_exchange(value)
-            case "opening":
-                self.sent = max(self.sent, value + 1)
-            case "repeat":
-                self.repeats.append(value)
-            case "session":
+    def _apply(self, note: JournalNote) -> None:
+        match note:
+            case JournalNote(session=int()):
                 self.running = True
-            case "interruption":
-                self.interruptions.append(Interruption(value["by"], value["exchange"]))
+            case JournalNote(exchange=int(reveals)):
+                self._begin_exchange(reveals)
+            case JournalNote(opening=int(number)):
+                self.sent = max(self.sent, number + 1)
+            case JournalNote(repeat=int(number)):
+                self.repeats.append(number)
+            case JournalNote(accepted=HeldPart() as part):
+                self.part = part
+            case JournalNote(interruption=Interruption() as interruption):
+                self.interruptions.append(interruption)
                 self.running = False
-            case "confirmed":
-                self.confirmed, self.running = value, False
-            case "failed":
-                self.failed, self.running = value, False
-            case "accepted":
-                self.part = HeldPart(**value)
-            case _:
-                raise Malformed(f"unknown note {kind!r}")
+            case JournalNote(confirmed=str(digest)):
+                self.confirmed, self.running = digest, False
+            case JournalNote(failed=str(sentence)):
+                self.failed, self.running = sentence, False
 
     def _begin_exchange(self, reveals: int) -> None:
         known = self.transcript.reveals
@@ -325,10 +351,10 @@ class Memory:
             raise Malformed(f"an exchange that begins at {reveals} of {len(known)} openings")
         here = self._course
         if reveals < len(known):
-            here = Course.of(Transcript(self.agreement, known[:reveals]))
+            here = Schedule.of(Transcript(self.agreement, known[:reveals]))
         self._begun, self._room = reveals, here.most_openings()
 
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:
-    """What an exchange is there for, by what it opens last."""
+    """The purpose of an exchange, by what it opens last."""
     return {Variation: Step, Magnitudes: Moments}.get(kind, kind)

@@ -1,14 +1,17 @@
-"""One result for all: what the parties end with, compared before anybody writes it."""
+"""How a run ends: with one result for all, compared before anybody writes it, or for good."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection
 
-from securefedyj.network.errors import EndOfRun, NotVerified
+from securefedyj.errors import ProtocolError, Unverified, code_of
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.session.events import Outcome
-from securefedyj.network.session.memory import NEW_RUN, Memory
+from securefedyj.network.session.memory import NEW_RUN, Drained, Memory
 from securefedyj.network.session.peers import Peer
+from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.messages import Message
 from securefedyj.protocol.program import TooFewValues
 
@@ -20,15 +23,7 @@ def digest_of(memory: Memory, outcome: Outcome) -> str:
 
 
 class Conclusion:
-    """Our outcome, as soon as it is known, and what the peers say of theirs.
-
-    Parameters
-    ----------
-    memory
-        What was revealed.
-    peers
-        All peers.
-    """
+    """Our outcome, as soon as it is known, compared with those of the peers."""
 
     def __init__(self, memory: Memory, peers: Collection[Peer]) -> None:
         self._memory, self._peers = memory, peers
@@ -41,7 +36,7 @@ class Conclusion:
     def reach(self) -> list[Message]:
         """Compute the outcome from what was revealed; `check` raises what went wrong.
 
-        It is a step of the computation, which has no messages for the peers.
+        It is a step of the computation, with no messages for the peers.
         """
         try:
             self.outcome = self._memory.outcome()
@@ -53,7 +48,7 @@ class Conclusion:
     def check(self) -> None:
         """Refuse an outcome that does not pass the audit, or that differs from a peer's.
 
-        What all have confirmed stays, whatever a peer says later.
+        A result that all have confirmed stays, whatever a peer says later.
         """
         if self._error is not None:
             raise self._error
@@ -63,19 +58,19 @@ class Conclusion:
             if self.digest and peer.done and peer.done != self.digest:
                 raise EndOfRun(
                     "SFY-JOIN-036",
-                    f"Party {peer.name} has another result than we: some party does not follow "
+                    f"Party {peer.name} has a different result: some party does not follow "
                     f"the protocol. No result is written. {NEW_RUN}",
                 )
 
     def hear_end(self, peer: str, *, unverified: bool) -> None:
-        """End the run as a peer has; who has all of the result still waits for the others."""
+        """End the run as a peer has; a party with all of the result still waits for the others."""
         if self.outcome is not None:
             return
         if unverified:
             raise NotVerified
         raise EndOfRun(
             "SFY-JOIN-035",
-            f"Party {peer} has ended this run for good; it is told there why. {NEW_RUN}",
+            f"Party {peer} has ended this run for good; the reason is shown there. {NEW_RUN}",
         )
 
     @property
@@ -89,3 +84,68 @@ class Conclusion:
     def all_kept(self) -> bool:
         """Whether all have written it."""
         return bool(self._memory.confirmed) and all(peer.kept for peer in self._peers)
+
+
+def check_end(error: Exception | None) -> None:
+    """Raise what has ended a program early, as an error for the user."""
+    if error is None or isinstance(error, TooFewValues | Drained):
+        return
+    if isinstance(error, EndOfRun | OwnTrouble):
+        raise error
+    if isinstance(error, Unverified):
+        raise NotVerified from error
+    if isinstance(error, OSError | ChangedData):
+        raise OwnTrouble(code_of(error, "SFY-JOIN-047"), str(error)) from error
+    if isinstance(error, ProtocolError | JoinError):
+        raise JoinError(code_of(error, "SFY-JOIN-048"), str(error)) from error
+    # The text of an error of another library may hold values: its name must do.
+    raise JoinError(
+        "SFY-JOIN-046", f"The computation failed here ({type(error).__name__})."
+    ) from error
+
+
+class Interruptions:
+    """How often a run was interrupted, and when that is too often (docs/security.md, section 6).
+
+    Parameters
+    ----------
+    memory
+        Where they are kept.
+    most
+        The agreed maximum.
+    earlier
+        Earlier runs over the same columns that did not finish: each counts as one.
+    """
+
+    def __init__(self, memory: Memory, most: int, earlier: int) -> None:
+        self._memory, self._most, self._earlier = memory, most, earlier
+        self._check()
+
+    def count(self, by: str, exchange: int) -> str:
+        """Keep who has ended a session; return the summary for the user."""
+        self._memory.interrupt(by, exchange)
+        self._check()
+        return self.summary()
+
+    def _check(self) -> None:
+        if len(self._memory.interruptions) + self._earlier > self._most:
+            raise EndOfRun(
+                "SFY-JOIN-017",
+                f"This run was interrupted too often: {self.summary()} It ends here, because a "
+                "party that does not follow the protocol may interrupt to ask again. Find out why. "
+                + NEW_RUN,
+            )
+
+    def summary(self) -> str:
+        """How often the run was interrupted, and by whom."""
+        by = Counter(one.by for one in self._memory.interruptions)
+        if self._earlier:
+            by["earlier runs that did not finish"] += self._earlier
+        count = by.total()
+        if len(by) == 1:
+            all_of_them = {1: "by", 2: "both by"}.get(count, "all by")
+            whose = f"{all_of_them} {next(iter(by))}"
+        else:
+            whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
+        some = "interruption" if self._most == 1 else "interruptions"
+        return f"{count} of at most {self._most} {some}, {whose}."

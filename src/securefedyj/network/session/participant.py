@@ -1,19 +1,23 @@
 """A party on the network: the same `Party` as everywhere, driven through the hub.
 
-`sessions` decides what is to be done; here it is done. What the hub, or another carrier, brings
-becomes events, and so do the end of a computation and the passing of time; records go out by the
-channels, computations to a thread, what was revealed to the journal.
+`sessions` decides what to do, and this module does it. What the hub or another carrier delivers
+becomes an event, as do the end of a computation and the passing of time. Records go to the
+channels, computations to a thread, and what was revealed to the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import code_of
@@ -34,13 +38,12 @@ from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
-from securefedyj.network.session.events import Event, Moment, Outcome, Output
-from securefedyj.network.session.journal import Journal
-from securefedyj.network.session.patience import TIMEOUT, WAIT
+from securefedyj.network.session.events import Event, Moment, Outcome, Output, SessionTerms
+from securefedyj.network.session.journal import open_journal
+from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.progress import Meter, Progress, exchanges_done, prefix
-from securefedyj.network.session.run import Terms
 from securefedyj.network.session.sessions import Sessions
-from securefedyj.network.session.worker import Worker
+from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
@@ -50,8 +53,10 @@ from securefedyj.protocol.transcript import Transcript
 
 __all__ = ["JoinError", "Progress", "Settings", "participate"]
 
+T = TypeVar("T")
+
 ALIVE_EVERY = 5.0  # seconds
-MOST_FAULTS = 8  # broken channels without progress between them; then somebody is at work
+MOST_FAULTS = 8  # broken channels without progress between them; more are an attack
 MOST_UNWELCOME = 6  # connections that the hub ends without a word
 _TICK = 0.5  # seconds between two looks at the clock
 _FLUSH = 2.0  # seconds for our last words
@@ -61,10 +66,10 @@ _FLUSH = 2.0  # seconds for our last words
 class Settings:
     """One party's side of a run.
 
-    `say` gets one sentence for the user at a time, `progress` the state after each opening,
-    `started` is called once, when the first session begins, and `done` with the result as soon as
-    all parties have confirmed it; the cost is None if the result was there from the start. `rows`
-    gives the digest of the silo's rows under a key: after a restart they must be the same.
+    `say` gets one sentence for the user at a time, and `progress` the state after each opening.
+    `started` is called once, when the first session begins, and `done` as soon as all parties have
+    confirmed the result; the cost is None if the result was there from the start. `rows` gives the
+    digest of the silo's rows under a key: after a restart they must be the same.
     """
 
     consortium: Consortium
@@ -129,6 +134,37 @@ def _dialer(settings: Settings) -> carrier.Dialer:
     return made
 
 
+class Worker:
+    """One thread. Unlike those of asyncio, it does not delay the end of the process."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True).start()
+
+    async def run(self, step: Callable[..., T], *arguments: Any) -> T:
+        """Let the thread take the step; raise what it raises."""
+        answer: Future[T] = Future()
+
+        def job() -> None:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(step(*arguments))
+                except BaseException as raised:  # the caller would wait forever otherwise
+                    answer.set_exception(raised)
+
+        self._jobs.put(job)
+        return await asyncio.wrap_future(answer)
+
+    def end(self, last: Callable[[], None] = lambda: None) -> None:
+        """Do this after the jobs that are waiting, and then stop."""
+        self._jobs.put(last)
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
 class _Reconnect(Exception):
     """The sessions need another connection to the hub."""
 
@@ -146,7 +182,7 @@ class _Participant:
             self._facts.check_ready()
         except ImportError as error:
             raise JoinError(code_of(error, "SFY-JOIN-037"), f"{error}.") from None
-        self._journal = Journal(
+        self._memory = open_journal(
             settings.output,
             self._agreement,
             consortium.digest(),
@@ -156,7 +192,7 @@ class _Participant:
         )
         self._channels = Channels(consortium, name, settings.identity)
         self._dialer = settings.dialer or _dialer(settings)
-        terms = Terms(
+        terms = SessionTerms(
             name,
             tuple(party.name for party in consortium.parties if party.name != name),
             "" if consortium.hub is None else consortium.hub.address,
@@ -174,9 +210,9 @@ class _Participant:
         self._party: Party[Transcript] | None = None
         self._loop = asyncio.get_running_loop()
         try:
-            self._sessions = Sessions(terms, self._journal, self._now())
+            self._sessions = Sessions(terms, self._memory, self._now())
         except BaseException:
-            self._journal.close()
+            self._memory.close()
             raise
         self._worker = Worker()
         self._carrier: Carrier | None = None
@@ -184,18 +220,18 @@ class _Participant:
 
     async def run(self) -> Outcome:
         """Take part until there is nothing more to do."""
-        if self._journal.confirmed:
-            outcome = self._journal.outcome()
+        if self._memory.confirmed:
+            outcome = self._memory.outcome()
             if isinstance(outcome, TooFewValues):
                 return outcome
             self._settings.say(
                 f"This run is finished: its result is in {self._settings.output} and stays as it "
-                "is. To fit anew, choose another --output. Should a party lack the result, it is "
-                f"handed on: we wait up to {self._settings.wait:g} seconds for all others to have "
-                "it. If they do, stop this by Ctrl-C."
+                "is. For a new fit, choose another --output. A party that lacks the result can get "
+                f"it now: we wait up to {self._settings.wait:g} seconds until all others have it. "
+                "If they do, stop this with Ctrl-C."
             )
             self._settings.done(outcome, None)
-        elif self._journal.interruptions:
+        elif self._memory.interruptions:
             self._settings.say(self._sessions.interruptions)
         await self._happen(events.TimePassed())
         while self._outcome is None:
@@ -212,7 +248,7 @@ class _Participant:
         return self._outcome
 
     async def leave(self, *, failed: bool) -> None:
-        """Take leave of all peers; they are told within seconds, and whether we have failed."""
+        """Say LEAVE to all peers, within seconds."""
         try:
             self._worker.end(self._stop_party)
             self._happen_aside(events.Stopping(failed))
@@ -221,7 +257,7 @@ class _Participant:
         finally:
             if self._party is not None:
                 self._party.release()
-            self._journal.close()
+            self._memory.close()
 
     def _stop_party(self) -> None:
         """End a program that waits; in the thread that computes."""
@@ -229,7 +265,7 @@ class _Participant:
             self._party.stop(JoinError("SFY-JOIN-038", "The session is over."))
 
     async def keep_alive(self) -> None:
-        """Let the hub and the peers know that we are there, also in long computations."""
+        """Show the hub and the peers that we are there, also in long computations."""
         while True:
             await asyncio.sleep(min(ALIVE_EVERY, self._settings.timeout / 4))
             if self._carrier is not None:
@@ -280,9 +316,10 @@ class _Participant:
                         return
 
     def _preview(self, left: Left) -> None:
-        """Note who has left before its last words are read."""
-        if self._channels.leads_to(left.peer, left.connection):
-            self._happen_aside(events.PeerDeparting(left.peer))
+        """In a computation, tell the user at once who has left; its last records are read later."""
+        computing = self._sessions.state is State.COMPUTING
+        if computing and self._channels.leads_to(left.peer, left.connection):
+            self._happen_aside(events.PeerLeft(left.peer))
 
     # The sessions.
 
@@ -311,15 +348,15 @@ class _Participant:
                 self._channels.send(peer, record)
             case events.Say(words):
                 self._settings.say(words)
-            case events.Keep(transcript, tally):
+            case events.Keep(transcript, costs):
                 silo = self._silo
                 spent = (0.0, 0.0) if silo is None else (silo.seconds, silo.prepared)
-                self._settings.done(transcript, tally.cost(self._settings.name, *spent))
+                self._settings.done(transcript, costs.cost(self._settings.name, *spent))
             case events.Reconnect():
                 raise _Reconnect
-            case events.Finished(outcome):
+            case events.Finish(outcome):
                 self._outcome = outcome
-            case events.Failed(error):
+            case events.Fail(error):
                 raise error
             case events.Compute():
                 raise AssertionError  # only `_happen` can wait for it
@@ -327,27 +364,28 @@ class _Participant:
     # The program.
 
     def _new_party(self, session: bytes, reveals: int, reopening: bool) -> Party[Transcript]:
-        """The program of a session, which goes on from so many reveals.
+        """The program of a session that resumes from this number of reveals.
 
-        If it is `reopening`, with our part of the next opening as it was.
+        With `reopening`, it sends our part of the next opening as it was.
         """
         if not self._started:
             self._started = True
             self._settings.started()
-        transcript = prefix(self._journal.transcript, reveals)
-        log = _Log(self._journal, self._opened, Meter(time.monotonic(), exchanges_done(transcript)))
-        name, agreement, part = self._settings.name, self._agreement, self._journal.part
+        transcript = prefix(self._memory.transcript, reveals)
+        memory, meter = self._memory, Meter(time.monotonic(), exchanges_done(transcript))
+        name, agreement, part = self._settings.name, self._agreement, memory.part
         own = bytes.fromhex(part.bits) if part is not None else b""
         accepted = (reveals, own) if reopening else None
-        log.party = self._party = (self._facts.party or Party)(
+        party = self._party = self._facts.party(
             name,
             agreement.parties,
-            run_party(name, agreement, self._silo, transcript, log, accepted),
+            run_party(name, agreement, self._silo, transcript, memory, accepted),
             session=session,
             parameters=self._settings.consortium.canonical(),
             most_waiting=self._most_waiting,
         )
-        return log.party
+        memory.opened = lambda now: self._opened(meter.read(now, party, time.monotonic()))
+        return party
 
     def _opened(self, progress: Progress) -> None:
         """Something was opened and kept; in the thread that computes."""
@@ -357,28 +395,4 @@ class _Participant:
 
     def _revealed(self) -> None:
         self._dialer.progress()
-        self._happen_aside(events.Revealed())
-
-
-@dataclass
-class _Log:
-    """What a program tells of its openings: kept in the journal first, then shown."""
-
-    journal: Journal
-    opened: Callable[[Progress], None]
-    meter: Meter
-    party: Party[Transcript] | None = None
-
-    def exchange(self, transcript: Transcript) -> None:
-        self.journal.exchange(transcript)
-
-    def opening(self, transcript: Transcript) -> None:
-        self.journal.opening(transcript)
-
-    def accepted(self, transcript: Transcript, part: bytes) -> None:
-        self.journal.accepted(transcript, part)
-
-    def revealed(self, transcript: Transcript) -> None:
-        self.journal.revealed(transcript)
-        assert self.party is not None
-        self.opened(self.meter.read(transcript, self.party, time.monotonic()))
+        self._happen_aside(events.OpeningKept())

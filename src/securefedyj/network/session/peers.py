@@ -1,6 +1,8 @@
-"""What a party knows of one of its peers."""
+"""What a party knows of its peers, and how long it waits for them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
@@ -14,9 +16,19 @@ from securefedyj.network.session.records import (
     Ready,
 )
 from securefedyj.network.session.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
+from securefedyj.printable import in_words, parties_in_words
 
-MOST_READY = 100  # that lead to no session; each is answered to all, who might not read as fast
-CLOCKS_APART = 300.0  # seconds; more, and logs and certificates mean different things
+# Unless the user says otherwise, in seconds:
+TIMEOUT = 60.0  # of silence, after which a party counts as lost
+WAIT = 600.0  # to wait for parties to come, or to come back
+
+# Of the timeout: all parties warn before the first of them reconnects, which ends the session.
+WARNING = 0.7
+TELL_AFTER = 0.5  # seconds until the user learns whom we wait for
+JUST_NOW = 5.0  # seconds; after that, the sentence says how much of the wait is left
+
+MOST_READY = 100  # that lead to no session; each is answered to all, who may read more slowly
+CLOCKS_APART = 300.0  # seconds; beyond that, logs and certificates cannot be compared
 
 
 class Peer:
@@ -24,20 +36,14 @@ class Peer:
 
     Attributes
     ----------
-    done
-        The digest of its result, if it has ever said DONE.
-    kept
-        Whether it has ever said KEPT.
-    announced
-        Whether the user knows that it is going.
-    failed
-        Whether it goes for an error, as it says, and the user knows that.
-    warned
-        Whether the user knows that nothing is heard from it.
+    done, kept
+        The digest of its result, if it has ever said DONE; whether it has ever said KEPT.
+    announced, failed, warned
+        What the user knows: that it leaves; that it leaves with an error; that it is silent.
     false
-        Whether it has handed on what was not true; then nothing more is taken from it.
+        Whether it has handed over what was not true; then nothing more is taken from it.
     heard, absent_since
-        When it was last heard, and when it went.
+        When it was last heard, and when it left.
     ready, begin, handover
         What it said last for a session that has not started yet.
     """
@@ -59,7 +65,7 @@ class Peer:
 
     @property
     def connected(self) -> bool:
-        """Whether its channel stands, so that it can be told something."""
+        """Whether its channel stands, so that it can receive records."""
         return self.state not in (PeerState.ABSENT, PeerState.PRESENT)
 
     @property
@@ -79,7 +85,7 @@ class Peer:
         self.heard, self.warned = now, False
 
     def speak(self, record: AnyRecord) -> None:
-        """Note that it says something, which must be a greeting at first."""
+        """Note that it has said something; the first record must be a greeting."""
         signal = PeerSignal.SPEAKS
         if isinstance(record, Greeting | OtherVersion):
             signal = PeerSignal.GREETS
@@ -90,7 +96,7 @@ class Peer:
         self._move(signal)
 
     def say_ready(self, ready: Ready) -> None:
-        """Note that it is ready, which must lead to a session at some time."""
+        """Note that it is ready, which must lead to a session at some point."""
         self.ready = ready
         self._times_ready += 1
         if self._times_ready > MOST_READY:
@@ -99,7 +105,7 @@ class Peer:
             )
 
     def lose(self, now: float) -> None:
-        """Forget the channel. Who was never connected since the last time is absent since then."""
+        """Forget the channel. A peer that was not connected has been absent since before."""
         if self.connected:
             self.absent_since = now
         self._move(PeerSignal.LOST)
@@ -108,7 +114,7 @@ class Peer:
     def start(self) -> None:
         """Its READY and BEGIN have led to a session; the next one needs new ones.
 
-        What it hands on may have come before, while we waited for the BEGIN of others.
+        Its HANDOVER stays: it may have come while we waited for the BEGIN of others.
         """
         self.ready = self.begin = None
         self._times_ready = 0
@@ -118,7 +124,7 @@ class Peer:
 
 
 def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> None:
-    """Refuse a peer that has another agreed file than we, or another idea of the time."""
+    """Refuse a peer with another agreed file, or with a clock that differs too much."""
     if greeting.digest != digest:
         raise JoinError(
             "SFY-JOIN-040",
@@ -133,3 +139,136 @@ def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> 
             f"The clock of party {peer} is {abs(apart) / 60:.0f} minutes "
             f"{'ahead of' if apart > 0 else 'behind'} ours; set both, by NTP if possible.",
         )
+
+
+class Patience:
+    """How long we have waited, and what the user should know about it.
+
+    No peer may be silent for longer than the timeout, not counting the time of our own
+    computations. Without progress we wait for peers no longer than `wait`. All times are those of a
+    clock that is never set.
+    """
+
+    def __init__(self, peers: Iterable[Peer], timeout: float, wait: float, now: float) -> None:
+        self._peers = tuple(peers)
+        self._timeout, self._wait = timeout, wait
+        self._waiting_since: float | None = now
+        self._idle_since = now
+        self._kept_at: float | None = None
+        self._told: tuple[str, ...] = ()  # the peers that the user knows we wait for
+        self._reminded = False  # whether to say that again
+
+    def progress(self) -> None:
+        """Something was revealed: the wait starts over."""
+        self._waiting_since = None
+
+    def start(self) -> None:
+        """A session has started; a peer that is missing after it is news."""
+        self._told = ()
+
+    def remind(self) -> None:
+        """The user has learnt why a peer may not come: say again that we wait."""
+        self._reminded = True
+
+    def rest(self, now: float) -> None:
+        """We have computed until now, and have read nothing."""
+        self._idle_since = now
+
+    def keep(self, now: float) -> None:
+        """Our result is written; now we only wait for the others to write theirs."""
+        self._kept_at = now
+
+    # Silence.
+
+    def hub_is_silent(self, heard: float, now: float) -> str | None:
+        if self._silence(heard, now) <= self._timeout:
+            return None
+        return f"Nothing was heard from the hub for {self._timeout:g} seconds."
+
+    def peer_is_silent(self, where: str, now: float) -> tuple[str, str] | None:
+        """A sentence about a peer without a result that was silent for too long, and its name."""
+        for peer in self._audible():
+            if self._silence(peer.heard, now) > self._timeout:
+                what = f"Nothing was heard from party {peer.name} for"
+                return f"{what} {self._timeout:g} seconds{where}.", peer.name
+        return None
+
+    def session_is_stuck(self, now: float) -> bool:
+        """Whether our program has received nothing for too long, though all are there."""
+        return now - self._idle_since > self._wait + self._timeout
+
+    def silence_summary(self, names: Sequence[str], where: str) -> str:
+        """A sentence about peers that are there while a session is stuck."""
+        who = f"{parties_in_words(names)} {'is' if len(names) == 1 else 'are'}"
+        return (
+            f"{who} there, and sent nothing of this session for more than {self._wait:g} seconds"
+            f"{where}: stopped. Rerun the command to resume; if sums take longer there, "
+            "give all parties a longer --wait."
+        )
+
+    def warnings(self, where: str, now: float) -> Iterator[str]:
+        """Sentences about the peers that were silent for long, each once."""
+        for peer in self._audible():
+            silent = self._silence(peer.heard, now)
+            if silent > WARNING * self._timeout and not peer.warned:
+                peer.warned = True
+                what = f"Nothing was heard from party {peer.name} for"
+                yield f"{what} {silent:.1f} seconds{where}."
+
+    def _audible(self) -> Iterator[Peer]:
+        for peer in self._peers:
+            if peer.state is not PeerState.ABSENT and not peer.kept:
+                yield peer
+
+    def _silence(self, heard: float, now: float) -> float:
+        """Seconds in which we could have heard something and did not."""
+        return now - max(heard, self._idle_since)
+
+    # Waiting.
+
+    def exhausted(self, now: float) -> bool:
+        """Whether we have waited for too long; once the result is written, that is the timeout."""
+        if self._kept_at is not None:
+            return now - self._kept_at > self._timeout
+        return self._waited(now) > self._wait
+
+    def news(self, now: float, *, opened: bool, confirmed: bool) -> str | None:
+        """Whom we wait for and why, if the user does not know it yet."""
+        missing = _names(
+            peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
+        )
+        if not missing or self._waited(now) <= TELL_AFTER:
+            return None
+        known, self._told = missing == self._told, missing
+        again, self._reminded = self._reminded, False
+        if known and not again:
+            return None
+        whom = f"{in_words(missing)}, up to"
+        if confirmed:
+            whom = f"{in_words(missing)} to have the result, too, up to"
+        elif opened:
+            whom = f"{in_words(missing)} to compare the result, up to"
+        longest = self._wait if self._kept_at is None else self._timeout
+        since = self._waited(now) if self._kept_at is None else now - self._kept_at
+        left = f"{longest:g}" if since < JUST_NOW else f"{max(longest - since, 0):.0f} more"
+        waiting = "Still waiting for" if known else "Waiting for"
+        end = " seconds. Ctrl-C stops; rerun the command to resume." if again else " seconds."
+        return f"{waiting} {whom} {left}{end}"
+
+    def blame(self, now: float) -> str:
+        """Who did not come; others may have given up a moment before us."""
+        absent = [peer for peer in self._peers if not peer.connected]
+        long_ago = now - self._wait / 2
+        names = _names(peer for peer in absent if peer.absent_since < long_ago) or _names(absent)
+        if not names:
+            return "No session could be brought to progress"
+        return f"{parties_in_words(names)} did not come"
+
+    def _waited(self, now: float) -> float:
+        if self._waiting_since is None:
+            self._waiting_since = now
+        return now - self._waiting_since
+
+
+def _names(peers: Iterable[Peer]) -> tuple[str, ...]:
+    return tuple(peer.name for peer in peers)

@@ -29,7 +29,7 @@ class Progress(NamedTuple):
 
 
 def exchanges_done(transcript: Transcript) -> int:
-    """How many exchanges the reveals stand for; the counts are the first."""
+    """How many exchanges have opened these reveals; the counts are the first."""
     agreement = transcript.agreement
     size, levels = features_at_once(agreement), agreement.levels_per_exchange
 
@@ -57,7 +57,7 @@ def features_unfinished(transcript: Transcript) -> int:
 
 
 def prefix(transcript: Transcript, length: int) -> Transcript:
-    """The first reveals, to go on from: what is added does not change the transcript itself."""
+    """A copy of the first reveals, to continue from."""
     return Transcript(transcript.agreement, transcript.reveals[:length])
 
 
@@ -79,8 +79,8 @@ class Meter:
 
 
 @dataclass
-class Tally:
-    """What all sessions of a run took at one party, those that were interrupted included."""
+class SessionCosts:
+    """What all sessions of a run took at one party, interrupted ones included."""
 
     rounds: int = 0
     bytes_sent: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Tally:
     def add(
         self, party: Party[Transcript], received: int, computing: float, seconds: float
     ) -> None:
-        """Count a session that has ended after so many seconds."""
+        """Count a session that has ended after this time."""
         self.rounds += party.rounds
         for peer, sent in party.bytes_sent.items():
             self.bytes_sent[peer] = self.bytes_sent.get(peer, 0) + sent
@@ -100,10 +100,9 @@ class Tally:
         self.seconds_waiting += seconds - computing
 
     def cost(self, name: str, sums: float, prepared: float = 0.0) -> Cost:
-        """The same as the cost of a party.
+        """The cost of a party whose silo took these seconds for its sums and to prepare its rows.
 
-        Its silo took so many seconds for its sums, which are part of what it computed, and so many
-        to prepare its rows, which are not: that was before any session.
+        The sums are part of what it computed; the preparation came before any session.
         """
         return Cost(
             self.rounds,

@@ -1,278 +1,178 @@
-"""What two parties say to each other on their channel: records, written and strictly read.
-
-    GREETING  first of all: version of the protocol, digest of the agreed file, clock
-    READY     ready for a new session: fresh random bytes
-    BEGIN     all are ready: the session that follows, and what the sender has of the transcript
-    HANDOVER  what the receiver lacks of the transcript
-    MESSAGE   one message of the session
-    DONE      the whole transcript is here, with this digest
-    KEPT      all have said the same DONE, and the result is written
-    ALIVE     nothing new
-    LEAVE     about to go, for an error or not
-    END       the run has ended for good
+"""What two parties send each other on their channel: records, read strictly.
 
 A record is a type and a body (`tls.RawRecord`). The body is a JSON object with exactly the fields
-of the class below, a message of the protocol (docs/protocol.md, section 3), or empty. What comes
-when is the business of `sessions`.
+of the class, a message of the protocol, or empty. docs/protocol.md, section 12.1, has the table;
+`sessions` decides what may come when.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
 
 from securefedyj import strict
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.network.transport import tls
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 
-RANDOM_BYTES = 32
-"""Of each party, in READY."""
-DIGEST_BYTES = 32
+RANDOM_BYTES, DIGEST_BYTES = 32, 32
+NO_SESSION = "00" * SESSION_BYTES
+"""In place of a session."""
 _MOST_REVEALS = 1 << 31
 _MOST_BYTES = 4096
 _MOST_VERSION = 1 << 16
 
 
-class Kind(IntEnum):
-    """What a record on a channel is about."""
-
-    GREETING = 1
-    READY = 2
-    BEGIN = 3
-    MESSAGE = 4
-    DONE = 5
-    ALIVE = 6
-    LEAVE = 7
-    HANDOVER = 8
-    KEPT = 9
-    END = 10
+def hexadecimal(size: int) -> Meta:
+    """Of a fixed length, so that texts stay apart when they are joined."""
+    return Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")
 
 
-@dataclass(frozen=True)
-class Greeting:
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_REVEALS)]
+Digest: TypeAlias = Annotated[str, hexadecimal(DIGEST_BYTES)]
+SessionId: TypeAlias = Annotated[str, hexadecimal(SESSION_BYTES)]
+Version: TypeAlias = Annotated[int, Meta(ge=0, lt=_MOST_VERSION)]
+
+
+class Greeting(strict.Record, frozen=True):
     """The first record of a channel, in both directions."""
 
-    version: int
-    digest: str
-    clock: float
+    version: Version
+    digest: Digest
+    """Of the agreed file."""
+    clock: strict.Finite
 
 
-@dataclass(frozen=True)
-class OtherVersion:
-    """A greeting of another version of the protocol, of which nothing else can be understood."""
+class OtherVersion(strict.Record, frozen=True, forbid_unknown_fields=False):
+    """A greeting of another protocol version, which may have any other fields."""
 
-    version: int
+    version: Version
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(strict.Record, frozen=True):
     """The sender is ready for a new session."""
 
-    random: str
+    random: Annotated[str, hexadecimal(RANDOM_BYTES)]
 
 
-@dataclass(frozen=True)
-class Begin:
-    """The sender has heard READY from everybody, and has so many reveals with this digest."""
+class Begin(strict.Record, frozen=True):
+    """The sender has received READY from all peers; this is what it has of the transcript."""
 
-    session: str
-    reveals: int
-    digest: str
+    session: SessionId
+    """The session that follows."""
+    reveals: Count
+    digest: Digest
+    """Of all these reveals."""
     finished: bool
     """Whether nothing is left to open."""
     sending: bool
     """Whether it has sent its part of the next opening."""
     repeated: bool
-    """Whether it has made openings again, as many as may be."""
-    accepted: int
-    """The number of the final opening of which it holds its part; 0 if it holds none."""
-    computed: str
-    """The session in which that was computed; zeros if it holds none."""
+    """Whether it has repeated as many openings as it may."""
+    accepted: Count
+    """The number of the final opening that it holds its part of."""
+    computed: SessionId
+    """The session that computed this part."""
+
+    def ahead_of(self, start: Begin) -> int:
+        """How many openings after a starting point this party has sent; they are repeated."""
+        return max(0, self.reveals + self.sending - start.reveals)
 
 
-@dataclass(frozen=True)
-class Handover:
-    """For a session: the lines of the transcript from a number on, which two parties have."""
+class Handover(strict.Record, frozen=True):
+    """The part of the transcript that the receiver lacks in this session."""
 
-    session: str
-    first: int
+    session: SessionId
+    first: Count
     lines: list[str]
-    """Each a line of the file transcript.jsonl."""
+    """Lines of the file transcript.jsonl."""
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """One message of the session."""
-
-    message: Message
-
-
-@dataclass(frozen=True)
-class Done:
+class Done(strict.Record, frozen=True):
     """The sender has the whole transcript, and the result that follows from it."""
 
-    digest: str
+    digest: Digest
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The sender has heard the same DONE from all, and has written the result."""
+class Kept(strict.Record, frozen=True):
+    """The sender has received the same DONE from all peers, and has written the result."""
 
 
-@dataclass(frozen=True)
-class Alive:
-    """The sender is there, and has nothing new to say."""
+class Alive(strict.Record, frozen=True):
+    """The sender is there."""
 
 
-@dataclass(frozen=True)
-class Leave:
-    """The sender is about to go."""
+class Leave(strict.Record, frozen=True):
+    """The sender is about to leave."""
 
-    failed: bool = False
-    """Whether for an error, of which its own user is told."""
+    failed: bool
+    """Whether because of an error, which it shows to its own user."""
 
 
-@dataclass(frozen=True)
-class End:
-    """For the sender this run has ended for good."""
+class End(strict.Record, frozen=True):
+    """This run has ended for good at the sender."""
 
     unverified: bool
-    """Whether that is because the result could not be verified."""
+    """Whether because the result could not be verified."""
 
 
-AnyRecord = (
-    Greeting
-    | OtherVersion
-    | Ready
-    | Begin
-    | Handover
-    | Delivery
-    | Done
-    | Kept
-    | Alive
-    | Leave
-    | End
+AnyRecord: TypeAlias = (
+    Greeting | OtherVersion | Ready | Begin | Message | Done | Alive | Leave | Handover | Kept | End
 )
-
-_FIELDS: dict[Kind, dict[str, type | tuple[type, ...]]] = {
-    Kind.GREETING: {"version": int, "digest": str, "clock": strict.NUMBER},
-    Kind.READY: {"random": str},
-    Kind.BEGIN: {
-        "session": str,
-        "reveals": int,
-        "digest": str,
-        "finished": bool,
-        "sending": bool,
-        "repeated": bool,
-        "accepted": int,
-        "computed": str,
-    },
-    Kind.HANDOVER: {"session": str, "first": int, "lines": list},
-    Kind.DONE: {"digest": str},
-    Kind.LEAVE: {"failed": bool},
-    Kind.END: {"unverified": bool},
+MESSAGE = 4
+TYPES: dict[int, type[AnyRecord]] = {
+    1: Greeting,
+    2: Ready,
+    3: Begin,
+    MESSAGE: Message,
+    5: Done,
+    6: Alive,
+    7: Leave,
+    8: Handover,
+    9: Kept,
+    10: End,
 }
-_EMPTY: dict[Kind, Kept | Alive] = {
-    Kind.KEPT: Kept(),
-    Kind.ALIVE: Alive(),
-}
-
-
-_KINDS: dict[type[AnyRecord], Kind] = {
-    Greeting: Kind.GREETING,
-    OtherVersion: Kind.GREETING,
-    Ready: Kind.READY,
-    Begin: Kind.BEGIN,
-    Handover: Kind.HANDOVER,
-    Done: Kind.DONE,
-    Kept: Kind.KEPT,
-    Alive: Kind.ALIVE,
-    Leave: Kind.LEAVE,
-    End: Kind.END,
-}
+"""The class of a record, by its type on the wire."""
+NUMBERS = {kind: number for number, kind in TYPES.items()} | {OtherVersion: 1}
 
 
 def write(record: AnyRecord) -> tls.RawRecord:
     """The record as it travels."""
-    if isinstance(record, Delivery):
-        return tls.RawRecord(Kind.MESSAGE, record.message.to_bytes())
-    kind = _KINDS[type(record)]
-    return tls.RawRecord(kind, b"" if kind in _EMPTY else json.dumps(vars(record)).encode())
+    number = NUMBERS[type(record)]
+    if isinstance(record, Message):
+        return tls.RawRecord(number, record.to_bytes())
+    fields = msgspec.structs.asdict(record)
+    return tls.RawRecord(number, json.dumps(fields).encode() if fields else b"")
 
 
 def read(peer: str, record: tls.RawRecord) -> AnyRecord:
-    """What a peer says; ProtocolError, in a sentence that names the peer, if it is not a record."""
-    if record.type == Kind.MESSAGE:
-        return Delivery(_message(peer, record.body))
+    """The record from a peer; ProtocolError, in a sentence that names the peer, if it is none."""
+    if record.type == MESSAGE:
+        return _message(peer, record.body)
     try:
-        return _read_body(Kind(record.type), record.body)
-    except (ValueError, OverflowError):
+        return _read_body(TYPES[record.type], record.body)
+    except (KeyError, ValueError, OverflowError):
         raise ProtocolError(
-            "SFY-JOIN-044", f"Party {peer} sent a record of type {record.type} we cannot read."
+            "SFY-JOIN-044",
+            f"Party {peer} sent a record of type {record.type} we cannot read.",
         ) from None
 
 
-def _read_body(kind: Kind, body: bytes) -> AnyRecord:
-    if kind in _EMPTY:
+def _read_body(kind: type[AnyRecord], body: bytes) -> AnyRecord:
+    if kind in (Kept, Alive):
         if body:
-            raise strict.Malformed(f"{kind.name} has no content")
-        return _EMPTY[kind]
+            raise strict.Malformed(f"{kind.__name__} has no content")
+        return kind()
     # The channel bounds the size of records, and only one kind may use all of that.
-    content = strict.parse(body, tls.MAX_RECORD if kind == Kind.HANDOVER else _MOST_BYTES)
-    if kind == Kind.GREETING and (version := _other_version(content)) is not None:
-        return OtherVersion(version)
-    fields = strict.check_fields(content, _FIELDS[kind], kind.name)
-    if kind == Kind.GREETING:
-        digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
-        return Greeting(fields["version"], digest, _finite(fields["clock"]))
-    if kind == Kind.READY:
-        return Ready(_hexadecimal(fields["random"], RANDOM_BYTES))
-    if kind == Kind.DONE:
-        return Done(_hexadecimal(fields["digest"], DIGEST_BYTES))
-    if kind == Kind.LEAVE:
-        return Leave(fields["failed"])
-    if kind == Kind.END:
-        return End(fields["unverified"])
-    session = _hexadecimal(fields["session"], SESSION_BYTES)
-    if kind == Kind.HANDOVER:
-        lines = strict.check_items(fields["lines"], str, "lines")
-        return Handover(session, _count(fields["first"]), lines)
-    digest = _hexadecimal(fields["digest"], DIGEST_BYTES)
-    reveals = _count(fields["reveals"])
-    finished, sending, repeated = (fields[name] for name in ("finished", "sending", "repeated"))
-    accepted, computed = _count(fields["accepted"]), _hexadecimal(fields["computed"], SESSION_BYTES)
-    return Begin(session, reveals, digest, finished, sending, repeated, accepted, computed)
-
-
-def _other_version(content: Any) -> int | None:
-    """The version of a greeting, if it is not ours; other versions may have other fields."""
-    version = content.get("version") if isinstance(content, dict) else None
-    other = type(version) is int and version != VERSION and 0 <= version < _MOST_VERSION
-    return version if other else None
-
-
-def _finite(number: float) -> float:
-    if not math.isfinite(number):
-        raise strict.Malformed("a clock shows a finite number")
-    return float(number)
-
-
-def _count(number: int) -> int:
-    if not 0 <= number <= _MOST_REVEALS:
-        raise strict.Malformed("nobody has revealed less than nothing, or so much")
-    return number
-
-
-def _hexadecimal(text: str, size: int) -> str:
-    """The text, if it is that many bytes: of a fixed length, so that joined they stay apart."""
-    if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", text):
-        raise strict.Malformed(f"{size} bytes are {2 * size} hexadecimal digits")
-    return text
+    content = strict.parse(body, tls.MAX_RECORD if kind is Handover else _MOST_BYTES)
+    if kind is Greeting:
+        other = strict.convert(content, OtherVersion, kind.__name__)
+        if other.version != VERSION:
+            return other
+    return strict.convert(content, kind, kind.__name__)
 
 
 def _message(peer: str, body: bytes) -> Message:

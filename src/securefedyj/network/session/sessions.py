@@ -1,22 +1,21 @@
 """The sessions of one party: a state machine with no socket, no clock, no file and no thread.
 
-Events and the time go in (`Sessions.handle`); records to send, sentences to say and computations to
-make come out (`events`). The states and what leads from one to another are tables (`states`).
+Events and the time go in (`Sessions.handle`); records to send, sentences for the user and
+computations to make come out (`events`). The states and the moves between them are tables
+(`states`).
 
-The life of a session. When the channels to all peers stand, each party says READY, with fresh
-random bytes. Who has heard READY from everybody has also heard all that they said before, and says
-BEGIN: the id of the session, a hash of the random bytes of all, and how much of the transcript it
-has. Who has heard BEGIN from everybody knows where the session goes on from (`claims`); who lacks
-the end of that is handed it (`handover`). Then the programs start (docs/protocol.md, sections 3 and
-6); messages that come before are held. A session ends for everybody when it ends for one: whoever
-cannot go on tells the others to stop, and says READY again as soon as all are there. A READY in the
-middle of a session is therefore its end.
+When the channels to all peers stand, each party says READY, with fresh random bytes. A party that
+has READY from everybody has also received all that they sent before it, and says BEGIN: the id of
+the session, a hash of the random bytes of all, and how much of the transcript it has. With BEGIN
+from everybody it knows where the session resumes, and gets what it lacks (`resuming`). Then the
+programs start (docs/protocol.md, sections 3 and 6); messages that come before are held. A session
+that ends for one party ends for all: a party that cannot continue sends STOP to the others, and
+says READY again as soon as all are there. So a READY in the middle of a session ends it, too.
 
-When nothing is left to open, everybody is told DONE with the digest of the result. Who has heard
-the same from all writes the result, and says KEPT; who has heard that from all leaves. To a party
-that comes back without the result, READY and BEGIN lead as to any other: what it lacks is handed to
-it, and nothing is opened again. What an interruption reveals, and what not, is in docs/security.md,
-section 6.
+When nothing is left to open, each party says DONE with the digest of the result. With the same DONE
+from all it writes the result and says KEPT; with KEPT from all it leaves. A party that comes back
+without the result goes through READY and BEGIN as well: it gets what it lacks, and nothing is
+opened again. docs/security.md, section 6, says what an interruption reveals, and what not.
 """
 
 from __future__ import annotations
@@ -24,15 +23,14 @@ from __future__ import annotations
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.session import events
-from securefedyj.network.session.events import Event, Moment, Output
-from securefedyj.network.session.memory import HUB, Memory
+from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
+from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.peers import Peer, check_greeting
 from securefedyj.network.session.progress import exchanges_done
 from securefedyj.network.session.records import (
     Alive,
     AnyRecord,
     Begin,
-    Delivery,
     Done,
     End,
     Greeting,
@@ -42,29 +40,21 @@ from securefedyj.network.session.records import (
     OtherVersion,
     Ready,
 )
-from securefedyj.network.session.run import Run, Terms
+from securefedyj.network.session.run import PartyRun
 from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.printable import in_words
 
+HUB = "the hub"
+
 
 class Sessions:
-    """All sessions of one party, from its start to its result.
+    """All sessions of one party, from its start to its result."""
 
-    Parameters
-    ----------
-    terms
-        What does not change.
-    memory
-        What was revealed before, and all that the run must not forget.
-    now
-        The time.
-    """
-
-    def __init__(self, terms: Terms, memory: Memory, now: Moment) -> None:
+    def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
         self._terms = terms
-        self._run = Run(terms, memory, now)
-        self._connected = self._reached = False  # the hub: now, and when it was last tried
+        self._run = PartyRun(terms, memory, now)
+        self._connected = self._reached = False  # to the hub: now, and at the last attempt
         self._faults = 0  # broken channels without progress between them
 
     @property
@@ -74,12 +64,12 @@ class Sessions:
     @property
     def interruptions(self) -> str:
         """How often the run was interrupted so far, and by whom."""
-        return self._run.interruptions.tale()
+        return self._run.interruptions.summary()
 
     def handle(self, event: Event, now: Moment) -> list[Output]:
-        """Take note of what has happened; return what is to be done, in order.
+        """Take an event; return what to do, in order.
 
-        Raises IllegalTransition for what cannot happen in the present state.
+        Raises IllegalTransition for an event that cannot happen in the present state.
         """
         run = self._run
         check_legal(run.state, event)
@@ -92,7 +82,7 @@ class Sessions:
                 run.memory.fail(str(error))
                 run.tell_all(End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
-            run.output.append(events.Failed(error))
+            run.output.append(events.Fail(error))
         return run.output
 
     def _take(self, event: Event) -> None:
@@ -101,16 +91,14 @@ class Sessions:
             case events.HubReached():
                 self._connected = self._reached = True
             case events.HubLost(reason):
-                self._begin_anew(reason, HUB)
+                self._start_over(reason, HUB)
             case events.HubSpoke(words):
                 run.say(words)
                 run.patience.remind()
             case events.PeerArrived(name):
                 self._arrive(peers[name])
-            case events.PeerDeparting(name):
-                self._announce(peers[name])
             case events.PeerLeft(name):
-                self._lose(peers[name], "left")
+                self._leave(peers[name])
             case events.ChannelStands(name):
                 self._greet(peers[name])
             case events.ChannelBroke(name, reason):
@@ -119,7 +107,7 @@ class Sessions:
                 peers[name].hear(run.now.steady)
             case events.RecordArrived(name, record):
                 self._listen(peers[name], record)
-            case events.Revealed():
+            case events.OpeningKept():
                 run.patience.progress()
                 self._faults = 0
             case events.Computed(messages):
@@ -146,22 +134,23 @@ class Sessions:
         if self._run.memory.confirmed:
             self._run.send(peer, Kept())
 
-    def _announce(self, peer: Peer) -> None:
-        """Say at once who has left while we compute, which may take minutes."""
-        if self._run.state is State.COMPUTING and not (peer.kept or peer.announced):
+    def _leave(self, peer: Peer) -> None:
+        if self._run.state is not State.COMPUTING:
+            self._lose(peer, "left")
+        elif not (peer.kept or peer.announced):  # it is lost later; the computation may take long
             self._run.say(f"Party {peer.name} left{self._run.where}.")
             peer.announced = True
 
     def _lose(self, peer: Peer, what: str) -> None:
-        # Without a channel it is the carrier who says that it was there, as often as it likes.
+        # Without a channel only the carrier says that it was there, as often as it likes.
         if peer.connected and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
         peer.lose(self._run.now.steady)
-        self._run.interrupt(Signal.PEER_LOST, peer.name)
+        self._run.interrupt(Signal.LOST, peer.name)
 
     def _fault(self, peer: Peer, sentence: str) -> None:
-        """A channel is broken: begin anew with fresh ones, but not for ever."""
-        peer.lose(self._run.now.steady)  # nothing more can be said on this channel
+        """A channel is broken: reconnect, but not forever."""
+        peer.lose(self._run.now.steady)  # nothing more can be sent on this channel
         self._faults += 1
         if self._faults > self._terms.most_faults:
             raise JoinError(
@@ -171,15 +160,15 @@ class Sessions:
         self._reconnect(sentence, peer.name)
 
     def _reconnect(self, reason: str, by: str) -> None:
-        self._begin_anew(reason, by)
+        self._start_over(reason, by)
         self._run.output.append(events.Reconnect())
 
-    def _begin_anew(self, reason: str, by: str) -> None:
-        """All channels are lost, or about to be given up."""
+    def _start_over(self, reason: str, by: str) -> None:
+        """All channels are lost, or about to be closed."""
         self._reached, self._connected = self._connected, False
         until = f", up to {self._terms.wait:g} seconds" * (by == HUB and not self._reached)
         self._run.say(f"{reason} Trying again{until}.")
-        self._run.interrupt(Signal.HUB_LOST, by)
+        self._run.interrupt(Signal.LOST, by)
         for peer in self._run.peers.values():
             if peer.state is not PeerState.ABSENT:
                 peer.lose(self._run.now.steady)
@@ -207,8 +196,8 @@ class Sessions:
                 self._take_ready(peer, record)
             case Begin():
                 peer.begin = record
-            case Delivery(message):
-                self._take_message(peer, message)
+            case Message():
+                self._take_message(peer, record)
             case Handover():
                 peer.handover = record
             case Done(digest):
@@ -224,9 +213,9 @@ class Sessions:
                 pass
 
     def _take_ready(self, peer: Peer, ready: Ready) -> None:
-        """Note it. Of a session that has begun, it is the end."""
+        """It ends a session that has begun."""
         if ready == peer.ready:
-            return  # said again for others, who need it
+            return  # repeated for others, who need it
         peer.say_ready(ready)
         if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
             self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
@@ -238,7 +227,9 @@ class Sessions:
             )
         if message.kind != Kind.STOP:
             self._run.deliver(message)
-        elif self._run.ends(message):
+            return
+        session = self._run.session
+        if session is not None and session.start is not None and session.id == message.session:
             self._run.interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
 
     def _take_leave(self, peer: Peer, *, failed: bool) -> None:
@@ -249,7 +240,7 @@ class Sessions:
         elif not peer.announced:
             self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
         peer.announced, peer.failed = True, peer.failed or failed
-        self._run.interrupt(Signal.PEER_LOST, peer.name)
+        self._run.interrupt(Signal.LOST, peer.name)
 
     # Time.
 
@@ -276,10 +267,11 @@ class Sessions:
                 run.say(news)
 
     def _abandon(self) -> None:
-        """Give up a session in which somebody is there, and says nothing of it."""
+        """Give up a session in which a peer is there and sends nothing of it."""
         run = self._run
-        sentence = run.patience.tale_of_silence(run.lacking, run.where)
-        run.interrupt(Signal.PEER_LOST, ", ".join(run.lacking))
+        lacking = run.session.lacking if run.session is not None else ()
+        sentence = run.patience.silence_summary(lacking, run.where)
+        run.interrupt(Signal.LOST, ", ".join(lacking))
         raise OutOfPatience("SFY-JOIN-051", sentence)
 
     def _give_up(self) -> None:
@@ -294,21 +286,21 @@ class Sessions:
             raise OutOfPatience(
                 "SFY-JOIN-055",
                 f"All was opened, and {in_words(late)} did not confirm the result within "
-                f"{self._terms.wait:g} seconds: it is not written. Let all parties give the same "
-                "command again, then it is compared, and nothing is opened again.",
+                f"{self._terms.wait:g} seconds: it is not written. Rerun the command at every "
+                "party: the results are compared then, and nothing is opened again.",
             )
         what = run.patience.blame(run.now.steady)
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"
         done = exchanges_done(run.memory.transcript)
-        kept = f" after exchange {done}; the same command goes on from there" if done else ""
+        kept = f" after exchange {done}; rerun the command to resume" if done else ""
         raise OutOfPatience(
             "SFY-JOIN-052", f"{what} within {self._terms.wait:g} seconds: stopped{kept}."
         )
 
 
-def _culprit(peer: str, payload: bytes, terms: Terms) -> str:
-    """Who has ended a session, as a peer says that has stopped it."""
+def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
+    """Who has ended a session, according to the peer that sent STOP."""
     for name in (HUB, terms.name, *terms.peers):
         if payload == name.encode() and name != peer:
             return f"{name}, as {peer} says"

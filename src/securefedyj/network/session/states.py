@@ -1,16 +1,16 @@
 """The states of a party's sessions and of its peers, and all that may change them, as tables.
 
-`sessions` derives signals from events, and moves along these tables; what they do not have raises
-`IllegalTransition`. A session lives from READY to its end. From wherever it is interrupted, the way
-leads back to GATHERING; who has the whole transcript already goes from there to DONE, and hands it
-on if a peer asks for it.
+`sessions` derives signals from events and moves along these tables; a move that they do not have
+raises `IllegalTransition`. A session lasts from READY to its end. An interruption leads back to
+GATHERING, from any state. A party with the whole transcript goes from there to DONE, and hands the
+transcript over if a peer asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from securefedyj.network.errors import IllegalTransition
 from securefedyj.network.session import events
@@ -22,11 +22,11 @@ class State(Enum):
     GATHERING = auto()
     """There is no session, and no result: not all peers are there."""
     READY = auto()
-    """All peers are there, and were told that we are ready."""
+    """All peers are there, and we have said READY."""
     SETTLING = auto()
-    """All have said READY; the program of the last session takes what was still on its way."""
+    """All have said READY; the program of the last session takes what still came for it."""
     BEGUN = auto()
-    """All have said READY, and were told which session follows, and what we have."""
+    """All have said READY, and we have said BEGIN."""
     TAKING = auto()
     """All have begun the session; we lack the end of the transcript that it starts from."""
     COMPUTING = auto()
@@ -34,9 +34,9 @@ class State(Enum):
     LISTENING = auto()
     """The session runs, and our program waits for messages."""
     DONE = auto()
-    """Nothing is left to open; some peer has not said that it has the same result."""
+    """Nothing is left to open; some peer has not confirmed the same result."""
     KEPT = auto()
-    """All have the same result, and ours is written; some peer has not said so of its own."""
+    """All have the same result, and ours is written; some peer has not said KEPT."""
     OVER = auto()
     """We leave with the result."""
     FAILED = auto()
@@ -47,31 +47,30 @@ class Signal(Enum):
     """What moves the sessions from one state to another."""
 
     ALL_HERE = auto()
-    ON_ITS_WAY = auto()  # to the last session came more, after it had ended
+    ON_ITS_WAY = auto()  # a message of the last session came after its end
     SETTLED = auto()
     ALL_READY = auto()
     ALL_BEGUN = auto()
-    BEHIND = auto()  # all have begun, and two have more of the transcript than we
-    HANDED = auto()  # what we lacked of it
+    BEHIND = auto()  # all have begun, and two have more of the transcript than we do
+    HANDED = auto()  # what we lacked of the transcript
     MESSAGE_CAME = auto()
     COMPUTED = auto()  # as far as the messages go
     RETURNED = auto()  # the program, with the outcome
-    STOPPED = auto()  # by a peer, which has ended the session
-    BEGAN_ANEW = auto()  # a peer said READY again, which is the end of the session
-    PEER_LOST = auto()
-    HUB_LOST = auto()
+    STOPPED = auto()  # a peer has ended the session
+    BEGAN_ANEW = auto()  # a peer said READY again, which ends the session
+    LOST = auto()  # a peer or the hub
     HAVE_RESULT = auto()  # from an earlier session
     ASKED_AGAIN = auto()  # by a peer without a result
     ALL_DONE = auto()  # with the same result
     ALL_KEPT = auto()
-    UNCONFIRMED = auto()  # that some peer has kept the result, for longer than we wait
+    UNCONFIRMED = auto()  # some peer has not said KEPT for as long as we wait
     GAVE_UP = auto()  # waiting for a session, or for the others' results
     ERROR = auto()
 
 
-_LOSSES = {Signal.PEER_LOST: State.GATHERING, Signal.HUB_LOST: State.GATHERING}
+_LOSS = {Signal.LOST: State.GATHERING}
 _FAILURES = {Signal.GAVE_UP: State.FAILED, Signal.ERROR: State.FAILED}
-# Who has the result and helps a peer may hear that this one has it as well.
+# A party that has the result and helps a peer may learn that the peer has it as well.
 _ENDINGS = {
     Signal.ALL_DONE: State.KEPT,
     Signal.ALL_KEPT: State.OVER,
@@ -82,13 +81,13 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     State.GATHERING: {
         Signal.HAVE_RESULT: State.DONE,
         Signal.ALL_HERE: State.READY,
-        **_LOSSES,
+        **_LOSS,
         **_FAILURES,
     },
     State.READY: {
         Signal.ON_ITS_WAY: State.SETTLING,
         Signal.ALL_READY: State.BEGUN,
-        **_LOSSES,
+        **_LOSS,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -101,7 +100,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.BEHIND: State.TAKING,
         Signal.HAVE_RESULT: State.DONE,
         Signal.BEGAN_ANEW: State.READY,
-        **_LOSSES,
+        **_LOSS,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -109,7 +108,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.HANDED: State.COMPUTING,
         Signal.BEGAN_ANEW: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSSES,
+        **_LOSS,
         **_FAILURES,
     },
     State.COMPUTING: {
@@ -121,20 +120,18 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.MESSAGE_CAME: State.COMPUTING,
         Signal.BEGAN_ANEW: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSSES,
+        **_LOSS,
         Signal.ERROR: State.FAILED,
     },
     State.DONE: {
         Signal.ASKED_AGAIN: State.READY,
-        Signal.PEER_LOST: State.DONE,
-        Signal.HUB_LOST: State.DONE,
+        Signal.LOST: State.DONE,
         Signal.ALL_DONE: State.KEPT,
         **_FAILURES,
     },
     State.KEPT: {
         Signal.ASKED_AGAIN: State.READY,
-        Signal.PEER_LOST: State.KEPT,
-        Signal.HUB_LOST: State.KEPT,
+        Signal.LOST: State.KEPT,
         Signal.ALL_KEPT: State.OVER,
         Signal.UNCONFIRMED: State.OVER,
         Signal.ERROR: State.FAILED,
@@ -144,10 +141,10 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 }
 
 
-# Whoever drives the sessions waits for a computation to end before it reads on; what is in here may
-# come from beside.
-_AT_ANY_TIME = frozenset({events.PeerDeparting, events.SignOfLifeDue, events.Stopping})
-_FROM_OUTSIDE = frozenset(
+# The driver waits for a computation to end before it reads on; these may come meanwhile.
+_Events: TypeAlias = frozenset[type[events.Event]]
+_AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
+_FROM_OUTSIDE: _Events = frozenset(
     {
         events.HubReached,
         events.HubLost,
@@ -162,16 +159,10 @@ _FROM_OUTSIDE = frozenset(
     }
 )
 
-LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
-    State.GATHERING: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.READY: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.SETTLING: _AT_ANY_TIME | {events.Revealed, events.Computed},
-    State.BEGUN: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.TAKING: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.COMPUTING: _AT_ANY_TIME | {events.Revealed, events.Computed},
-    State.LISTENING: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.DONE: _AT_ANY_TIME | _FROM_OUTSIDE,
-    State.KEPT: _AT_ANY_TIME | _FROM_OUTSIDE,
+LEGAL_EVENTS: dict[State, _Events] = {
+    **dict.fromkeys(State, _AT_ANY_TIME | _FROM_OUTSIDE),
+    State.SETTLING: _AT_ANY_TIME | {events.OpeningKept, events.Computed},
+    State.COMPUTING: _AT_ANY_TIME | {events.OpeningKept, events.Computed, events.PeerLeft},
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }
@@ -182,17 +173,17 @@ class PeerState(Enum):
 
     ABSENT = auto()
     PRESENT = auto()
-    """At the hub; the channel to it does not stand yet."""
+    """Connected to the hub; the channel to it does not stand yet."""
     CONNECTED = auto()
     """The channel stands, and we have greeted it."""
     GREETED = auto()
     """It has greeted us, and we agree."""
     LEAVING = auto()
-    """It has said that it is about to go."""
+    """It has said LEAVE."""
 
 
 class PeerSignal(Enum):
-    """What a peer does, or what becomes of it."""
+    """What a peer does, or what happens to it."""
 
     ARRIVED = auto()
     CHANNEL_STANDS = auto()
@@ -238,7 +229,7 @@ G = TypeVar("G", bound=Enum)
 
 
 def successor(table: Mapping[S, Mapping[G, S]], state: S, signal: G) -> S:
-    """The state that a signal leads to, or an error."""
+    """The state that a signal leads to."""
     try:
         return table[state][signal]
     except KeyError:

@@ -1,17 +1,18 @@
-"""The course of a run: what may be revealed next, given what was revealed before.
+"""The schedule of a run: what may be opened next, given what was revealed before.
 
 docs/protocol.md, sections 6 and 7.2. The order of the openings, the features of each and the points
-of the search follow from the agreement and the reveals so far; only the answers are news. So
-whoever holds a transcript, or is handed a part of one, can say of every reveal whether it was due.
-The program itself goes by it.
+of the search follow from the agreement and the reveals so far; only the answers are new. So a
+reader of a transcript, or of a part of one, can check whether every reveal was due. The program
+itself follows the schedule.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from securefedyj.errors import InputError, Unverified
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Encoding, choose_encoding
 from securefedyj.numerics.search import Bracket, exp_update, finished
@@ -23,7 +24,6 @@ from securefedyj.protocol.reveals import (
     Magnitudes,
     Moments,
     Reveal,
-    Revealed,
     Step,
     Variation,
     Verdict,
@@ -31,12 +31,25 @@ from securefedyj.protocol.reveals import (
 )
 from securefedyj.strict import Malformed
 
-# Pairs of a feature and a lambda in one exchange: features beyond that wait for the next batch.
+if TYPE_CHECKING:
+    from securefedyj.protocol.transcript import Transcript
+
+# Pairs of a feature and a lambda in one exchange; further features wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
-# More values than these no feature has.
+# No feature has more values.
 MOST_VALUES = 1 << 40
 # In this version of the protocol verdict, magnitudes and moments were three openings.
 VERDICT_APART = 3
+
+REFUTED = (
+    "What was revealed on the way does not hold for the sums of all silos: some party did not "
+    "follow the protocol, or a machine computes wrongly. There is no result, and this run cannot "
+    "continue. Find out why before you agree on another one."
+)
+
+
+class TooFewValues(InputError):
+    """A feature has fewer values over all silos than the minimum that the parties agreed on."""
 
 
 def features_at_once(agreement: Agreement) -> int:
@@ -44,19 +57,19 @@ def features_at_once(agreement: Agreement) -> int:
     return max(1, PAIRS_AT_ONCE // ((1 << agreement.levels_per_exchange) - 1))
 
 
-class Due(NamedTuple):
+class NextOpening(NamedTuple):
     """The opening that comes next."""
 
     kind: type[Reveal]
     features: Index
     step: int
-    """How many steps of the search came before, for these features."""
+    """The number of earlier steps of the search, for these features."""
     lmbda: Array
-    """Where the features are looked at: at first at 0, for magnitudes and moments at lambda*."""
+    """Where the features are evaluated: at first at 0, for magnitudes and moments at lambda*."""
 
 
-class Course:
-    """A run so far, reveal by reveal."""
+class Schedule:
+    """The state of a run, reveal by reveal: the only authority on what may be opened next."""
 
     def __init__(self, agreement: Agreement) -> None:
         try:
@@ -69,28 +82,28 @@ class Course:
         self.bracket = Bracket.start(size)
         """Where the signs so far have led each feature."""
         self.magnitude: Integers = np.full(size, -1, dtype=np.int64)
-        """Of V, as far as it was revealed; -1 elsewhere."""
+        """The magnitude of V where it was revealed; -1 elsewhere."""
         self.varies = np.zeros(size, dtype=bool)
         """Which features were found to vary, so far."""
         self.refuted = False
-        """Whether a verdict has said that what was revealed does not hold."""
+        """Whether a verdict says that what was revealed does not hold."""
         self._limits = agreement.domain.limits()
         self._size = features_at_once(agreement)
         self._first, self._step = 0, 0
         self._stage: type[Reveal] = Variation
-        self.due: Due | None = Due(Counts, np.arange(size), 0, np.zeros(size))
+        self.due: NextOpening | None = NextOpening(Counts, np.arange(size), 0, np.zeros(size))
         """What may be revealed next; None at the end, and where a run ends without a result."""
 
     @classmethod
-    def of(cls, revealed: Revealed) -> Course:
-        """Replay all that was revealed; raises Malformed at the first that was not due."""
-        course = cls(revealed.agreement)
-        for number, reveal in enumerate(revealed.reveals, start=1):
+    def of(cls, transcript: Transcript) -> Schedule:
+        """Replay a transcript; raises Malformed at the first reveal that was not due."""
+        schedule = cls(transcript.agreement)
+        for number, reveal in enumerate(transcript.reveals, start=1):
             try:
-                course.take(reveal)
+                schedule.take(reveal)
             except Malformed as error:
                 raise Malformed(f"reveal {number}: {error}") from None
-        return course
+        return schedule
 
     @property
     def complete(self) -> bool:
@@ -110,6 +123,19 @@ class Course:
         """The features with fewer values than agreed on: after the counts nothing else is due."""
         return np.flatnonzero(self.n < self.agreement.minimum_values)
 
+    def check(self) -> None:
+        """Raise TooFewValues or Unverified where the run has ended without a result."""
+        if self.due is None and len(few := self.too_few()):
+            named = (f"{self.agreement.features[j]!r} ({self.n[j]})" for j in few[:5].tolist())
+            raise TooFewValues(
+                "SFY-RUN-001",
+                f"{len(few)} feature(s) have fewer than {self.agreement.minimum_values} values "
+                f"over all silos: {', '.join(named)}. Only the numbers of values of all features "
+                "were revealed. Leave the features out, or agree on another minimum.",
+            )
+        if self.refuted:
+            raise Unverified("SFY-RUN-002", REFUTED)
+
     def most_openings(self) -> int:
         """How many openings an exchange that begins here makes at most."""
         if self.due is None:
@@ -128,7 +154,7 @@ class Course:
         if type(reveal) is not due.kind:
             raise Malformed(f"{kind} instead of {_word(due.kind)}")
         if not np.array_equal(reveal.features, due.features):
-            raise Malformed(f"{kind} of other features than was their turn")
+            raise Malformed(f"{kind} of other features than are due")
         lists = [part for part in reveal[1:] if isinstance(part, list | np.ndarray)]
         if any(len(part) != len(due.features) for part in lists):
             raise Malformed(f"{kind} with lists of different lengths")
@@ -144,11 +170,11 @@ class Course:
                 self.refuted = not reveal.holds
                 self._stage = Magnitudes
             case Magnitudes():
-                self._take_magnitudes(reveal, due)
+                self._take_magnitudes(reveal)
             case Moments():
-                self._take_moments(reveal, due)
+                self._take_moments(reveal)
             case Final():
-                self._take_final(reveal, due)
+                self._take_final(reveal)
         self.due = self._next()
 
     def _take_counts(self, reveal: Counts) -> None:
@@ -156,7 +182,7 @@ class Course:
             raise Malformed("a number of values below 0 or above 2^40")
         self.n[:] = reveal.n
 
-    def _take_step(self, reveal: Step, due: Due) -> None:
+    def _take_step(self, reveal: Step, due: NextOpening) -> None:
         if reveal.step != due.step:
             raise Malformed(f"step {reveal.step} instead of {due.step}")
         if reveal.lmbda.tobytes() != due.lmbda.tobytes():
@@ -167,15 +193,15 @@ class Course:
         self.bracket.put(due.features, exp_update(here, reveal.delta, limits))
         self._step += 1
 
-    def _take_magnitudes(self, reveal: Magnitudes, due: Due) -> None:
-        most = (self._encoding(due).v_bits - 1) // MAGNITUDE_STEP
+    def _take_magnitudes(self, reveal: Magnitudes) -> None:
+        most = (self._encoding(reveal.features).v_bits - 1) // MAGNITUDE_STEP
         if np.any((reveal.magnitude < 0) | (reveal.magnitude > most)):
             raise Malformed("a magnitude that no values within the bounds have")
-        self.magnitude[due.features] = reveal.magnitude
+        self.magnitude[reveal.features] = reveal.magnitude
         self._stage = Moments
 
-    def _take_moments(self, reveal: Moments, due: Due) -> None:
-        encoding = self._encoding(due)
+    def _take_moments(self, reveal: Moments) -> None:
+        encoding = self._encoding(reveal.features)
         n, magnitude = self.n[reveal.features], self.magnitude[reveal.features]
         y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
         V_low, y_low = lowest_opened(magnitude, self.agreement.result_bits)
@@ -192,49 +218,49 @@ class Course:
                 raise Malformed("an S_y that no values within the bounds have")
         self._begin(self._first + self._size)
 
-    def _take_final(self, reveal: Final, due: Due) -> None:
+    def _take_final(self, reveal: Final) -> None:
         with_values = reveal.holds * (self.n[reveal.features] > 0)
-        for told in (reveal.magnitude, reveal.V, reveal.S_y):
-            if any(value and not some for value, some in zip(told, with_values, strict=True)):
-                raise Malformed("moments where there are none")
+        for values in (reveal.magnitude, reveal.V, reveal.S_y):
+            if any(value and not some for value, some in zip(values, with_values, strict=True)):
+                raise Malformed("moments of a feature that has none")
         self.refuted = not reveal.holds
         for part in reveal.parts(self.n):
-            now = Due(type(part), part.features, due.step, self.optimum(part.features))
             if isinstance(part, Magnitudes):
-                self._take_magnitudes(part, now)
+                self._take_magnitudes(part)
             elif isinstance(part, Moments):
-                self._take_moments(part, now)
+                self._take_moments(part)
                 return
         self._begin(self._first + self._size)
 
     def _begin(self, first: int) -> None:
-        """Go to the batch that begins with a feature."""
+        """Go to the batch that begins with this feature."""
         self._first, self._step, self._stage = first, 0, Variation
 
-    def _encoding(self, due: Due) -> Encoding:
-        domain = self.agreement.domain.take(due.features)
-        return choose_encoding(domain, self.n[due.features], due.lmbda)
+    def _encoding(self, features: Index) -> Encoding:
+        """Of y at lambda*."""
+        domain = self.agreement.domain.take(features)
+        return choose_encoding(domain, self.n[features], self.optimum(features))
 
-    def _next(self) -> Due | None:
-        """The opening that comes next; goes past those for which no feature is left."""
+    def _next(self) -> NextOpening | None:
+        """The opening that comes next; skips those for which no feature is left."""
         if len(self.too_few()) or self.refuted:
             return None
         while self._first < len(self.n):
             batch = self.batch
             if self._stage is Variation:
                 if len(several := batch[self.n[batch] > 1]):
-                    return Due(Variation, several, 0, self.bracket.value[several])
+                    return NextOpening(Variation, several, 0, self.bracket.value[several])
                 self._stage = Step
             if self._stage is Step:
                 active = self.varies[batch] & ~finished(self.bracket.take(batch))
                 if self._step < self.agreement.max_steps and active.any():
                     some = batch[active]
-                    return Due(Step, some, self._step, self.bracket.value[some])
+                    return NextOpening(Step, some, self._step, self.bracket.value[some])
                 self._stage = self._last_stage()
             if self._stage in (Final, Verdict):
-                return Due(self._stage, batch, self._step, self.optimum(batch))
+                return NextOpening(self._stage, batch, self._step, self.optimum(batch))
             if len(some := batch[self.n[batch] > 0]):
-                return Due(self._stage, some, self._step, self.optimum(some))
+                return NextOpening(self._stage, some, self._step, self.optimum(some))
             self._begin(self._first + self._size)
         return None
 

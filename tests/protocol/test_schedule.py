@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from securefedyj import SecureFedYJ
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.search import exp_update
-from securefedyj.protocol import course as course_module
-from securefedyj.protocol.course import Course
+from securefedyj.protocol import schedule as schedule_module
 from securefedyj.protocol.reveals import (
     Counts,
     Final,
@@ -26,6 +25,7 @@ from securefedyj.protocol.reveals import (
     Variation,
     Verdict,
 )
+from securefedyj.protocol.schedule import Schedule
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript, read_reveal, to_line
 from securefedyj.strict import Malformed
@@ -60,7 +60,7 @@ def fitted(X: Any, steps: int, levels: int, bits: int) -> Transcript:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_reveal_of_a_run_is_what_was_due(name):
     transcript = RUNS[name]()
-    course = Course(transcript.agreement)
+    course = Schedule(transcript.agreement)
     for length, reveal in enumerate(transcript.reveals):
         due = course.due
         assert type(reveal) is due.kind
@@ -68,7 +68,7 @@ def test_every_reveal_of_a_run_is_what_was_due(name):
         if isinstance(reveal, Step):
             assert reveal.step == due.step
             assert reveal.lmbda.tobytes() == due.lmbda.tobytes()
-        again = Course.of(Transcript(transcript.agreement, transcript.reveals[:length])).due
+        again = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:length])).due
         assert (again.kind, again.step, again.lmbda.tobytes()) == (
             due.kind,
             due.step,
@@ -82,18 +82,18 @@ def test_every_reveal_of_a_run_is_what_was_due(name):
 
 
 def test_batches_come_one_after_the_other(monkeypatch):
-    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 3 * 4)
+    monkeypatch.setattr(schedule_module, "PAIRS_AT_ONCE", 3 * 4)
     transcript = SecureFedYJ("clear", 5, levels_per_exchange=2).fit([data()]).transcript_
     batches = [r.features.tolist() for r in transcript.all(Magnitudes)]
     assert batches == [[0, 1, 2, 3], [4]]
-    assert Course.of(transcript).complete
+    assert Schedule.of(transcript).complete
     monkeypatch.undo()
     with pytest.raises(Malformed, match="reveal 8: magnitudes of other features"):
-        Course.of(transcript)
+        Schedule.of(transcript)
 
 
 def test_lambda_of_the_moments_is_that_of_the_result(transcript):
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
     assert course.due.kind is Moments
     assert course.due.lmbda.tolist() == transcript.result.lmbda[course.due.features].tolist()
 
@@ -102,7 +102,7 @@ def test_lambda_of_the_moments_is_that_of_the_result(transcript):
 def test_openings_of_an_exchange_that_begins_anywhere(verified):
     transcript = small_verified_run() if verified else small_run(levels=2)
     most = []
-    course = Course(transcript.agreement)
+    course = Schedule(transcript.agreement)
     for reveal in transcript.reveals:
         most.append((type(reveal), course.most_openings()))
         course.take(reveal)
@@ -114,7 +114,7 @@ def test_openings_of_an_exchange_that_begins_anywhere(verified):
 def test_too_few_values_end_the_course_without_a_result():
     transcript = small_run()
     agreed = replace(transcript.agreement, minimum_values=13)
-    course = Course.of(Transcript(agreed, transcript.reveals[:1]))
+    course = Schedule.of(Transcript(agreed, transcript.reveals[:1]))
     assert course.due is None
     assert not course.complete
     assert [NAMES[j] for j in course.too_few()] == ["fixed", "single", "empty"]
@@ -186,18 +186,18 @@ ALTERED = {
 @pytest.mark.parametrize("change", ALTERED)
 def test_what_is_not_due_is_refused(change):
     agreed, reveals = small_run().agreement, ALTERED[change]()
-    Course.of(Transcript(agreed, list(small_run().reveals)))
+    Schedule.of(Transcript(agreed, list(small_run().reveals)))
     with pytest.raises(Malformed, match=r"reveal \d+: "):
-        Course.of(Transcript(agreed, reveals))
+        Schedule.of(Transcript(agreed, reveals))
 
 
 def test_the_widest_v_and_s_y_are_taken():
     """One less than what is refused above; S_y is refused by n and the bounds."""
     agreed = small_run().agreement
-    Course.of(Transcript(agreed, moment("V", (1 << V_BITS) - 1)))
-    Course.of(Transcript(agreed, moment("V", 1 << V_BITS - 8)))
+    Schedule.of(Transcript(agreed, moment("V", (1 << V_BITS) - 1)))
+    Schedule.of(Transcript(agreed, moment("V", 1 << V_BITS - 8)))
     reveal = small_run().reveals[-1]
-    Course.of(Transcript(agreed, moment("S_y", -reveal.S_y[0])))
+    Schedule.of(Transcript(agreed, moment("S_y", -reveal.S_y[0])))
 
 
 def test_precision_is_that_of_the_agreement():
@@ -206,7 +206,7 @@ def test_precision_is_that_of_the_agreement():
     for bits in (8, 24, 35):
         coarse = replace(agreed, result_bits=bits)
         with pytest.raises(Malformed, match="not of its magnitude and precision"):
-            Course.of(Transcript(coarse, list(reveals)))
+            Schedule.of(Transcript(coarse, list(reveals)))
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ def test_a_reveal_repeated_left_out_or_swapped_is_refused(run, place):
         )
     for variant in variants:
         with pytest.raises(Malformed):
-            Course.of(Transcript(agreed, variant))
+            Schedule.of(Transcript(agreed, variant))
 
 
 def test_a_course_stays_where_it_is_when_it_refuses():
     transcript = small_run()
-    course = Course(transcript.agreement)
+    course = Schedule(transcript.agreement)
     for reveal in transcript.reveals:
         for change in ALTERED.values():
             for other in change():
@@ -290,7 +290,7 @@ ENDED = {
 @pytest.mark.parametrize("how", ENDED)
 def test_a_final_opening_that_cannot_be_is_refused(how):
     transcript = small_verified_run()
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
     due = course.due
     with pytest.raises(Malformed):
         course.take(ENDED[how]())
@@ -305,7 +305,7 @@ def test_a_final_opening_that_cannot_be_is_refused(how):
 )
 def test_a_final_opening_that_can_be_is_the_end(change):
     transcript = small_verified_run()
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
     course.take(ended(**change))
     assert course.complete
     assert not course.refuted
@@ -314,7 +314,7 @@ def test_a_final_opening_that_can_be_is_the_end(change):
 
 def test_a_verdict_of_0_ends_the_course_without_a_result():
     transcript = small_verified_run()
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
     course.take(zeros())
     assert course.refuted
     assert course.due is None
@@ -326,16 +326,16 @@ def test_a_verdict_of_0_ends_the_course_without_a_result():
 
 def test_each_batch_has_its_own_final_opening(monkeypatch):
     """The last feature has no value; its batch ends with zeros that hold."""
-    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 3 * 5)  # five features
+    monkeypatch.setattr(schedule_module, "PAIRS_AT_ONCE", 3 * 5)  # five features
     transcript = small_verified_run()
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
     first = Final(LAST.features[:5], True, LAST.magnitude[:5], LAST.V[:5], LAST.S_y[:5])
     nothing = zeros(features=np.array([5]), magnitude=np.zeros(1, dtype=int), V=[0], S_y=[0])
     course.take(first)
     assert course.due.kind is Final
     assert course.due.features.tolist() == [5]
     assert not course.complete
-    again = Course.of(Transcript(transcript.agreement, [*transcript.reveals[:-1], first]))
+    again = Schedule.of(Transcript(transcript.agreement, [*transcript.reveals[:-1], first]))
     again.take(nothing)
     assert again.refuted
     course.take(nothing._replace(holds=True))
@@ -343,9 +343,9 @@ def test_each_batch_has_its_own_final_opening(monkeypatch):
 
 
 def test_a_verdict_of_0_is_the_end_also_where_batches_are_left(monkeypatch):
-    monkeypatch.setattr(course_module, "PAIRS_AT_ONCE", 3 * 5)  # five features
+    monkeypatch.setattr(schedule_module, "PAIRS_AT_ONCE", 3 * 5)  # five features
     transcript = small_verified_run()
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:-1]))
     nothing = zeros(features=np.arange(5), magnitude=np.zeros(5, dtype=int))
     course.take(nothing._replace(V=[0] * 5, S_y=[0] * 5))
     assert course.due is None
@@ -379,7 +379,7 @@ def test_whatever_a_peer_sends_is_taken_or_malformed(run, length, place, key, va
     """A line of a real run with one field changed, or none, after any part of the run."""
     transcript = run()
     place += len(transcript.reveals) - len(small_verified_run().reveals)
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:length]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:length]))
     line = to_line(transcript.reveals[place])
     fields = list(line)
     if key < len(fields):
@@ -408,7 +408,7 @@ def test_a_single_number_that_is_changed_is_refused_or_another_answer(drawn):
     else:
         line[name] = drawn.draw(junk)
     same = json.dumps(line) == json.dumps(to_line(transcript.reveals[place]))
-    course = Course.of(Transcript(transcript.agreement, transcript.reveals[:place]))
+    course = Schedule.of(Transcript(transcript.agreement, transcript.reveals[:place]))
     try:
         reveal = read_reveal(line, transcript.n_features)
         course.take(reveal)
@@ -437,7 +437,7 @@ def test_a_single_number_that_is_changed_is_refused_or_another_answer(drawn):
 )
 def test_an_absurd_agreement_has_no_course(change):
     with pytest.raises(Malformed):
-        Course(replace(small_run().agreement, **change))
+        Schedule(replace(small_run().agreement, **change))
 
 
 def test_many_features_are_replayed_by_arrays(monkeypatch):
@@ -450,9 +450,9 @@ def test_many_features_are_replayed_by_arrays(monkeypatch):
         calls.append(len(args[0].value))
         return original(*args)
 
-    monkeypatch.setattr(course_module, "exp_update", counted)
+    monkeypatch.setattr(schedule_module, "exp_update", counted)
     assert isinstance(agreed.domain, Domain)
-    course, rng = Course(agreed), np.random.default_rng(0)
+    course, rng = Schedule(agreed), np.random.default_rng(0)
     while (due := course.due) is not None:
         some, count = due.features, len(due.features)
         if due.kind is Counts:

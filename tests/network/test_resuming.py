@@ -1,4 +1,4 @@
-"""Where a session goes on from, of a verified run with a party outside of the committee."""
+"""Where a session resumes, in a verified run with a party outside of the committee."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
-from securefedyj.network.session.claims import Claim, claim_of, reopens, starting_point
-from securefedyj.network.session.handover import hand_on, handed
-from securefedyj.network.session.memory import NO_SESSION, HeldPart, Memory, part_is_lost
+from securefedyj.network.session.memory import HeldPart, Memory, part_is_lost
+from securefedyj.network.session.records import NO_SESSION, Begin, read, write
+from securefedyj.network.session.resuming import (
+    begin_of,
+    hand_over,
+    reopens,
+    starting_point,
+    take_over,
+)
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import Final
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript, to_line
 
+SESSION = "ef" * 16
 PARTIES = ("ana", "bob", "cem", "dua")
 AGREEMENT = Agreement(
     features=("x",),
@@ -52,43 +61,51 @@ def memory(lacking: int, *, member: bool = True) -> Memory:
     return known
 
 
-def claim(lacking: int) -> Claim:
-    return claim_of(memory(lacking))
+def what_it_has(known: Memory) -> Begin:
+    return begin_of(known, SESSION)
+
+
+def start_of(known: Memory, claims: dict[str, Begin]) -> Begin:
+    return starting_point(known, what_it_has(known), claims)
+
+
+def claim(lacking: int) -> Begin:
+    return what_it_has(memory(lacking))
 
 
 @pytest.mark.parametrize("ahead", [("bob", "cem"), ("ana", "cem"), ("ana", "bob", "dua")])
 def test_what_two_members_have_is_taken(ahead):
     own = memory(0 if "ana" in ahead else 1)
     claims = {name: claim(0 if name in ahead else 1) for name in PARTIES[1:]}
-    assert starting_point(own, claims).reveals == len(whole().reveals)
+    assert start_of(own, claims).reveals == len(whole().reveals)
 
 
 @pytest.mark.parametrize("ahead", [("cem", "dua"), ("dua",), ("cem",)])
 def test_nobody_takes_a_result_from_a_member_and_an_outsider(ahead):
     """One of two members may cheat, and then no honest member has verified what they hand on."""
     claims = {name: claim(0 if name in ahead else 1) for name in PARTIES[1:]}
-    assert starting_point(memory(1), claims).reveals == len(whole().reveals) - 1
+    assert start_of(memory(1), claims).reveals == len(whole().reveals) - 1
 
 
 def test_nor_does_a_party_outside_take_it_from_one_member():
     claims = {name: claim(1) for name in ("ana", "bob")} | {"cem": claim(0)}
-    start = starting_point(memory(1, member=False), claims)
+    start = start_of(memory(1, member=False), claims)
     assert start.reveals == len(whole().reveals) - 1
 
 
 PART: dict[str, Any] = {"accepted": len(whole().reveals) - 1, "computed": "ab" * 16}
 
 
-def held(*parts: dict[str, Any], **changes: Any) -> list[Claim]:
+def held(*parts: dict[str, Any], **changes: Any) -> list[Begin]:
     """What three members say that have accepted parts of a final opening, or none."""
-    return [claim(1)._replace(**{**part, **changes}) for part in parts]
+    return [replace(claim(1), **{**part, **changes}) for part in parts]
 
 
 @pytest.mark.parametrize("sending", [False, True])
 def test_parts_that_all_members_have_accepted_are_sent_as_they_are(sending):
     members = held(PART, PART, PART, sending=sending)
     assert reopens(claim(1), [*members, claim(1)], members)
-    ahead = claim(0)._replace(**PART)
+    ahead = replace(claim(0), **PART)
     assert reopens(claim(1), [ahead, *members], [ahead, *members[:2]])
 
 
@@ -103,7 +120,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 def test_otherwise_it_is_computed_again_only_if_nobody_has_sent_a_part(other):
     members = held(PART, PART, OTHERS[other])
     assert not reopens(claim(1), [*members, claim(1)], members)
-    for sent in (claim(1)._replace(sending=True), claim(0)):
+    for sent in (replace(claim(1), sending=True), claim(0)):
         with pytest.raises(EndOfRun) as caught:
             reopens(claim(1), [*members, sent], members)
         assert str(caught.value) == str(part_is_lost(PART["accepted"]))
@@ -126,12 +143,14 @@ def test_who_has_sent_its_part_accepts_no_other():
     assert part.bits not in repr(known.part)
     known.opening(before)
     known.begin(len(before.reveals), "ef" * 16)
-    with pytest.raises(EndOfRun, match="Nothing of it is computed a second time"):
+    with pytest.raises(EndOfRun) as caught:
         known.accepted(before, b"third")
+    assert caught.value.code == "SFY-JOIN-030"
     known.begin(len(before.reveals), "ef" * 16, reopening=True)
     known.opening(before)
     assert known.repeats == []
-    assert claim_of(known)[-2:] == (PART["accepted"], "cd" * 16)
+    own = what_it_has(known)
+    assert (own.accepted, own.computed) == (PART["accepted"], "cd" * 16)
 
 
 def test_who_is_outside_of_the_committee_holds_nothing():
@@ -139,7 +158,8 @@ def test_who_is_outside_of_the_committee_holds_nothing():
     known.begin(len(before.reveals), "ab" * 16)
     known.accepted(before, b"")
     assert known.part is None
-    assert claim_of(known)[-2:] == (0, NO_SESSION)
+    own = what_it_has(known)
+    assert (own.accepted, own.computed) == (0, NO_SESSION)
 
 
 def test_which_opening_ends_a_batch():
@@ -152,9 +172,9 @@ NOT_VERIFIED = dataclasses.replace(AGREEMENT, verified=False)
 
 
 @functools.lru_cache
-def begun(length: int) -> Claim:
+def begun(length: int) -> Begin:
     """Of a party in the first exchange of a search, in a run that is not verified."""
-    return claim_of(_begun(length))
+    return what_it_has(_begun(length))
 
 
 def _begun(length: int) -> Memory:
@@ -174,33 +194,32 @@ def _begun(length: int) -> Memory:
 def test_of_four_parties_too_the_most_that_two_have_is_the_start(own, others, start):
     """Not the least: what two have opened is never opened again."""
     claims = dict(zip(PARTIES[1:], map(begun, others), strict=True))
-    assert starting_point(_begun(own), claims).reveals == start
+    assert start_of(_begun(own), claims).reveals == start
 
 
 @pytest.mark.parametrize("ahead", ["ana", "dua"])
 def test_an_end_of_two_openings_that_one_party_has_is_not_made_again(ahead):
     claims = {name: begun(4 if name == ahead else 2) for name in PARTIES[1:]}
     with pytest.raises(JoinError, match="One party has 4 openings of this run, and all others"):
-        starting_point(_begun(4 if ahead == "ana" else 2), claims)
+        start_of(_begun(4 if ahead == "ana" else 2), claims)
 
 
 def test_nobody_has_less_than_nothing():
-    claims = dict.fromkeys(PARTIES[1:], begun(2)) | {"bob": begun(2)._replace(reveals=-1)}
-    with pytest.raises(JoinError, match=r"^Party bob says that it has -1 openings\.$"):
-        starting_point(_begun(2), claims)
+    with pytest.raises(ProtocolError, match=r"^Party bob sent a record of type 3 we "):
+        read("bob", write(replace(begun(2), reveals=-1)))
 
 
 def test_only_who_lacks_something_that_we_have_is_handed_it():
     known = _begun(3)
-    start = claim_of(known)
-    assert hand_on(known, "session", start, 3) is None
+    start = what_it_has(known)
+    assert hand_over(known, SESSION, start, 3) is None
     for has in (0, 2):
-        handover = hand_on(known, "session", start, has)
+        handover = hand_over(known, SESSION, start, has)
         assert handover is not None
         assert handover.first == has
-        taken = handed(_begun(has), handover, start, "bob")
+        taken = take_over(_begun(has), handover, start, "bob")
         assert list(map(to_line, taken)) == list(map(to_line, known.transcript.reveals[has:]))
-    assert hand_on(_begun(2), "session", start, 0) is None, "we have not all of it"
+    assert hand_over(_begun(2), SESSION, start, 0) is None, "we have not all of it"
 
 
 @pytest.mark.parametrize("holds", [True, False])
@@ -223,12 +242,11 @@ def test_a_run_that_was_refuted_has_no_outcome(holds):
 )
 def test_what_is_handed_on_is_all_of_it_from_where_we_are(change):
     known = _begun(3)
-    start = claim_of(known)
-    handover = hand_on(known, "session", start, 2)
+    start = what_it_has(known)
+    handover = hand_over(known, SESSION, start, 2)
     assert handover is not None
-    start = start._replace(
-        **{name: value for name, value in change.items() if name in Claim._fields}
-    )
-    fields = {name: value for name, value in change.items() if name not in Claim._fields}
-    with pytest.raises(JoinError, match="Party bob handed on another transcript"):
-        handed(_begun(2), dataclasses.replace(handover, **fields), start, "bob")
+    of_start = {name: value for name, value in change.items() if hasattr(start, name)}
+    fields = {name: value for name, value in change.items() if not hasattr(start, name)}
+    with pytest.raises(JoinError, match="Party bob handed over a different transcript") as caught:
+        take_over(_begun(2), replace(handover, **fields), replace(start, **of_start), "bob")
+    assert caught.value.code == "SFY-JOIN-015"

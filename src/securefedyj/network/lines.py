@@ -1,0 +1,118 @@
+"""Files of JSON objects, one per line, that only grow: a party's journal and a silo's ledger."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from securefedyj.network.locks import lock
+
+_PIECE = 1 << 20  # bytes
+
+
+class LineFile:
+    """An open file of lines. What the system refuses is an OSError; nothing is retried.
+
+    It is for its owner's eyes alone (mode 600). Threads may share it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    flags
+        As for `os.open`; O_RDONLY to read only. Lines are always added at the end.
+    """
+
+    def __init__(self, path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> None:
+        self.path = path
+        self._shared = not flags & (os.O_RDWR | os.O_WRONLY)
+        self._writing = threading.Lock()
+        self._file = os.open(path, flags | os.O_APPEND, 0o600)
+
+    def lock(self, *, wait: bool = True) -> None:
+        """Lock the file until it is closed; readers share the lock, a writer has it alone.
+
+        Raises
+        ------
+        BlockingIOError
+            If another process has it, and we do not wait.
+        """
+        lock(self._file, shared=self._shared, wait=wait)
+        if os.fstat(self._file).st_mode & 0o077:
+            with suppress(OSError):  # the file of somebody else
+                os.chmod(self.path, 0o600)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self._file).st_size
+
+    def read(self, *, mend: bool = False) -> list[bytes]:
+        """All lines, without their ends.
+
+        A last line may lack its end. With `mend` it was cut short: it is dropped here and in the
+        file. Without, it is a line like the others.
+        """
+        pieces, place = [], 0
+        while piece := os.pread(self._file, _PIECE, place):
+            pieces.append(piece)
+            place += len(piece)
+        *lines, rest = b"".join(pieces).split(b"\n")
+        if rest and mend:
+            os.ftruncate(self._file, place - len(rest))
+        elif rest:
+            lines.append(rest)
+        return lines
+
+    def append(self, line: Mapping[str, Any], *, sync: bool = False) -> None:
+        """Add a whole line, or nothing. It may be lost in a power cut until it is synced."""
+        data = json.dumps(line).encode() + b"\n"
+        with self._writing:
+            before = self.size
+            if before and os.pread(self._file, 1, before - 1) != b"\n":
+                data = b"\n" + data  # an editor has removed the end of the last line
+            try:
+                while data:
+                    data = data[os.write(self._file, data) :]
+                if sync:
+                    os.fsync(self._file)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(self._file, before)
+                raise
+
+    def sync(self) -> None:
+        """Wait until all lines are safe on the disk."""
+        with self._writing:
+            if self._file < 0:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            os.fsync(self._file)
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        os.ftruncate(self._file, 0)
+
+    def close(self) -> None:
+        """Close and unlock the file; a thread that is late can no longer write to it."""
+        with self._writing:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
