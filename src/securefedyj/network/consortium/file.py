@@ -1,4 +1,4 @@
-"""The agreed file as a whole: read, checked and written."""
+"""The agreed file as a whole: read within bounds, checked and written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,8 +16,7 @@ from msgspec import Meta
 
 from securefedyj.engines.registry import ENGINES
 from securefedyj.errors import InputError, code_of
-from securefedyj.files import TooLarge
-from securefedyj.network.consortium import toml
+from securefedyj.files import read_within
 from securefedyj.network.consortium.entries import (
     ConsortiumError,
     Feature,
@@ -28,7 +28,7 @@ from securefedyj.network.identity import fingerprint, validity
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.printable import in_words, shown
+from securefedyj.printable import in_words, printable, shown
 from securefedyj.protocol.agreement import (
     ENGINE,
     Agreement,
@@ -36,7 +36,7 @@ from securefedyj.protocol.agreement import (
     check_values,
     refuse_twice,
 )
-from securefedyj.strict import Malformed, convert
+from securefedyj.strict import MOST_LISTS, Malformed, check_depth, convert
 
 FORMAT = 1
 T = TypeVar("T")
@@ -44,6 +44,13 @@ T = TypeVar("T")
 WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
            "max_interruptions", "verified")  # fmt: skip
 """Fields that the file has under their own names, besides those that `to_toml` writes first."""
+
+MOST_BYTES = 1 << 22
+"""Of a file; 20,000 features with units and notes take about 2 MB."""
+MOST_TABLES = 100
+"""Kinds of tables; we have three."""
+MOST_DOTS = 1000
+"""In keys, such as a.b.c; we have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +110,12 @@ class Consortium(ProtocolParameters):
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
         try:
-            return _from_toml(toml.read(path))
+            return _from_toml(_parsed(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConsortiumError(
                 code_of(error, "SFY-CON-026"), f"{path} is not a TOML file: {error}."
             ) from None
-        except (Malformed, InputError, TooLarge) as error:
+        except (Malformed, InputError) as error:
             raise ConsortiumError(code_of(error, "SFY-CON-027"), f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
@@ -128,7 +135,7 @@ class Consortium(ProtocolParameters):
         for feature in self.features:  # an empty unit or note is left out
             entries = {key: value for key, value in asdict(feature).items() if value != ""}
             tables.append(("[[feature]]", entries))
-        return "\n".join(toml.write_table(*table) for table in tables)
+        return "\n".join(write_table(*table) for table in tables)
 
     @property
     def silos(self) -> tuple[PartyEntry, ...]:
@@ -266,3 +273,66 @@ def _section(entries: Any, kind: type[T], head: str) -> list[T]:
     """A list of tables."""
     numbered = enumerate(convert(entries, list[Any], head), 1)
     return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
+
+
+def _parsed(path: Path | str) -> dict[str, Any]:
+    """What a file contains; raises Malformed, or an error of TOML or UTF-8.
+
+    The standard library reads any number of tables, on any number of levels, and keeps notes about
+    each that are a hundred times longer than its name. So the text is checked before it is parsed.
+    """
+    text = read_within(path, MOST_BYTES).decode()
+    _check_extent(text)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise Malformed("it is nested too deeply.") from None
+    except ValueError as error:  # such as a number that Python does not read
+        raise Malformed(f"it is not a TOML file: {printable(str(error), 200)}.") from None
+    check_depth(data)
+    _check_numbers(data)
+    return data
+
+
+def _check_extent(text: str) -> None:
+    """Refuse what would take much time or memory to read; no agreed file does."""
+    heads, dots, lists = set(), 0, 0
+    for line in text.split("\n"):
+        bare = line.strip()
+        if bare.startswith("["):
+            heads.add(bare)
+            dots += bare.count(".")
+        elif not bare.startswith("#"):
+            lists += bare.count("[") + bare.count("{")
+            # The last piece is a value.
+            dots += sum(piece.count(".") for piece in bare.split("=")[:-1])
+    if len(heads) > MOST_TABLES or dots > MOST_DOTS or lists > MOST_LISTS:
+        raise Malformed(
+            "it has tables within tables that no agreed file has; ask for the file that "
+            "`securefedyj new` wrote."
+        )
+
+
+def _check_numbers(data: Any) -> None:
+    """Refuse whole numbers of more than 64 bits, which TOML does not guarantee."""
+    if isinstance(data, int) and not -(2**63) <= data < 2**63:
+        raise Malformed(f"{shown(data)} is too large for this file.")
+    if isinstance(data, list | dict):
+        for value in data.values() if isinstance(data, dict) else data:
+            _check_numbers(value)
+
+
+def write_table(head: str, entries: Mapping[str, Any]) -> str:
+    """A table under its head, or the top of the file if that is empty."""
+    lines = [head] if head else []
+    lines += [f"{key} = {_value(value)}" for key, value in entries.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """JSON's form, which TOML can read but for one character; a certificate has several lines."""
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    several = text.startswith('"-----BEGIN') and text.isascii() and "\\" not in value
+    return f'"""\n{value.strip()}\n"""' if several else text
