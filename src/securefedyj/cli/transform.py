@@ -73,14 +73,12 @@ def run(options: argparse.Namespace) -> None:
             )
         finally:
             display.end()
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        tell(f"securefedyj: note: {text}", error=True)
+    notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     if done.outside:
-        tell(
-            f"securefedyj: note: values outside the agreed bounds, {_BECAME[options.outside]}: "
-            f"{listed(done.outside)}",
-            error=True,
-        )
+        became = _BECAME[options.outside]
+        notes.append(f"values outside the agreed bounds, {became}: {listed(done.outside)}")
+    for note in notes:
+        tell(f"securefedyj: note: {note}", error=True)
     files = f" in {done.files} files" if options.table.is_dir() else ""
     tell(
         f"{options.output}: {done.rows} rows{files}, {done.transformed} columns "

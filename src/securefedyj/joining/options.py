@@ -33,10 +33,8 @@ class Option:
     help: str = ""
     code: str = ""
     name: str = ""
-    kind: type = str
-    """Path, str, int, float, tuple or dict."""
-    annotation: Any = None
-    """Type and bounds of the value in a file, where a path is a text."""
+    kind: type = str  # Path, str, int, float, tuple or dict
+    annotation: Any = None  # type and bounds of the value in a file, where a path is a text
     required: bool = False
     default: Any = None
 

@@ -32,8 +32,7 @@ from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility
 from securefedyj.report.charts import number, signed
 from securefedyj.report.cost import CostColumn, table
-from securefedyj.report.features import WIDEST, Features
-from securefedyj.report.notes import STEEP, OwnRows
+from securefedyj.report.features import STEEP, WIDEST, Features, OwnRows
 
 if TYPE_CHECKING:
     from securefedyj.report.results import Provenance
