@@ -167,7 +167,7 @@ class JoinRun:
         agreed = Dialect(rename={str(j): name for j, name in enumerate(names)})
         return as_source(data, names, missing, agreed)
 
-    def _arranged(self, own: SiloTable) -> TimedSilo:
+    def _arranged(self, own: SiloTable) -> TimedSilo | None:
         """The rows in the form that the protocol needs; each exchange is a pass over them."""
         held = own.source.nbytes if isinstance(own.source, HeldSource) else 0
         room, summed = self._cache_bytes - held, partial(self._rows, "summed")
