@@ -17,7 +17,6 @@ from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.network.locks import require_locks
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
-from securefedyj.network.session.participant import Settings, Worker
 from securefedyj.network.session.progress import Progress
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.network.transport.proxy import proxy_to
@@ -103,7 +102,7 @@ class JoinRun:
         A thread reads tables and writes reports. When this is cancelled, it first notifies the
         other parties, within seconds; `on_leaving` has a message about it.
         """
-        worker = Worker()
+        worker = participant.Worker()
         try:
             silo = await worker.run(self._prepare)
             self._begun = True
@@ -199,9 +198,9 @@ class JoinRun:
             for sentence in filter(None, notes):
                 self.warn(sentence)
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> participant.Settings:
         own, record = self._own, self._record
-        return Settings(
+        return participant.Settings(
             self.consortium,
             self.party.name,
             self._identity,

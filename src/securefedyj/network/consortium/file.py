@@ -332,7 +332,7 @@ def write_table(head: str, entries: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON's form, which TOML can read except for one character; a certificate has several lines."""
+    """JSON's form, which TOML reads except for one character; a certificate has several lines."""
     text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     several = text.startswith('"-----BEGIN') and text.isascii() and "\\" not in value
     return f'"""\n{value.strip()}\n"""' if several else text
