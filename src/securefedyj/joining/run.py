@@ -21,13 +21,12 @@ from securefedyj.network.session.progress import Progress
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
-from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source
-from securefedyj.numerics.rows import OutOfBounds
-from securefedyj.numerics.silo import TimedSilo
+from securefedyj.numerics.streamed import default_cache_bytes
+from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.printable import printable
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.plausibility import implausible_for, warning
 from securefedyj.report.results import PARAMETERS, REPORT, write_report, write_results
