@@ -33,7 +33,7 @@ def run(output: Path) -> None:
             f"cannot write {output} ({error.strerror}): choose another folder with --output"
         ) from error
     cancer, digits = comparison.compare_breast_cancer(), comparison.compare_digits()
-    print(f"securefedyj {securefedyj.__version__} ({kernel.described()})\n")
+    print(_wrapped(f"securefedyj {securefedyj.__version__} ({kernel.described()})"), end="\n\n")
     print("\n".join(_pooled_section(cancer, digits)), flush=True)
     fit = federated.fit(cancer)
     print("", *_federated_section(fit, cancer), sep="\n", flush=True)
