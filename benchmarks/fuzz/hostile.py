@@ -36,7 +36,8 @@ from securefedyj import parameters, strict
 from securefedyj.cli.main import main as command
 from securefedyj.errors import ProtocolError
 from securefedyj.network import local
-from securefedyj.network.consortium import Consortium, ConsortiumError, Feature, toml
+from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
+from securefedyj.network.consortium import file as agreed
 from securefedyj.network.session import records
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.journal import FORMAT, open_journal
@@ -242,7 +243,7 @@ TARGETS = {
         lambda: nasty.toml_documents(agreed_file()),
         read_agreed_file,
         (ConsortiumError,),
-        lambda: nasty.large_toml(toml.MOST_BYTES),
+        lambda: nasty.large_toml(agreed.MOST_BYTES),
     ),
     "parameters": Target(
         lambda: nasty.json_documents(parameters.Parameters.of(transcript()).to_json()),

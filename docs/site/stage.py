@@ -110,7 +110,7 @@ def help_of_commands() -> str:
 
     os.environ["COLUMNS"] = "80"
     text = ""
-    for command in (module.__name__.rpartition(".")[2] for module in COMMANDS):
+    for command in COMMANDS:
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
             main([command, "--help"])

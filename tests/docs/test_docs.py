@@ -70,7 +70,7 @@ def test_programs_that_a_page_names_are_there_and_take_what_they_are_given(page)
 def options() -> dict[str, set[str]]:
     """The options of each command, from its help."""
     found = {}
-    for command in (module.__name__.rpartition(".")[2] for module in COMMANDS):
+    for command in COMMANDS:
         with redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
             main([command, "--help"])
         found[command] = set(re.findall(r"--[a-z][a-z-]+", shown.getvalue()))

@@ -24,7 +24,7 @@ from securefedyj.cli.main import main
 from securefedyj.errors import code_of
 from securefedyj.joining import call, run
 from securefedyj.joining.options import JoinOptions
-from securefedyj.joining.part import Part
+from securefedyj.joining.run import JoinRun
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import participant
 from securefedyj.numerics.passes import rows_at_once
@@ -100,7 +100,7 @@ def test_whatever_holds_the_rows_gives_the_bits_of_the_file(stage):
 def test_tables_and_arrays_are_the_same_rows(stage, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        own = part_of(stage, data=kind(THREE["ana"])).own_table(lambda *told: None)
+        own = part_of(stage, data=kind(THREE["ana"])).own_table()
     (block,) = own.source.blocks(range(2))
     np.testing.assert_array_equal(block, THREE["ana"])
     assert tuple(own.source.names) == ("lactate", "age")
@@ -109,19 +109,19 @@ def test_tables_and_arrays_are_the_same_rows(stage, kind):
 def test_codes_and_other_names_count_for_frames(stage):
     frame = pd.DataFrame({"Laktat": [1.0, -999.0], "age": [3.0, 4.0]})
     options = {"missing": ["-999"], "dialect": Dialect(rename={"Laktat": "lactate"})}
-    own = part_of(stage, data=frame, **options).own_table(lambda *told: None)
+    own = part_of(stage, data=frame, **options).own_table()
     (block,) = own.source.blocks(range(2))
     np.testing.assert_array_equal(block, [[1.0, 3.0], [np.nan, 4.0]])
 
 
 def test_array_must_have_the_agreed_columns(stage):
     with pytest.raises(TableError, match="the table has 3 columns without names"):
-        part_of(stage, data=np.ones((4, 3))).own_table(lambda *told: None)
+        part_of(stage, data=np.ones((4, 3))).own_table()
 
 
 def part_of(stage, **others):
     files = (stage.folder / name for name in ("ana.key", "ana.pem", "ana"))
-    return Part(JoinOptions(stage.consortium, *files, **others))
+    return JoinRun(JoinOptions(stage.consortium, *files, **others))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
-from securefedyj.network.consortium.toml import MOST_BYTES, write_table
+from securefedyj.network.consortium.file import MOST_BYTES, write_table
 from tests.network.harness import prepare
 
 

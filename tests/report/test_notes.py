@@ -14,7 +14,7 @@ from securefedyj.parameters import Parameters
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.simulation import simulate
 from securefedyj.report import page as report
-from securefedyj.report.notes import OwnRows, notes_of
+from securefedyj.report.features import OwnRows, notes_of
 from tests.report.runs import fit
 
 ROWS, OURS = 300, 100

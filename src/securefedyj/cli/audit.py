@@ -6,28 +6,17 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import (
-    FAILED,
-    OK,
-    Commands,
-    command,
-    flag,
-    option,
-    read_transcript,
-    tell,
+from securefedyj.cli.common import FAILED, OK, Help, flag, option, read_transcript, tell
+
+HELP = Help(
+    "check that a run revealed nothing that does not follow from its result",
+    "securefedyj audit result/transcript.jsonl",
+    "Prints what was revealed to whom. The exit code is 0 if the transcript passes and 1 if "
+    "it does not.",
 )
 
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "audit",
-        run,
-        "check that a run revealed nothing that does not follow from its result",
-        "securefedyj audit result/transcript.jsonl",
-        "Prints what was revealed to whom. The exit code is 0 if the transcript passes and 1 if "
-        "it does not.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
     option(parser, "transcript", "FILE", "transcript.jsonl of a run", Path)
     flag(parser, "--json", "print the findings as JSON")
 

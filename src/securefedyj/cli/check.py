@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 
 from securefedyj.cli import common
 from securefedyj.cli import options as shared
-from securefedyj.cli.common import FAILED, OK, tell, wrapped
-from securefedyj.cli.overview import finding_lines, table_lines
+from securefedyj.cli.common import FAILED, OK, Help, flag, option, short, tell, wrapped
 from securefedyj.network.bookkeeping import warnings_before
-from securefedyj.network.consortium import ENGINE, Consortium
+from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
 from securefedyj.protocol.secrecy import secrecy_of
-from securefedyj.tables.files import TableReader, check_table
+from securefedyj.tables.files import REMEDIES, Checked, TableFinding, TableReader, check_table
+from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
+
+_HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
+_VERDICTS = {
+    "missing column": "no column",
+    "duplicate column": "twice",
+    "no number": "text",
+    "out of bounds": "outside",
+    "all missing": "empty",
+    "constant": "constant",
+    "few distinct values": "few values",
+}
+_FINDINGS_OF_A_KIND = 10
+
+HELP = Help(
+    "check an agreed file, or a silo's table against it",
+    "securefedyj check consortium.toml --data patients.csv",
+    "Findings about a table are shown here and nowhere else.",
+)
 
 
-def add(commands: common.Commands) -> None:
-    parser = common.command(
-        commands,
-        "check",
-        run,
-        "check an agreed file, or a silo's table against it",
-        "securefedyj check consortium.toml --data patients.csv",
-        "Findings about a table are shown here and nowhere else.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
     shared.add_file(parser)
     shared.add_declared(parser, "data", "ledger")
     words = "earlier agreed file: show only the differences from it"
-    common.option(parser, "--before", "FILE", words, Path)
+    option(parser, "--before", "FILE", words, Path)
     shared.add_reading(parser, dask=True)
-    common.flag(parser, "--json", "print JSON")
+    flag(parser, "--json", "print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,8 +67,7 @@ def run(options: argparse.Namespace) -> int:
     if options.before is not None:
         common.tell_differences(Consortium.read(options.before), consortium, options.before)
         return OK
-    for line in _agreed_lines(consortium):
-        tell(line)
+    tell("\n".join(_agreed_lines(consortium)))
     return OK
 
 
@@ -115,13 +125,71 @@ def _check_table(consortium: Consortium, options: argparse.Namespace, reader: Ta
         return FAILED if stops else OK
     tell(wrapped(f"{options.data}: {checked.rows:,} rows, {checked.written}"))
     for line in (
-        *table_lines(checked, consortium.features),
-        *finding_lines(checked.findings),
-        *map(wrapped, notes),
-        *(wrapped(f"Warning: {warning}") for warning in warnings),
+        *_table_lines(checked, consortium.features),
+        *_finding_lines(checked.findings),
+        *map(wrapped, [*notes, *(f"Warning: {warning}" for warning in warnings)]),
     ):
         tell(line)
     fits = "does not fit" if stops else "fits"
     nothing = "" if checked.findings or notes or warnings else ": nothing to report"
     tell(wrapped(f"{options.data} {fits} {options.consortium}{nothing}."))
     return FAILED if stops else OK
+
+
+def _table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]:
+    """One line for each feature; a long name has a line of its own."""
+    verdicts: dict[str | None, str] = {}
+    for finding in checked.findings:
+        if finding.kind in _VERDICTS:
+            verdicts.setdefault(finding.feature, _VERDICTS[finding.kind])
+    rows = [
+        (
+            *_cells(checked.columns.get(feature.name)),
+            f"{short(feature.lower)} to {short(feature.upper)}",
+            verdicts.get(feature.name, "fits"),
+        )
+        for feature in features
+    ]
+    widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
+    room = common.COLUMNS - sum(widths) - len(widths)
+    names = ["feature", *(printable(feature.name) for feature in features)]
+    room = max(min(room, max(map(len, names))), 0)
+    for name, row in zip(names, (_HEADER, *rows), strict=True):
+        if len(name) > room:
+            yield wrapped(name)
+            name = ""
+        numbers = " ".join(cell.rjust(width) for cell, width in zip(row[:5], widths, strict=False))
+        yield f"{name:<{room}} {numbers} {row[5]:<{widths[5]}} {row[6]}"
+    if any(not column.exact for column in checked.columns.values()):
+        yield "~ marks the median of a sample of the rows."
+
+
+def _finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
+    """What to do about each kind of finding; missing values are in the table already."""
+    order = list(REMEDIES)
+    more = [finding for finding in findings if finding.kind != "missing values"]
+    more.sort(key=lambda finding: order.index(finding.kind))
+    for kind, group in groupby(more, key=lambda finding: finding.kind):
+        same = list(group)
+        weight = "stops a run" if same[0].stops else "note"
+        for finding in same[:_FINDINGS_OF_A_KIND]:
+            about = "" if finding.feature is None else f"{printable(finding.feature)}: "
+            yield wrapped(f"{weight}: {about}{finding.text}")
+        if (left := len(same) - _FINDINGS_OF_A_KIND) > 0:
+            yield f"{weight}: and {left} more columns: {_VERDICTS[kind]}"
+        if remedy := REMEDIES[kind]:
+            yield wrapped(remedy, "  ")
+
+
+def _cells(column: Summary | None) -> tuple[str, ...]:
+    if column is None:
+        return ("-",) * 5
+    share = column.missing / column.rows if column.rows else 0.0
+    about = "" if column.exact else "~"
+    return (
+        "0" if not share else "all" if share == 1 else "<0.1%" if share < 0.001 else f"{share:.1%}",
+        f"{MOST_DISTINCT}+" if column.distinct == MOST_DISTINCT else str(column.distinct),
+        short(column.least, 3),
+        "-" if column.median != column.median else about + short(column.median, 3),
+        short(column.greatest, 3),
+    )

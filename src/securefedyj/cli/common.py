@@ -7,15 +7,13 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.printable import printable_lines
 from securefedyj.protocol.transcript import Transcript
-
-Commands = Any  # argparse's own type for this is private
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 VERIFIED = (
@@ -24,8 +22,17 @@ VERIFIED = (
 )
 NOT_VERIFIED = "NOT verified: one cheating member of the committee can falsify the result"
 
+_LONGEST_NUMBER = 8  # characters
 COLUMNS = 79
 """Of a terminal, without the last, which some terminals leave free."""
+
+
+class Help(NamedTuple):
+    """What the help of a command shows besides its options."""
+
+    summary: str
+    example: str
+    more: str = ""
 
 
 def tell(words: str, *, error: bool = False) -> None:
@@ -36,9 +43,11 @@ def tell(words: str, *, error: bool = False) -> None:
     print(printable_lines(words), file=sys.stderr if error else sys.stdout, flush=error)
 
 
-def wrapped(sentence: str, columns: int = COLUMNS) -> str:
+def wrapped(sentence: str, indent: str = "") -> str:
     """In lines that fit a terminal; names and paths stay whole."""
-    return textwrap.fill(sentence, columns, break_on_hyphens=False, break_long_words=False)
+    columns = COLUMNS - len(indent)
+    lines = textwrap.fill(sentence, columns, break_on_hyphens=False, break_long_words=False)
+    return textwrap.indent(lines, indent)
 
 
 def complain(sentence: str) -> None:
@@ -58,26 +67,6 @@ def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
         tell(f"  {line}")
     if note := note_on_two_results(before, after):
         tell(wrapped(note))
-
-
-def command(
-    commands: Commands,
-    name: str,
-    run: Callable[[argparse.Namespace], int | None],
-    summary: str,
-    example: str,
-    more: str = "",
-) -> argparse.ArgumentParser:
-    """Add a command whose help ends with an example."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {more}", 78),
-        epilog="example:\n  " + example,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run, wrong_usage=parser.error)
-    return parser
 
 
 def option(
@@ -116,3 +105,19 @@ def read_transcript(path: Path) -> Transcript:
         ) from None
     except ValueError as error:
         raise InputError(code_of(error, "SFY-CLI-005"), f"{path}: {error}") from None
+
+
+def short(value: float, most: int = 4) -> str:
+    """A number in few characters and, unless it is whole, few digits; a dash for NaN."""
+    if value != value:
+        return "-"
+    if value == round(value) and abs(value) < 10 ** (_LONGEST_NUMBER - 1):
+        return f"{value + 0.0:.0f}"
+    for digits in range(most, 1, -1):
+        mantissa, e, power = f"{value:.{digits}g}".partition("e")
+        text = f"{mantissa}e{int(power)}" if e else mantissa
+        if 0 < int(power or 0) < _LONGEST_NUMBER - 2:  # 1390 rather than 1.39e3
+            return f"{value:.0f}"
+        if len(text) <= _LONGEST_NUMBER:
+            return text
+    return f"{value:.0e}"

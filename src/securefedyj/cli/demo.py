@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from securefedyj.cli.common import Commands, command, option
+from securefedyj.cli.common import Help, option
+
+HELP = Help(
+    "fit example data pooled, next to scikit-learn, and then by three parties and a hub",
+    "securefedyj demo",
+)
 
 
-def add(commands: Commands) -> None:
-    summary = "fit example data pooled, next to scikit-learn, and then by three parties and a hub"
-    parser = command(commands, "demo", run, summary, "securefedyj demo")
+def add(parser: argparse.ArgumentParser) -> None:
     words = "folder for the picture and the transcript"
     option(parser, "--output", "FOLDER", words, Path, Path("out"))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from securefedyj.cli.common import Commands, command, option
+from securefedyj.cli.common import Help, option
+
+HELP = Help(
+    "write tables of example silos, to try a consortium with",
+    "securefedyj example --output first",
+)
 
 
-def add(commands: Commands) -> None:
-    summary = "write tables of example silos, to try a consortium with"
-    parser = command(commands, "example", run, summary, "securefedyj example --output first")
+def add(parser: argparse.ArgumentParser) -> None:
     option(parser, "--silos", "N", "number of silos, 2 to 4", int, 3)
     words = "folder for features.csv, and NAME/patients.csv of each silo"
     option(parser, "--output", "FOLDER", words, Path, Path())

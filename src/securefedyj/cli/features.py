@@ -5,31 +5,27 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import textwrap
 from pathlib import Path
 
-from securefedyj.cli.common import COLUMNS, Commands, command, option, tell, wrapped
+from securefedyj.cli.common import Help, option, short, tell, wrapped
 from securefedyj.cli.options import add_reading, reading_of
-from securefedyj.cli.overview import short
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.network.consortium.entries import check_text
-from securefedyj.printable import printable
+from securefedyj.printable import in_words, printable
 from securefedyj.tables.files import FEW_DISTINCT, draft
 
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
 _MOST_NAMED = 20
 
+HELP = Help(
+    "draft the features of a consortium from the numeric columns of a table",
+    "securefedyj features patients.csv --output features.csv",
+    "The bounds are wide on purpose; review them.",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "features",
-        run,
-        "draft the features of a consortium from the numeric columns of a table",
-        "securefedyj features patients.csv --output features.csv",
-        "The bounds are wide on purpose; review them.",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     option(parser, "table", "TABLE", "a .csv, .csv.gz or .parquet file, or a folder", Path)
     words = "file for `securefedyj new --features`; not overwritten"
     option(parser, "--output", "FILE.csv", words, Path, Path("features.csv"))
@@ -59,12 +55,11 @@ def run(options: argparse.Namespace) -> None:
         here = f"{short(one.here.least)} to {short(one.here.greatest)}"
         few = f"; distinct values: {one.here.distinct}" * (one.here.distinct < FEW_DISTINCT)
         line = f"{printable(one.name)}: {one.lower:g} to {one.upper:g} (here {here}{few})"
-        tell(textwrap.indent(wrapped(line, COLUMNS - 2), "  "))
+        tell(wrapped(line, "  "))
     misnamed = {one.name: "its name" for one in drafted.features if one not in features}
     if left_out := drafted.left_out | misnamed:
-        named = [f"{printable(name)} ({why})" for name, why in left_out.items()]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        tell(wrapped(f"Left out: {', '.join(named[:_MOST_NAMED])}{more}"))
+        named = [f"{name} ({why})" for name, why in left_out.items()]
+        tell(wrapped(f"Left out: {in_words(named, _MOST_NAMED)}"))
     unread = {name: why for name, why in drafted.unread.items() if why}  # else named by another
     for name, why in list(unread.items())[:_MOST_NAMED]:
         tell(wrapped(f"Left out: {printable(name)}: {printable(why)}"))

@@ -7,24 +7,22 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from securefedyj.cli.common import Commands, command, option
+from securefedyj.cli.common import Help, option
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
 from securefedyj.network.locks import require_locks
 from securefedyj.network.transport.addresses import ANYWHERE, parse_address
 
+HELP = Help(
+    "relay between the parties; the hub can read nothing",
+    "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
+    "The hub rereads the files of a folder when they change, and all files at SIGHUP. A new "
+    "consortium needs no restart.",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "hub",
-        run,
-        "relay between the parties; the hub can read nothing",
-        "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
-        "The hub rereads the files of a folder when they change, and all files at SIGHUP. A new "
-        "consortium needs no restart.",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     words = "agreed file, or folder: all files in it that end in .toml"
     option(parser, "files", "FILE", words, Path, nargs="+")
     words = "certificate of the hub, as in FILE"

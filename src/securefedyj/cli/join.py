@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from securefedyj.cli import options as shared
-from securefedyj.cli.common import (
-    FAILED,
-    OK,
-    Commands,
-    command,
-    complain,
-    flag,
-    option,
-    tell,
-    wrapped,
-)
+from securefedyj.cli.common import FAILED, OK, Help, complain, flag, option, tell, wrapped
 from securefedyj.cli.display import Display
 from securefedyj.joining.log import JoinLog, without_rows
 from securefedyj.joining.options import JoinOptions
@@ -29,16 +19,14 @@ if TYPE_CHECKING:
     from securefedyj.joining.run import JoinRun
     from securefedyj.tables.files import TableReader
 
+HELP = Help(
+    "take part in a run: as a silo with --data, as a helper without",
+    "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
+    "    --data rows.csv --output result",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "join",
-        run,
-        "take part in a run: as a silo with --data, as a helper without",
-        "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
-        "    --data rows.csv --output result",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     shared.add_file(parser)
     shared.add_declared(parser, "key", "certificate", "data", "output", "own_minimum", "ledger")
     shared.add_declared(parser, "cache_mb", "timeout", "wait", "proxy")
@@ -63,11 +51,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _join(options: argparse.Namespace, reader: TableReader, display: Display) -> int:
-    from securefedyj.joining.part import Part
     from securefedyj.joining.run import JoinRun
 
     given = {**vars(options), "report": not options.no_report}
-    part = Part(
+    run = JoinRun(
         JoinOptions.of(given, shared.reading_of(options)[1]),
         reader=reader,
         say=display.say,
@@ -75,7 +62,6 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
         progress=display.progress,
         rows=display.rows,
     )
-    run = JoinRun(part)
     try:
         asyncio.run(_until_signal(run))
     except KeyboardInterrupt:
@@ -86,7 +72,7 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
     done = f"Done. In {options.output}: {', '.join(path.name for path in run.written.values())}"
     if options.json:
         paths = {name: str(path) for name, path in run.written.items()}
-        tell(json.dumps({"party": part.party.name, **paths}))
+        tell(json.dumps({"party": run.party.name, **paths}))
     else:
         tell(wrapped(done))
     display.note(done)

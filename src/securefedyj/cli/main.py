@@ -9,6 +9,7 @@ import argparse
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -20,12 +21,10 @@ from securefedyj.printable import printable
 
 _LONGEST = 4000  # characters of a sentence; it may quote a file
 
-# In the order of their use. Each module adds its options with `add` and does its work in `run`,
-# which also imports what takes long to import.
-COMMANDS = tuple(import_module(f"securefedyj.cli.{name}") for name in (
-    "demo", "example", "keygen", "features", "new", "check", "plan", "hub", "join", "transform",
-    "report", "audit",
-))  # fmt: skip
+# In the order of their use. Each has a module, which describes it by `HELP`, adds its options with
+# `add` and does its work in `run`, which also imports what takes long to import.
+COMMANDS = ("demo", "example", "keygen", "features", "new", "check", "plan", "hub", "join",
+            "transform", "report", "audit")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,6 +73,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        module.add(commands)
+    for name in COMMANDS:
+        module = import_module(f"securefedyj.cli.{name}")
+        summary, example, more = module.HELP
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {more}", 78),
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=module.run, wrong_usage=command.error)
+        module.add(command)
     return parser

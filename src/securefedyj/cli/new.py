@@ -6,17 +6,8 @@ import argparse
 import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from securefedyj.cli.common import (
-    Commands,
-    command,
-    option,
-    repeated,
-    tell,
-    tell_differences,
-    wrapped,
-)
+from securefedyj.cli.common import Help, option, repeated, tell, tell_differences, wrapped
 from securefedyj.cli.plan import add_line, outlook_of
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
@@ -31,18 +22,16 @@ _CHANGES = ("add", "remove", "renew", "bounds", "drop")
 _MOST_PAIRS = 1 << 15
 _MPYC_LEVELS = 1  # its parties compute for far longer than messages take
 
+HELP = Help(
+    "write the agreed file of a consortium",
+    "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
+    "    --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\\n"
+    "    --helper coordinator=coordinator.pem \\\n"
+    "    --feature lactate:0:40 --feature age:0:120",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "new",
-        run,
-        "write the agreed file of a consortium",
-        "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
-        "    --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\\n"
-        "    --helper coordinator=coordinator.pem \\\n"
-        "    --feature lactate:0:40 --feature age:0:120",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     option(parser, "file", "FILE", "file to write; not overwritten", Path)
     option(parser, "--name", "NAME", "name of the consortium")
     words = "address of the hub; without a hub, a framework such as NVIDIA FLARE connects parties"
@@ -104,8 +93,7 @@ def _add_agreed(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     before = None if options.before is None else Consortium.read(options.before)
-    given = {key: getattr(options, key) for key in _AGREED if getattr(options, key) is not None}
-    consortium = _first(options, given) if before is None else _next(before, options, given)
+    consortium = _agreed(before, options)
     levels, planned = options.levels_per_exchange, ""
     if levels == AUTO or (levels is None and before is None):
         levels, planned = _planned(consortium, options)
@@ -131,44 +119,44 @@ def run(options: argparse.Namespace) -> None:
         tell(wrapped(note))
 
 
-def _first(options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
-    for key in _CHANGES:
-        if getattr(options, key):
-            raise InputError(
-                "SFY-CLI-017", f"--{key} changes an earlier file; name it by --from FILE."
-            )
-    if not options.name:
-        raise InputError("SFY-CLI-014", "A consortium needs a --name.")
-    parties = _parties(options)
-    return Consortium(
-        name=options.name,
-        hub=_hub(options, None),
-        parties=parties,
-        committee=_committee(options) or default_committee(parties, given.get("engine", ENGINE)),
-        features=_features(options),
-        **given,
-    )
-
-
-def _next(before: Consortium, options: argparse.Namespace, given: dict[str, Any]) -> Consortium:
+def _agreed(before: Consortium | None, options: argparse.Namespace) -> Consortium:
+    """What the options say, as the first file of a consortium or as the one after another."""
+    if before is None:
+        for key in _CHANGES:
+            if getattr(options, key):
+                raise InputError(
+                    "SFY-CLI-017", f"--{key} changes an earlier file; name it by --from FILE."
+                )
+        if not options.name:
+            raise InputError("SFY-CLI-014", "A consortium needs a --name.")
+    given = {key: getattr(options, key) for key in _AGREED if getattr(options, key) is not None}
+    given["hub"] = _hub(options, None if before is None else before.hub)
+    parties = [_party(entry) for entry in (*options.add, *options.silo)]
+    parties += [_party(entry, "helper") for entry in options.helper]
+    committee = tuple(map(str.strip, options.committee.split(","))) if options.committee else ()
+    features = [_feature(entry) for entry in options.feature]
+    if options.features is not None:
+        features += _features_of(options.features)
+    if before is None:
+        return Consortium(
+            name=options.name,
+            parties=tuple(parties),
+            committee=committee or default_committee(parties, given.get("engine", ENGINE)),
+            features=tuple(features),
+            **given,
+        )
     return successor(
         before,
-        add=_parties(options),
+        name=options.name or before.name,
+        add=parties,
         remove=options.remove,
         renew=[_party(entry) for entry in options.renew],
-        features=_features(options),
+        features=features,
         drop=options.drop,
         bounds=[_feature(entry) for entry in options.bounds],
-        committee=_committee(options),
-        name=options.name or before.name,
-        hub=_hub(options, before.hub),
+        committee=committee,
         **given,
     )
-
-
-def _parties(options: argparse.Namespace) -> tuple[PartyEntry, ...]:
-    silos = [_party(entry) for entry in (*options.add, *options.silo)]
-    return (*silos, *(_party(entry, "helper") for entry in options.helper))
 
 
 def _party(entry: str, role: str = "silo") -> PartyEntry:
@@ -180,11 +168,6 @@ def _party(entry: str, role: str = "silo") -> PartyEntry:
         )
     pem = read_certificate(Path(path))
     return PartyEntry(name, role, fingerprint(pem), pem)
-
-
-def _features(options: argparse.Namespace) -> tuple[Feature, ...]:
-    more = () if options.features is None else _features_of(options.features)
-    return (*map(_feature, options.feature), *more)
 
 
 def _feature(entry: str) -> Feature:
@@ -220,11 +203,6 @@ def _features_of(path: Path) -> list[Feature]:
                 Feature(row["name"], *bounds, row.get("unit") or "", row.get("note") or "")
             )
     return features
-
-
-def _committee(options: argparse.Namespace) -> tuple[str, ...]:
-    """The committee, if the user has named it."""
-    return tuple(map(str.strip, options.committee.split(","))) if options.committee else ()
 
 
 def _levels(text: str) -> int | str:

@@ -22,18 +22,18 @@ READING = ("missing", "decimal", "thousands", "delimiter", "encoding")
 def add_declared(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add options by their names. What is not typed is None, and may be in the site's own file."""
     for one in map(DECLARED.__getitem__, names):
-        metavar, words = one.option.metavar, one.option.help
+        words = one.help
         if isinstance(one.default, int | float):
             words += f" (default: {one.default:g})"
         if one.kind is tuple:
-            repeated(parser, one.flag, metavar, words)
+            repeated(parser, one.flag, one.metavar, words)
         else:
-            option(parser, one.flag, metavar, words, one.kind)
+            option(parser, one.flag, one.metavar, words, one.kind)
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
     """Add the agreed file, which may be in the site's own file."""
-    one = DECLARED["consortium"].option
+    one = DECLARED["consortium"]
     option(parser, "consortium", one.metavar, one.help, Path, nargs="?")
 
 

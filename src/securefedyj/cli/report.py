@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from securefedyj.cli.common import Commands, command, option, read_transcript, tell
+from securefedyj.cli.common import Help, option, read_transcript, tell
 from securefedyj.cli.options import add_reading, reading_of
 
+HELP = Help(
+    "write a page about a run: its result, what it revealed, and plots of your own data",
+    "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
+    "    --cost result/cost.json --provenance result/provenance.json \\\n"
+    "    --output report.html",
+    "With --data the page shows your own rows and should stay in your organization; nothing is "
+    "sent.",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "report",
-        run,
-        "write a page about a run: its result, what it revealed, and plots of your own data",
-        "securefedyj report result/transcript.jsonl --data rows.csv \\\n"
-        "    --cost result/cost.json --provenance result/provenance.json \\\n"
-        "    --output report.html",
-        "With --data the page shows your own rows and should stay in your organization; nothing is "
-        "sent.",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     for name, metavar, words in (
         ("transcript", "TRANSCRIPT", "transcript.jsonl of a run"),
         ("--data", "TABLE", "your own table, to plot"),

@@ -7,24 +7,22 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from securefedyj.cli.common import Commands, command, flag, option, tell
+from securefedyj.cli.common import Help, flag, option, tell
 from securefedyj.cli.display import Display
 from securefedyj.cli.options import add_reading, reading_of
 from securefedyj.errors import InputError
 
 _BECAME = {"clip": "replaced by the bound", "keep": "transformed as they are"}
 
+HELP = Help(
+    "apply the transformation of a run to a table",
+    "securefedyj transform result/parameters.json rows.csv --output gaussian.csv",
+    "Features are found by name; all other columns stay as they are. Missing values become "
+    "empty cells (CSV) or null (Parquet).",
+)
 
-def add(commands: Commands) -> None:
-    parser = command(
-        commands,
-        "transform",
-        run,
-        "apply the transformation of a run to a table",
-        "securefedyj transform result/parameters.json rows.csv --output gaussian.csv",
-        "Features are found by name; all other columns stay as they are. Missing values become "
-        "empty cells (CSV) or null (Parquet).",
-    )
+
+def add(parser: argparse.ArgumentParser) -> None:
     option(parser, "parameters", "PARAMETERS", "parameters.json of a run", Path)
     words = "a .csv, .csv.gz or .parquet file with a header, or a folder of such files"
     option(parser, "table", "TABLE", words, Path)
@@ -75,14 +73,12 @@ def run(options: argparse.Namespace) -> None:
             )
         finally:
             display.end()
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        tell(f"securefedyj: note: {text}", error=True)
+    notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     if done.outside:
-        tell(
-            f"securefedyj: note: values outside the agreed bounds, {_BECAME[options.outside]}: "
-            f"{listed(done.outside)}",
-            error=True,
-        )
+        became = _BECAME[options.outside]
+        notes.append(f"values outside the agreed bounds, {became}: {listed(done.outside)}")
+    for note in notes:
+        tell(f"securefedyj: note: {note}", error=True)
     files = f" in {done.files} files" if options.table.is_dir() else ""
     tell(
         f"{options.output}: {done.rows} rows{files}, {done.transformed} columns "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
+from timeit import timeit
 
 import numpy as np
 import sklearn
@@ -20,10 +19,8 @@ from securefedyj.numerics.likelihood import log_likelihood
 from securefedyj.report import charts
 from securefedyj.report.charts import HEIGHT, WIDTH, Axes, Curve, number, skew
 
-SAME = 1e-6
-"""Log-likelihoods that differ by no more than this are the same except for rounding."""
-REPEATS = 3
-"""Timed fits; the shortest counts."""
+SAME = 1e-6  # log-likelihoods that differ by no more are the same except for rounding
+REPEATS = 3  # timed fits; the shortest counts
 
 # This feature of the breast cancer data is in the picture: it is skewed, and its lambda of -3.54
 # makes the exponential search both double and halve.
@@ -91,8 +88,8 @@ def compare(name: str, X: Array, names: list[str]) -> FitComparison:
         # Some versions of scikit-learn warn where they overflow; the comparison says more.
         warnings.simplefilter("ignore")
         for _ in range(REPEATS):
-            our_seconds = min(our_seconds, _seconds(lambda: ours.fit(X)))
-            their_seconds = min(their_seconds, _seconds(lambda: theirs.fit(X)))
+            our_seconds = min(our_seconds, timeit(lambda: ours.fit(X), number=1))
+            their_seconds = min(their_seconds, timeit(lambda: theirs.fit(X), number=1))
     constant = np.ptp(X, axis=0) == 0
     gain = np.zeros(len(names))
     for j in np.flatnonzero(~constant):
@@ -111,12 +108,9 @@ def picture(cancer: FitComparison, digits: FitComparison) -> str:
     k = (digits.different + digits.alike)[0]
     across, down = WIDTH + _GAP, HEIGHT + _TITLE
     places = [(left + _GAP / 2, top) for top in (0, down) for left in (0, across)]
-    panels = [
-        _distribution(x, "Before", _PICTURED),
-        _distribution(z, "After", f"{_PICTURED}, transformed"),
-        _two_ways(x),
-        _missed(digits, k),
-    ]
+    before = _distribution(x, "Before", _PICTURED)
+    after = _distribution(z, "After", f"{_PICTURED}, transformed")
+    panels = [before, after, _two_ways(x), _missed(digits, k)]
     drawn = "".join(
         f'<g transform="translate({left} {top})"><text class="title" x="10" y="15">{title}</text>'
         f'<g transform="translate(0 {_TITLE - 4})">{chart}</g></g>\n'
@@ -184,9 +178,3 @@ def _missed(digits: FitComparison, k: int) -> tuple[str, str]:
 
 def _legend(kind: str, x: int, y: int, words: str) -> str:
     return f'<text class="first {kind}" x="{x}" y="{y}">{words}</text>'
-
-
-def _seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 import securefedyj
 from securefedyj import SecureFedYJ
@@ -21,7 +20,7 @@ from securefedyj.demo.comparison import FitComparison
 from securefedyj.demo.example import by_silo, public_bounds
 from securefedyj.network.consortium import Feature
 from securefedyj.network.local import Processes, prepare
-from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.protocol.transcript import Transcript
 
 _PATIENCE = 600.0  # seconds; the processes take a few
@@ -31,17 +30,13 @@ _PATIENCE = 600.0  # seconds; the processes take a few
 class FederatedFit:
     """The fit of a hub and three parties, and its cost."""
 
-    silos: dict[str, Array]
-    """The rows of each."""
+    silos: dict[str, Array]  # the rows of each
     lambdas: Array
-    equal: NDArray[np.bool_]
-    """The features with the same bits at all parties, in one process, and from pooled rows."""
+    equal: Bools  # features with the same bits at all parties, in one process, from pooled rows
     transcript: Transcript
     rounds: int | None
-    megabytes: float
-    """Sent per feature and peer, at most."""
-    seconds: float
-    """From the start of the processes to their end."""
+    megabytes: float  # sent per feature and peer, at most
+    seconds: float  # from the start of the processes to their end
 
 
 def fit(cancer: FitComparison) -> FederatedFit:

@@ -19,16 +19,13 @@ from securefedyj.demo import comparison, federated
 from securefedyj.demo.comparison import FitComparison
 from securefedyj.files import write_atomically
 
-PICTURE = "demo.svg"
-TRANSCRIPT = "transcript.jsonl"
-
 _WIDTH = 80
 _ROW = "{:<16}{:>9}{:>10}{:>10}{:>13}{:>20}"
 
 
 def run(output: Path) -> None:
     """Print all sections, and save the transcript and the picture in the folder `output`."""
-    transcript, picture = output / TRANSCRIPT, output / PICTURE
+    transcript, picture = output / "transcript.jsonl", output / "demo.svg"
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -36,28 +33,20 @@ def run(output: Path) -> None:
             f"cannot write {output} ({error.strerror}): choose another folder with --output"
         ) from error
     cancer, digits = comparison.compare_breast_cancer(), comparison.compare_digits()
-    print(f"securefedyj {securefedyj.__version__} ({kernel.described()})\n")
+    print(_wrapped(f"securefedyj {securefedyj.__version__} ({kernel.described()})"), end="\n\n")
     print("\n".join(_pooled_section(cancer, digits)), flush=True)
     fit = federated.fit(cancer)
     print("", *_federated_section(fit, cancer), sep="\n", flush=True)
     write_atomically(transcript, fit.transcript.to_text().encode())
     write_atomically(picture, comparison.picture(cancer, digits).encode())
-    print(
-        "",
-        "To see what was revealed:",
-        "",
-        f"    {command('audit', str(transcript))}",
-        "",
-        sep="\n",
-    )
+    print(f"\nTo see what was revealed:\n\n    {command('audit', str(transcript))}\n")
     print(f"Picture: {picture}")
 
 
 def _pooled_section(*comparisons: FitComparison) -> Iterator[str]:
     """Both fits are the same, except where scikit-learn misses an optimum that is far out."""
-    yield from _underlined(
-        f"Pooled data: securefedyj {securefedyj.__version__} and scikit-learn {sklearn.__version__}"
-    )
+    versions = f"securefedyj {securefedyj.__version__} and scikit-learn {sklearn.__version__}"
+    yield from _underlined(f"Pooled data: {versions}")
     yield _ROW.format("data", "features", "constant", "same fit", "agreeing to", "faster").rstrip()
     for one in comparisons:
         ours, theirs = one.ours.lambdas_[one.alike], one.theirs.lambdas_[one.alike]
@@ -67,17 +56,14 @@ def _pooled_section(*comparisons: FitComparison) -> Iterator[str]:
         yield _ROW.format(one.name, *counts, f"1e{ceil(log10(worst))}", times)
     for one in comparisons:
         if one.different:
-            yield from ("", _wrapped(_about_missed(one)))
-
-
-def _about_missed(one: FitComparison) -> str:
-    """Where scikit-learn's log-likelihood is lower, and by how much at worst."""
-    k, missed = one.different[0], int(np.count_nonzero(one.gain > comparison.SAME))
-    return (
-        f"scikit-learn misses the optimum of {missed} features of {one.name}. The worst is "
-        f"{one.names[k]}: it stops at lambda {one.theirs.lambdas_[k]:.4f} instead of "
-        f"{one.ours.lambdas_[k]:.4f}, where the log-likelihood is lower by {one.gain[k]:.1f}."
-    )
+            k, missed = one.different[0], np.count_nonzero(one.gain > comparison.SAME)
+            yield ""
+            yield _wrapped(
+                f"scikit-learn misses the optimum of {missed} features of {one.name}. The worst is "
+                f"{one.names[k]}: it stops at lambda {one.theirs.lambdas_[k]:.4f} instead of "
+                f"{one.ours.lambdas_[k]:.4f}, where the log-likelihood is lower by "
+                f"{one.gain[k]:.1f}."
+            )
 
 
 def _federated_section(fit: federated.FederatedFit, cancer: FitComparison) -> Iterator[str]:

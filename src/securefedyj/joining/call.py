@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from securefedyj.joining.options import JoinOptions
-from securefedyj.joining.part import Part, RowsProgress, Say
-from securefedyj.joining.run import Cancelled, JoinRun
+from securefedyj.joining.run import Cancelled, JoinRun, RowsProgress, Say
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.session.progress import Progress
@@ -114,7 +113,7 @@ async def join_async(
         If `cancelled` returned True. The other parties are notified, and wait.
     """
     arguments = locals()
-    part = Part(
+    run = JoinRun(
         JoinOptions.of({name: arguments[name] for name in JoinOptions.__annotations__}, dialect),
         dialer=dialer,
         say=say or _ignore,
@@ -122,16 +121,15 @@ async def join_async(
         progress=progress or _ignore,
         rows=rows or _ignore,
     )
-    run = JoinRun(part)
     try:
         transcript = await _unless(cancelled, run.take_part())
     except asyncio.CancelledError:
-        part.say(run.on_leaving("call"))
+        run.say(run.on_leaving("call"))
         raise
     if transcript is None:
         raise Cancelled(run.on_leaving("call"))
     if run.no_report:
-        part.warn(run.no_report)
+        run.warn(run.no_report)
     return Parameters.of(transcript).estimator()
 
 

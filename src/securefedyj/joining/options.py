@@ -8,10 +8,10 @@ here and the argument to `join_async`; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
@@ -24,11 +24,24 @@ from securefedyj.tables.dialect import Dialect
 
 @dataclass(frozen=True)
 class Option:
-    """What the help shows, and the code of the error about a value out of bounds."""
+    """What the help shows, and the code of the error about a value out of bounds.
+
+    The other fields follow from the field of a class that has this annotation.
+    """
 
     metavar: str = ""
     help: str = ""
     code: str = ""
+    name: str = ""
+    kind: type = str  # Path, str, int, float, tuple or dict
+    annotation: Any = None  # type and bounds of the value in a file, where a path is a text
+    required: bool = False
+    default: Any = None
+
+    @property
+    def flag(self) -> str:
+        """The name on the command line."""
+        return f"--{self.name.replace('_', '-')}"
 
 
 _SECONDS = "SFY-JOIN-001"
@@ -103,11 +116,11 @@ class JoinOptions:
             value = getattr(self, one.name, None)
             if one.kind is Path and isinstance(value, str | PathLike):
                 object.__setattr__(self, one.name, Path(value))
-            if one.option.code and value is not None:
+            if one.code and value is not None:
                 try:
                     convert(one.kind(value), one.annotation, one.flag)
                 except Malformed as error:
-                    raise InputError(one.option.code, f"{error}.") from None
+                    raise InputError(one.code, f"{error}.") from None
 
     @classmethod
     def of(cls, values: Mapping[str, Any], dialect: Dialect | None = None) -> JoinOptions:
@@ -152,35 +165,21 @@ def dialect_of(values: Mapping[str, Any]) -> Dialect:
     return Dialect(rename=given.pop("columns", {}), **given)
 
 
-class Declaration(NamedTuple):
-    """An option, read from its annotation."""
-
-    name: str
-    kind: type
-    """Path, str, int, float, tuple or dict."""
-    annotation: Any
-    """Type and bounds of the value in a file, where a path is a text."""
-    required: bool
-    default: Any
-    option: Option
-
-    @property
-    def flag(self) -> str:
-        """The name on the command line."""
-        return f"--{self.name.replace('_', '-')}"
-
-
-def _declared(record: type) -> Iterator[Declaration]:
+def _declared(record: type) -> Iterator[Option]:
     for name, hint in get_type_hints(record, include_extras=True).items():
-        notes = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Option)]
-        if notes:
+        for option in (one for one in getattr(hint, "__metadata__", ()) if type(one) is Option):
             kind = hint
             while (origin := get_origin(kind)) not in (None, tuple, dict):
                 kind = get_args(kind)[0]  # X of Annotated[X, ...] and of X | None
             kind = origin or kind
-            required = record is JoinOptions and not hasattr(record, name)
-            default, annotation = getattr(record, name, None), str if kind is Path else hint
-            yield Declaration(name, kind, annotation, required, default, notes[0])
+            yield replace(
+                option,
+                name=name,
+                kind=kind,
+                annotation=str if kind is Path else hint,
+                required=record is JoinOptions and not hasattr(record, name),
+                default=getattr(record, name, None),
+            )
 
 
 DECLARED = {one.name: one for kind in (JoinOptions, DialectOptions) for one in _declared(kind)}

@@ -92,7 +92,8 @@ def normal_density(z: Array) -> Array:
 def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Markup:
     """The distribution of values, next to the one that the curve describes."""
     if not isfinite(float(values.max()) - float(values.min())):
-        return _blank(title, "beyond what can be drawn")
+        where = f'x="{WIDTH / 2}" y="{HEIGHT / 2}"'
+        return _svg(title, f"<text {where}>beyond what can be drawn</text>")
     bins = binned(values)
     low, high = float(bins.left[0]), float(bins.right[-1])
     grid, heights = np.empty(0), np.empty(0)
@@ -108,7 +109,7 @@ def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Mar
     if len(grid):
         body += axes.line("curve", grid, np.minimum(heights, top))
     for k in np.flatnonzero(cut):
-        middle = min(max(axes.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22), WIDTH - 30)
+        middle = np.clip(axes.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22, WIDTH - 30)
         body += f'<text class="cut" x="{middle}" y="{_TOP - 3}">{bins.share[k]:.0%} ↑</text>'
     if bins.below:
         body += f'<text class="first" x="{_LEFT + 3}" y="{_TOP + 12}">← {bins.below:,} more</text>'
@@ -260,11 +261,6 @@ def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
     return labels[:: max(1, ceil(len(labels) / room))]
 
 
-def _blank(title: str, words: str) -> Markup:
-    """An empty chart with a reason."""
-    return _svg(title, f'<text x="{WIDTH / 2}" y="{HEIGHT / 2}">{_text(words)}</text>')
-
-
 def _svg(title: str, body: str) -> Markup:
     return Markup(
         f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
@@ -272,8 +268,7 @@ def _svg(title: str, body: str) -> Markup:
     )
 
 
-_Bars = tuple[Array, Array, Array]
-"""Where each begins and ends, and the width that it represents."""
+_Bars = tuple[Array, Array, Array]  # where each begins and ends, and the width that it represents
 
 
 class Bins(NamedTuple):
@@ -281,8 +276,7 @@ class Bins(NamedTuple):
 
     left: Array
     right: Array
-    share: Array
-    """Of all values, in each bar."""
+    share: Array  # of all values
     density: Array
     below: int
     above: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from securefedyj import strict
@@ -30,7 +31,7 @@ class _CostFile(strict.Record, frozen=True, forbid_unknown_fields=False):
     """A cost.json (docs/parameters.md), or the cost of several parties."""
 
     bytes_sent: _Bytes
-    bytes_received: _Bytes | UnsetType = UNSET
+    bytes_received: _Bytes = msgspec.field(default_factory=dict)
     party: str = "this party"
     rounds: _Count | None = None
     seconds: _Amount | UnsetType = UNSET
@@ -57,19 +58,14 @@ class CostColumn:
     """A column of the table of costs. None, or a missing party, means not known."""
 
     rounds: int | None
-    sent_by: dict[str, int]
-    """Bytes, by party."""
-    most_sent: int | None
-    """Bytes, by the party that sends most."""
+    sent_by: dict[str, int]  # bytes, by party
+    most_sent: int | None  # bytes, by the party that sends most
     seconds: float | None
-    received_by: dict[str, int] = field(default_factory=dict)
-    """Bytes, by party."""
+    received_by: dict[str, int] = field(default_factory=dict)  # bytes, by party
     seconds_spent_on: dict[str, float] = field(default_factory=dict)
-    """The parts of the time."""
 
     @classmethod
     def of_forecast(cls, forecast: Forecast | _Plan) -> CostColumn:
-        """The expected cost of a run."""
         return cls(forecast.rounds, {}, round(1e6 * forecast.megabytes), forecast.seconds)
 
 
@@ -86,8 +82,7 @@ def planned(consortium: Consortium, transcript: Transcript) -> CostColumn:
         levels=[consortium.levels_per_exchange],
         crossing=Crossing(0.0, 0.0),
     )
-    (plan,) = outlook.forecasts
-    return CostColumn.of_forecast(plan)
+    return CostColumn.of_forecast(*outlook.forecasts)
 
 
 def read_cost(path: Path | str) -> CostColumn:
@@ -97,23 +92,19 @@ def read_cost(path: Path | str) -> CostColumn:
         "seconds_local and seconds_secure"
     )
     cost = _read(path, _CostFile, "SFY-REP-003", words)
-    sent = _by_party(cost.bytes_sent, cost.party)
+    counts = cost.bytes_sent, cost.bytes_received
+    sent, received = (_by_party(count, cost.party) for count in counts)
+    # The bytes of one party do not show whether it sent most.
+    most_sent = max(sent.values()) if len(sent) > 1 else None
     parts = {
         "sums of own rows": cost.seconds_local,
         "secure computation": cost.seconds_secure,
         "waiting for others": cost.seconds_waiting,
     }
-    known = {words: seconds for words, seconds in parts.items() if seconds is not UNSET}
-    seconds = [*known.values(), *([] if cost.seconds is UNSET else [cost.seconds])]
-    return CostColumn(
-        cost.rounds,
-        sent,
-        # The bytes of one party do not show whether it sent most.
-        max(sent.values()) if len(sent) > 1 else None,
-        sum(seconds) if seconds else None,
-        {} if cost.bytes_received is UNSET else _by_party(cost.bytes_received, cost.party),
-        known,
-    )
+    known = {part: seconds for part, seconds in parts.items() if seconds is not UNSET}
+    times = [*known.values(), *([] if cost.seconds is UNSET else [cost.seconds])]
+    seconds = sum(times) if times else None
+    return CostColumn(cost.rounds, sent, most_sent, seconds, received, known)
 
 
 def read_plan(path: Path | str, levels_per_exchange: int) -> CostColumn:

@@ -1,29 +1,147 @@
-"""What the page shows of single features: a row of the table for each, and a card for some.
+"""What the page shows of single features: what stands out about them, a table, and cards.
 
-A card has a chart of the feature's search and, from a silo's own rows, of its values.
+Some notes follow from the result, and are the same for everybody. Others, and the charts of values,
+come from a silo's own rows, and appear only on that silo's own page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
+from securefedyj.network.consortium import Consortium
 from securefedyj.numerics import yeojohnson
-from securefedyj.numerics.arrays import Array, Signs
+from securefedyj.numerics.arrays import Array, Bools, Integers, Signs
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Step
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import charts
-from securefedyj.report.charts import Curve, skew
-from securefedyj.report.notes import FeatureValues, OwnRows, notes_of
+from securefedyj.report.charts import Curve, distinguishable, skew
 
+STEEP = 10
+_LARGEST_DRAWN = 1e100
+_LEAST_SHIFT, _LEAST_ERRORS = 0.5, 4.0
 WIDEST = 3.5
 """Standard deviations of a small picture of transformed values, the same for all features."""
 _ROWS_OF_A_PICTURE = 1000  # more would not change a picture of 20 bars
 _MOST_OF_A_CURVE = 2.5  # standard deviations on either side
+
+
+class FeatureValues(NamedTuple):
+    """The values of one feature that are not missing and can be drawn."""
+
+    before: Array
+    after: Array
+
+    @property
+    def varies(self) -> bool:
+        """Whether there is more to draw than one point."""
+        spread = float(self.before.std()) if len(self.before) else 0.0
+        return 0 < spread < np.inf and distinguishable(self.before)
+
+
+class OwnRows:
+    """Rows of a silo, with the fit of all silos; a sample if `rows` is the number of all its rows.
+
+    The features are in the order of the agreement. NaN marks a missing value.
+    """
+
+    def __init__(self, values: Array, result: Result, rows: int | None = None) -> None:
+        self.values, self._result = values, result
+        self.rows = len(values) if rows is None else rows
+
+    @property
+    def sampled(self) -> bool:
+        return self.rows > len(self.values)
+
+    def column(self, j: int, most: int | None = None) -> FeatureValues:
+        """The values of a feature; with `most`, from a sample of about that many rows."""
+        step = 1 if most is None else max(1, len(self.values) // most)
+        x = _present(self.values[::step, j])
+        one = self._result.standardization.take(j)
+        with np.errstate(all="ignore"):
+            z = yeojohnson.standardize(x, self._result.lmbda[j], one)
+        # Values that are not from the table of the run may become too large to draw.
+        drawable = np.abs(z) < _LARGEST_DRAWN
+        return FeatureValues(x[drawable], z[drawable])
+
+    @cached_property
+    def count(self) -> Integers:
+        """The number of values of each feature."""
+        count: Integers = np.count_nonzero(~np.isnan(self.values), axis=0)
+        return count
+
+    @cached_property
+    def constant(self) -> Bools:
+        """The features whose own values are equal up to rounding."""
+        equal = [not distinguishable(_present(column)) for column in self.values.T]
+        constant: Bools = np.array(equal, dtype=bool) & (self.count > 0)
+        return constant
+
+    @cached_property
+    def shift(self) -> Array:
+        """The distance of the own mean from that of all silos, in standard deviations of all.
+
+        It is measured after the transformation, where a standard deviation means the same for every
+        feature.
+        """
+        means = np.full(self.values.shape[1], np.nan)
+        for j in np.flatnonzero(~self._result.constant).tolist():
+            if len(after := self.column(j).after):
+                means[j] = after.mean()
+        return means
+
+    @cached_property
+    def shifted(self) -> Bools:
+        """The features with a large shift, larger than chance explains."""
+        chance = _LEAST_ERRORS / np.sqrt(np.maximum(self.count, 1))
+        with np.errstate(invalid="ignore"):
+            beyond: Bools = np.abs(self.shift) >= np.maximum(_LEAST_SHIFT, chance)
+        return beyond
+
+    @cached_property
+    def skewness(self) -> Array:
+        """The skewness of each feature before the transformation; 0 where it is not defined."""
+        return np.array([skew(_present(column)) for column in self.values.T])
+
+
+def _present(column: Array) -> Array:
+    return column[~np.isnan(column)]
+
+
+class Note(NamedTuple):
+    """Something about some features; its words are in templates/notes.html."""
+
+    kind: str
+    chosen: Bools
+    amount: Array | None = None  # a number next to each name
+
+
+def notes_of(transcript: Transcript, result: Result, own: OwnRows | None) -> list[Note]:
+    """All notes that apply to at least one feature."""
+    certainty = transcript.certainty()
+    notes = [
+        Note("at the limit", result.at_bound),
+        Note("steep", ~(np.abs(result.lmbda) <= STEEP) & ~result.constant, result.lmbda),
+        Note("constant", result.constant & (result.n > 1)),
+        Note("unresolved", ~certainty.resolved),
+        Note("too few steps", certainty.resolved & ~certainty.narrowed),
+        Note("few values", (result.n < Consortium.minimum_values) & (result.n > 0)),
+        Note("no values", result.n == 0),
+        Note("not for scikit-learn", ~result.standardization.told_by(result.mean, result.var)),
+    ]
+    if own is not None:
+        notes = [
+            Note("empty here", (own.count == 0) & (result.n > 0)),
+            Note("constant here", own.constant & ~result.constant),
+            Note("shifted", own.shifted, own.shift),
+            *notes,
+        ]
+    return [note for note in notes if note.chosen.any()]
 
 
 class Features:
@@ -78,9 +196,13 @@ class Features:
             card, figures = self._one(j), dict[str, Markup]()
             name, result, (visited, signs) = card["name"], self._result, searches[j]
             if self._own is not None:
-                values = self._own.column(j)
-                card |= _facts(values) | {"missing": len(self._own.values) - card["here"]}
-                figures = _own_figures(name, values, result, j) if values.varies else {}
+                x, z = values = self._own.column(j)
+                card |= {"values": len(x), "missing": len(self._own.values) - card["here"]}
+                if values.varies:
+                    card["skewness"] = skew(x), skew(z)
+                    figures = _own_figures(name, values, result, j)
+                elif len(x):
+                    card["constant"] = float(x[0])
             if len(visited):
                 lmbda, title = float(result.lmbda[j]), f"search of {name}"
                 figures["search"] = charts.search(visited, signs, lmbda, title)
@@ -98,17 +220,6 @@ class Features:
         return found | {"here": int(own.count[j]), "shift": shift}
 
 
-def _facts(values: FeatureValues) -> dict[str, Any]:
-    """Numbers about a silo's values of a feature."""
-    x, z = values
-    facts: dict[str, Any] = {"values": len(x)}
-    if values.varies:
-        facts["skewness"] = skew(x), skew(z)
-    elif len(x):
-        facts["constant"] = float(x[0])
-    return facts
-
-
 def _own_figures(name: str, values: FeatureValues, result: Result, j: int) -> dict[str, Markup]:
     """Charts by their captions."""
     x, z = values
@@ -124,16 +235,14 @@ def _own_figures(name: str, values: FeatureValues, result: Result, j: int) -> di
 def _mapped_back(result: Result, j: int) -> Curve:
     """The density of values that the fit makes standard normal: the normal one times the slope."""
     lmbda, at = result.lmbda[j], result.standardization.take(j)
-
-    def log_slope(x: Array) -> Array:
-        sloped: Array = (lmbda - 1) * np.sign(x) * np.log1p(np.abs(x))
-        return sloped
+    log_at = np.sign(at.center) * np.log1p(np.abs(at.center))
 
     def density(x: Array) -> Array:
         # Slopes relative to that at the center: their ratio may be ordinary where both overflow.
         with np.errstate(all="ignore"):
             z = yeojohnson.standardize(x, lmbda, at)
-            steep = np.exp(log_slope(x) - log_slope(at.center)) / (at.width * (1 + abs(at.center)))
+            rise = (lmbda - 1) * (np.sign(x) * np.log1p(np.abs(x)) - log_at)
+            steep = np.exp(rise) / (at.width * (1 + abs(at.center)))
             found: Array = np.nan_to_num(charts.normal_density(z) * steep, nan=0.0, posinf=0.0)
         return found
 

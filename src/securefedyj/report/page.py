@@ -32,8 +32,7 @@ from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility
 from securefedyj.report.charts import number, signed
 from securefedyj.report.cost import CostColumn, table
-from securefedyj.report.features import WIDEST, Features
-from securefedyj.report.notes import STEEP, OwnRows
+from securefedyj.report.features import STEEP, WIDEST, Features, OwnRows
 
 if TYPE_CHECKING:
     from securefedyj.report.results import Provenance
@@ -65,20 +64,9 @@ def render(
 ) -> str:
     """The page as text.
 
-    Parameters
-    ----------
-    transcript : Transcript
-        Of a finished run.
-    values : array of shape (n_rows, n_features), optional
-        The silo's own rows to draw, features in the order of the agreement.
-    cost : mapping of CostColumn, optional
-        The columns of the table of costs, by their headings.
-    plots : int
-        The maximum number of features to draw.
-    rows : int, optional
-        The number of the silo's rows, if the values are a sample of them.
-    provenance : Provenance, optional
-        Who wrote the result, when, and from which table.
+    `values` are a silo's own rows to draw, with the features in the order of the agreement, or a
+    sample of that number of `rows`. `cost` has columns by their headings. At most `plots` features
+    are drawn.
     """
     result = transcript.result
     if result is None:

@@ -1,9 +1,8 @@
 """Whether the common lambda is plausible for a silo's own rows; for that silo alone.
 
-A silo that makes up its sums chooses the answer to each sign of the search, and so chooses lambda
-(docs/security.md). No rule of the protocol prevents it. But such a lambda often fits nobody's rows.
-So each silo compares, at home, the log-likelihood of its own rows at the common lambda with the
-best one for these rows.
+A silo that makes up its sums chooses lambda (docs/security.md), but such a lambda often fits
+nobody's rows. So each silo compares, at home, the log-likelihood of its own rows at the common
+lambda with the best one for these rows.
 
 The limit, half a nat per value, comes from trials. Honest silos of the paper's data sets, three to
 ten of them, with rows at random, sorted by another column, or sorted by the same feature, lose at
@@ -25,7 +24,7 @@ from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import RemoteSource, over_blocks
 from securefedyj.numerics.pooled import fit_pooled
-from securefedyj.printable import printable
+from securefedyj.printable import in_words
 from securefedyj.protocol.result import Result
 from securefedyj.tables.silo_table import Census, SiloTable
 
@@ -81,10 +80,8 @@ def _of_sample(census: Census, result: Result) -> Bools:
 
 def warning(names: Sequence[str]) -> str:
     """The warning for the silo about features with an implausible lambda."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    named = ", ".join(map(printable, names[:_MOST_NAMES]))
     return (
-        f"For your own rows, lambda of {named}{more} is implausible. "
+        f"For your own rows, lambda of {in_words(names, _MOST_NAMES)} is implausible. "
         "Perhaps your rows differ much from those of the other silos, or a few extreme values "
         "decide. Perhaps a party did not use its real rows. Ask the others before you use the "
         "result. Only you see this warning."

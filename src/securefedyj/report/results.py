@@ -47,30 +47,26 @@ class Provenance(strict.Record, frozen=True):
 
     format: Literal["securefedyj provenance 1"]
     party: str
-    user: str
-    """The account at that party's machine."""
-    finished: str
-    """When the result was written there: date and time, UTC."""
-    release: str
-    """The version of securefedyj there."""
-    connections: str
-    """How the connections to the other parties were protected; each handshake checks it."""
+    user: str  # the account at that party's machine
+    finished: str  # date and time, UTC
+    release: str  # the version of securefedyj there
+    connections: str  # how those to the other parties were protected; each handshake checks it
     transcript_sha256: str
-    """Identifies the result."""
-    table: str
-    """The name of the file or folder with the silo's rows."""
-    rows_digest: str
-    """Of these rows, under the key in state.jsonl."""
+    table: str  # the name of the file or folder with the silo's rows
+    rows_digest: str  # of these rows, under the key in state.jsonl
 
     @classmethod
     def of_run(
         cls, transcript: Transcript, party: str, table: Path | None, folder: Path
     ) -> Provenance:
         """The provenance of a run that `participate` has just finished in this folder."""
+        user = ""
+        with suppress(OSError, KeyError, ImportError):  # an account may have no name
+            user = getpass.getuser()
         return cls(
             "securefedyj provenance 1",
             party,
-            _user(),
+            user,
             datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             __version__,
             _TLS,  # there are no other channels (`network/session/channels.py`)
@@ -96,12 +92,8 @@ def write_results(
     """Write parameters and transcript, and the party's own cost, if known, and provenance.
 
     Parameters and transcript get the usual permissions of new files, since other users may need
-    them; the other files are for their owner alone. Returns the paths by content.
-
-    Raises
-    ------
-    ResultError
-        If the folder has another result. It stays as it is, and nothing is written.
+    them; the other files are for their owner alone. Returns the paths by content. If the folder has
+    another result, it stays as it is, nothing is written, and ResultError is raised.
     """
     paths = {"parameters": folder / PARAMETERS, "transcript": folder / TRANSCRIPT}
     # The parameters come last: if they exist, the transcript exists, too.
@@ -113,10 +105,10 @@ def write_results(
     if cost is not None:
         paths["cost"] = folder / COST
         _write_private(paths["cost"], cost.to_json(party))
+    paths["provenance"] = folder / PROVENANCE
     if _provenance(transcript, folder) is None:  # otherwise it has the date of the result
         known = Provenance.of_run(transcript, party, table, folder)
-        _write_private(folder / PROVENANCE, msgspec.structs.asdict(known))
-    paths["provenance"] = folder / PROVENANCE
+        _write_private(paths["provenance"], msgspec.structs.asdict(known))
     return paths
 
 
@@ -187,10 +179,4 @@ def _rows_digest(state: Path) -> str:
     with suppress(OSError, ValueError, StopIteration):
         header = strict.parse(next(lines_within(state, strict.MOST_BYTES, strict.MOST_BYTES)))
         return str(header.get("rows", "")) if isinstance(header, dict) else ""
-    return ""
-
-
-def _user() -> str:
-    with suppress(OSError, KeyError, ImportError):  # an account may have no name
-        return getpass.getuser()
     return ""

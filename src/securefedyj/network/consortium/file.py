@@ -1,4 +1,4 @@
-"""The agreed file as a whole: read, checked and written."""
+"""The agreed file as a whole: read within bounds, checked and written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,8 +16,7 @@ from msgspec import Meta
 
 from securefedyj.engines.registry import ENGINES
 from securefedyj.errors import InputError, code_of
-from securefedyj.files import TooLarge
-from securefedyj.network.consortium import toml
+from securefedyj.files import read_within
 from securefedyj.network.consortium.entries import (
     ConsortiumError,
     Feature,
@@ -28,7 +28,7 @@ from securefedyj.network.identity import fingerprint, validity
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
-from securefedyj.printable import printable, shown
+from securefedyj.printable import in_words, printable, shown
 from securefedyj.protocol.agreement import (
     ENGINE,
     Agreement,
@@ -36,7 +36,7 @@ from securefedyj.protocol.agreement import (
     check_values,
     refuse_twice,
 )
-from securefedyj.strict import Malformed, convert
+from securefedyj.strict import MOST_LISTS, Malformed, check_depth, convert
 
 FORMAT = 1
 T = TypeVar("T")
@@ -44,6 +44,13 @@ T = TypeVar("T")
 WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
            "max_interruptions", "verified")  # fmt: skip
 """Fields that the file has under their own names, besides those that `to_toml` writes first."""
+
+MOST_BYTES = 1 << 22
+"""Of a file; 20,000 features with units and notes take about 2 MB."""
+MOST_TABLES = 100
+"""Kinds of tables; we have three."""
+MOST_DOTS = 1000
+"""In keys, such as a.b.c; we have none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +67,55 @@ class Consortium(ProtocolParameters):
     max_interruptions: Annotated[int, Meta(ge=0, le=1000)] = 5
 
     def __post_init__(self) -> None:
-        _check(self)
+        """Refuse what parties may not agree on, beyond what the protocol refuses."""
+        check_values(self, Consortium)
+        check_text("the name of the consortium", self.name)
+        networked = [name for name, facts in ENGINES.items() if facts.networked]
+        if self.engine not in networked:
+            raise ConsortiumError(
+                "SFY-CON-008",
+                f"the engine is {shown(self.engine)}; it must be "
+                f"{' or '.join(map(repr, networked))}.",
+            )
+        if len(self.parties) < 3:
+            raise ConsortiumError(
+                "SFY-CON-004",
+                f"a consortium needs at least 3 parties, not {len(self.parties)}: if two compute "
+                'together, each can undo it. Add a party with the role "helper", such as a '
+                "coordinator.",
+            )
+        if not self.features:
+            raise ConsortiumError(
+                "SFY-CON-012", "there is no feature; add a [[feature]] with name, lower and upper."
+            )
+        refuse_twice("feature", self.feature_names)
+        for one in (self.hub, *self.features, *self.parties):
+            if one is not None:
+                one.check()
+        owners = {} if self.hub is None else {fingerprint(self.hub.certificate): "the hub"}
+        for party in self.parties:
+            other = owners.setdefault(party.fingerprint, repr(party.name))
+            if other != repr(party.name):
+                raise ConsortiumError(
+                    "SFY-CON-015",
+                    f"{party.name!r} and {other} have the same certificate; each needs a key of "
+                    "its own (securefedyj keygen).",
+                )
+        try:
+            self.agreement().check()
+        except ValueError as error:
+            raise ConsortiumError(code_of(error, "SFY-CON-019"), str(error)) from None
 
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
         """Read and check the file; a `ConsortiumError` names the file and what is wrong."""
         try:
-            return _from_toml(toml.read(path))
+            return _from_toml(_parsed(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConsortiumError(
                 code_of(error, "SFY-CON-026"), f"{path} is not a TOML file: {error}."
             ) from None
-        except (Malformed, InputError, TooLarge) as error:
+        except (Malformed, InputError) as error:
             raise ConsortiumError(code_of(error, "SFY-CON-027"), f"{path}: {error}") from None
 
     def write(self, path: Path | str) -> None:
@@ -91,7 +135,7 @@ class Consortium(ProtocolParameters):
         for feature in self.features:  # an empty unit or note is left out
             entries = {key: value for key, value in asdict(feature).items() if value != ""}
             tables.append(("[[feature]]", entries))
-        return "\n".join(toml.write_table(*table) for table in tables)
+        return "\n".join(write_table(*table) for table in tables)
 
     @property
     def silos(self) -> tuple[PartyEntry, ...]:
@@ -113,12 +157,10 @@ class Consortium(ProtocolParameters):
         few = [self.features[j].name for j in np.flatnonzero(too_few)]
         if not few:
             return ""
-        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
-        names = f"{', '.join(map(printable, few[:5]))}{more}"
         enough = int(steps_wanted(domain).max())
         return (
-            f"Note: the bounds of {names} are so narrow that {self.max_steps} steps are probably "
-            f"too few. Agree on max_steps = {enough}, or on another unit."
+            f"Note: the bounds of {in_words(few, 5)} are so narrow that {self.max_steps} steps are "
+            f"probably too few. Agree on max_steps = {enough}, or on another unit."
         )
 
     def agreed_hub(self) -> HubEntry:
@@ -233,43 +275,64 @@ def _section(entries: Any, kind: type[T], head: str) -> list[T]:
     return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
 
 
-def _check(consortium: Consortium) -> None:
-    """Refuse what parties may not agree on, beyond what the protocol refuses."""
-    check_values(consortium, Consortium)
-    check_text("the name of the consortium", consortium.name)
-    networked = [name for name, facts in ENGINES.items() if facts.networked]
-    if consortium.engine not in networked:
-        raise ConsortiumError(
-            "SFY-CON-008",
-            f"the engine is {shown(consortium.engine)}; it must be "
-            f"{' or '.join(map(repr, networked))}.",
-        )
-    if len(consortium.parties) < 3:
-        raise ConsortiumError(
-            "SFY-CON-004",
-            f"a consortium needs at least 3 parties, not {len(consortium.parties)}: if two compute "
-            'together, each can undo it. Add a party with the role "helper", such as a '
-            "coordinator.",
-        )
-    if not consortium.features:
-        raise ConsortiumError(
-            "SFY-CON-012", "there is no feature; add a [[feature]] with name, lower and upper."
-        )
-    refuse_twice("feature", consortium.feature_names)
-    for one in (consortium.hub, *consortium.features, *consortium.parties):
-        if one is not None:
-            one.check()
-    hub = consortium.hub
-    owners = {} if hub is None else {fingerprint(hub.certificate): "the hub"}
-    for party in consortium.parties:
-        other = owners.setdefault(party.fingerprint, repr(party.name))
-        if other != repr(party.name):
-            raise ConsortiumError(
-                "SFY-CON-015",
-                f"{party.name!r} and {other} have the same certificate; each needs a key of its "
-                "own (securefedyj keygen).",
-            )
+def _parsed(path: Path | str) -> dict[str, Any]:
+    """What a file contains; raises Malformed, or an error of TOML or UTF-8.
+
+    The standard library reads any number of tables, on any number of levels, and keeps notes about
+    each that are a hundred times longer than its name. So the text is checked before it is parsed.
+    """
+    text = read_within(path, MOST_BYTES).decode()
+    _check_extent(text)
     try:
-        consortium.agreement().check()
-    except ValueError as error:
-        raise ConsortiumError(code_of(error, "SFY-CON-019"), str(error)) from None
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise Malformed("it is nested too deeply.") from None
+    except ValueError as error:  # such as a number that Python does not read
+        raise Malformed(f"it is not a TOML file: {printable(str(error), 200)}.") from None
+    check_depth(data)
+    _check_numbers(data)
+    return data
+
+
+def _check_extent(text: str) -> None:
+    """Refuse what would take much time or memory to read; no agreed file does."""
+    heads, dots, lists = set(), 0, 0
+    for line in text.split("\n"):
+        bare = line.strip()
+        if bare.startswith("["):
+            heads.add(bare)
+            dots += bare.count(".")
+        elif not bare.startswith("#"):
+            lists += bare.count("[") + bare.count("{")
+            # The last piece is a value.
+            dots += sum(piece.count(".") for piece in bare.split("=")[:-1])
+    if len(heads) > MOST_TABLES or dots > MOST_DOTS or lists > MOST_LISTS:
+        raise Malformed(
+            "it has tables within tables that no agreed file has; ask for the file that "
+            "`securefedyj new` wrote."
+        )
+
+
+def _check_numbers(data: Any) -> None:
+    """Refuse whole numbers of more than 64 bits, which TOML does not guarantee."""
+    if isinstance(data, int) and not -(2**63) <= data < 2**63:
+        raise Malformed(f"{shown(data)} is too large for this file.")
+    if isinstance(data, list | dict):
+        for value in data.values() if isinstance(data, dict) else data:
+            _check_numbers(value)
+
+
+def write_table(head: str, entries: Mapping[str, Any]) -> str:
+    """A table under its head, or the top of the file if that is empty."""
+    lines = [head] if head else []
+    lines += [f"{key} = {_value(value)}" for key, value in entries.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """JSON's form, which TOML reads except for one character; a certificate has several lines."""
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    several = text.startswith('"-----BEGIN') and text.isascii() and "\\" not in value
+    return f'"""\n{value.strip()}\n"""' if several else text

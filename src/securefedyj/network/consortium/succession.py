@@ -28,18 +28,10 @@ def successor(
 ) -> Consortium:
     """The next file; raises ConsortiumError where it cannot follow from the one before.
 
-    Parameters
-    ----------
-    renew
-        Parties with their new certificates; their roles stay.
-    features
-        New features.
-    bounds
-        Features with their new bounds; their units and notes stay.
-    committee
-        By default as before; if a member has left, as in a new file.
-    others
-        Other fields of `Consortium`. All fields that are not given stay.
+    Parties with a new certificate (`renew`) keep their roles, and features with new `bounds` keep
+    their units and notes; `features` are new ones. The committee is by default as before; if a
+    member has left, as in a new file. `others` are other fields of `Consortium`. All fields that
+    are not given stay.
     """
     for name in remove:
         before.party(name)
