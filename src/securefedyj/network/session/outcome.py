@@ -107,14 +107,7 @@ def check_end(error: Exception | None) -> None:
 class Interruptions:
     """How often a run was interrupted, and when that is too often (docs/security.md, section 6).
 
-    Parameters
-    ----------
-    memory
-        Where they are kept.
-    most
-        The agreed maximum.
-    earlier
-        Earlier runs over the same columns that did not finish: each counts as one.
+    Each of the `earlier` runs over the same columns that did not finish counts as one.
     """
 
     def __init__(self, memory: Memory, most: int, earlier: int) -> None:
@@ -142,10 +135,8 @@ class Interruptions:
         if self._earlier:
             by["earlier runs that did not finish"] += self._earlier
         count = by.total()
+        whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
         if len(by) == 1:
-            all_of_them = {1: "by", 2: "both by"}.get(count, "all by")
-            whose = f"{all_of_them} {next(iter(by))}"
-        else:
-            whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
+            whose = {1: "by ", 2: "both by "}.get(count, "all by ") + next(iter(by))
         some = "interruption" if self._most == 1 else "interruptions"
         return f"{count} of at most {self._most} {some}, {whose}."

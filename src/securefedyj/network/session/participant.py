@@ -41,7 +41,7 @@ from securefedyj.network.session.channels import Channels
 from securefedyj.network.session.events import Event, Moment, Outcome, Output, SessionTerms
 from securefedyj.network.session.journal import open_journal
 from securefedyj.network.session.peers import TIMEOUT, WAIT
-from securefedyj.network.session.progress import Meter, Progress, exchanges_done, prefix
+from securefedyj.network.session.progress import Progress, exchanges_done, prefix, progress_of
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
@@ -372,9 +372,9 @@ class _Participant:
             self._started = True
             self._settings.started()
         transcript = prefix(self._memory.transcript, reveals)
-        memory, meter = self._memory, Meter(time.monotonic(), exchanges_done(transcript))
-        name, agreement, part = self._settings.name, self._agreement, memory.part
-        own = bytes.fromhex(part.bits) if part is not None else b""
+        began, before = time.monotonic(), exchanges_done(transcript)
+        memory, name, agreement = self._memory, self._settings.name, self._agreement
+        own = b"" if memory.part is None else bytes.fromhex(memory.part.bits)
         accepted = (reveals, own) if reopening else None
         party = self._party = (self._facts.party or Party)(
             name,
@@ -384,14 +384,14 @@ class _Participant:
             parameters=self._settings.consortium.canonical(),
             most_waiting=self._most_waiting,
         )
-        memory.opened = lambda now: self._opened(meter.read(now, party, time.monotonic()))
-        return party
 
-    def _opened(self, progress: Progress) -> None:
-        """Something was opened and kept; in the thread that computes."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
-            self._loop.call_soon_threadsafe(self._revealed)
-        self._settings.progress(progress)
+        def opened(now: Transcript) -> None:  # in the thread that computes
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
+                self._loop.call_soon_threadsafe(self._revealed)
+            self._settings.progress(progress_of(now, before, party, time.monotonic() - began))
+
+        memory.opened = opened
+        return party
 
     def _revealed(self) -> None:
         self._dialer.progress()

@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.records import (
-    AnyRecord,
-    Begin,
-    Greeting,
-    Handover,
-    Leave,
-    OtherVersion,
-    Ready,
-)
+from securefedyj.network.session import records
 from securefedyj.network.session.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
 from securefedyj.printable import in_words, parties_in_words
 
@@ -59,9 +51,9 @@ class Peer:
         self.state = PeerState.ABSENT
         self.announced = self.failed = self.warned = self.false = False
         self._times_ready = 0  # since the last session
-        self.ready: Ready | None = None
-        self.begin: Begin | None = None
-        self.handover: Handover | None = None
+        self.ready: records.Ready | None = None
+        self.begin: records.Begin | None = None
+        self.handover: records.Handover | None = None
 
     @property
     def connected(self) -> bool:
@@ -84,18 +76,18 @@ class Peer:
         self._move(PeerSignal.HEARD)
         self.heard, self.warned = now, False
 
-    def speak(self, record: AnyRecord) -> None:
+    def speak(self, record: records.AnyRecord) -> None:
         """Note that it has said something; the first record must be a greeting."""
         signal = PeerSignal.SPEAKS
-        if isinstance(record, Greeting | OtherVersion):
+        if isinstance(record, records.Greeting | records.OtherVersion):
             signal = PeerSignal.GREETS
-        elif isinstance(record, Leave):
+        elif isinstance(record, records.Leave):
             signal = PeerSignal.TAKES_LEAVE
         if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
             raise ProtocolError("SFY-JOIN-042", f"Party {self.name} did not begin with a greeting.")
         self._move(signal)
 
-    def say_ready(self, ready: Ready) -> None:
+    def say_ready(self, ready: records.Ready) -> None:
         """Note that it is ready, which must lead to a session at some point."""
         self.ready = ready
         self._times_ready += 1
@@ -123,7 +115,7 @@ class Peer:
         self.state = successor(PEER_TRANSITIONS, self.state, signal)
 
 
-def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> None:
+def check_greeting(peer: str, greeting: records.Greeting, digest: str, clock: float) -> None:
     """Refuse a peer with another agreed file, or with a clock that differs too much."""
     if greeting.digest != digest:
         raise JoinError(
@@ -152,31 +144,11 @@ class Patience:
     def __init__(self, peers: Iterable[Peer], timeout: float, wait: float, now: float) -> None:
         self._peers = tuple(peers)
         self._timeout, self._wait = timeout, wait
-        self._waiting_since: float | None = now
-        self._idle_since = now
-        self._kept_at: float | None = None
-        self._told: tuple[str, ...] = ()  # the peers that the user knows we wait for
-        self._reminded = False  # whether to say that again
-
-    def progress(self) -> None:
-        """Something was revealed: the wait starts over."""
-        self._waiting_since = None
-
-    def start(self) -> None:
-        """A session has started; a peer that is missing after it is news."""
-        self._told = ()
-
-    def remind(self) -> None:
-        """The user has learnt why a peer may not come: say again that we wait."""
-        self._reminded = True
-
-    def rest(self, now: float) -> None:
-        """We have computed until now, and have read nothing."""
-        self._idle_since = now
-
-    def keep(self, now: float) -> None:
-        """Our result is written; now we only wait for the others to write theirs."""
-        self._kept_at = now
+        self.waiting_since: float | None = now  # None after progress: the wait starts over
+        self.idle_since = now  # until then we have computed, and have read nothing
+        self.kept_at: float | None = None  # when our result was written
+        self.told: tuple[str, ...] = ()  # the peers that the user knows we wait for
+        self.remind = False  # whether to say that again
 
     # Silence.
 
@@ -195,7 +167,7 @@ class Patience:
 
     def session_is_stuck(self, now: float) -> bool:
         """Whether our program has received nothing for too long, though all are there."""
-        return now - self._idle_since > self._wait + self._timeout
+        return now - self.idle_since > self._wait + self._timeout
 
     def silence_summary(self, names: Sequence[str], where: str) -> str:
         """A sentence about peers that are there while a session is stuck."""
@@ -222,38 +194,32 @@ class Patience:
 
     def _silence(self, heard: float, now: float) -> float:
         """Seconds in which we could have heard something and did not."""
-        return now - max(heard, self._idle_since)
+        return now - max(heard, self.idle_since)
 
     # Waiting.
 
     def exhausted(self, now: float) -> bool:
         """Whether we have waited for too long; once the result is written, that is the timeout."""
-        if self._kept_at is not None:
-            return now - self._kept_at > self._timeout
-        return self._waited(now) > self._wait
+        since, longest = self._waited(now)
+        return since > longest
 
     def news(self, now: float, *, opened: bool, confirmed: bool) -> str | None:
         """Whom we wait for and why, if the user does not know it yet."""
         missing = _names(
             peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
         )
-        if not missing or self._waited(now) <= TELL_AFTER:
+        since, longest = self._waited(now)
+        if not missing or since <= TELL_AFTER:
             return None
-        known, self._told = missing == self._told, missing
-        again, self._reminded = self._reminded, False
+        known, self.told = missing == self.told, missing
+        again, self.remind = self.remind, False
         if known and not again:
             return None
-        whom = f"{in_words(missing)}, up to"
-        if confirmed:
-            whom = f"{in_words(missing)} to have the result, too, up to"
-        elif opened:
-            whom = f"{in_words(missing)} to compare the result, up to"
-        longest = self._wait if self._kept_at is None else self._timeout
-        since = self._waited(now) if self._kept_at is None else now - self._kept_at
+        purpose = " to have the result, too" if confirmed else " to compare the result" * opened
         left = f"{longest:g}" if since < JUST_NOW else f"{max(longest - since, 0):.0f} more"
         waiting = "Still waiting for" if known else "Waiting for"
         end = " seconds. Ctrl-C stops; rerun the command to resume." if again else " seconds."
-        return f"{waiting} {whom} {left}{end}"
+        return f"{waiting} {in_words(missing)}{purpose}, up to {left}{end}"
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have given up a moment before us."""
@@ -264,10 +230,13 @@ class Patience:
             return "No session could be brought to progress"
         return f"{parties_in_words(names)} did not come"
 
-    def _waited(self, now: float) -> float:
-        if self._waiting_since is None:
-            self._waiting_since = now
-        return now - self._waiting_since
+    def _waited(self, now: float) -> tuple[float, float]:
+        """For how long we have waited, and the longest that we wait."""
+        if self.kept_at is not None:
+            return now - self.kept_at, self._timeout
+        if self.waiting_since is None:
+            self.waiting_since = now
+        return now - self.waiting_since, self._wait
 
 
 def _names(peers: Iterable[Peer]) -> tuple[str, ...]:

@@ -1,16 +1,14 @@
-"""The states of a party's sessions and of its peers, and all that may change them, as tables.
+"""The states of sessions and of peers, and all that may change them (docs/protocol.md, 12.4).
 
 `sessions` derives signals from events and moves along these tables; a move that they do not have
-raises `IllegalTransition`. A session lasts from READY to its end. An interruption leads back to
-GATHERING, from any state. A party with the whole transcript goes from there to DONE, and hands the
-transcript over if a peer asks for it.
+raises `IllegalTransition`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from securefedyj.network.errors import IllegalTransition
 from securefedyj.network.session import events
@@ -142,27 +140,14 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 
 
 # The driver waits for a computation to end before it reads on; these may come meanwhile.
-_Events: TypeAlias = frozenset[type[events.Event]]
-_AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
-_FROM_OUTSIDE: _Events = frozenset(
-    {
-        events.HubReached,
-        events.HubLost,
-        events.HubSpoke,
-        events.PeerArrived,
-        events.PeerLeft,
-        events.ChannelStands,
-        events.ChannelBroke,
-        events.Heard,
-        events.RecordArrived,
-        events.TimePassed,
-    }
-)
+_AT_ANY_TIME = frozenset[type[events.Event]]({events.SignOfLifeDue, events.Stopping})
+_COMPUTING = _AT_ANY_TIME | {events.OpeningKept, events.Computed}
+_ALL = frozenset(events.Event.__subclasses__())
 
-LEGAL_EVENTS: dict[State, _Events] = {
-    **dict.fromkeys(State, _AT_ANY_TIME | _FROM_OUTSIDE),
-    State.SETTLING: _AT_ANY_TIME | {events.OpeningKept, events.Computed},
-    State.COMPUTING: _AT_ANY_TIME | {events.OpeningKept, events.Computed, events.PeerLeft},
+LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
+    **dict.fromkeys(State, _ALL - {events.OpeningKept, events.Computed}),
+    State.SETTLING: _COMPUTING,
+    State.COMPUTING: _COMPUTING | {events.PeerLeft},
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }
@@ -216,10 +201,7 @@ PEER_TRANSITIONS: dict[PeerState, dict[PeerSignal, PeerState]] = {
         PeerSignal.LOST: PeerState.ABSENT,
     },
     PeerState.LEAVING: {
-        PeerSignal.HEARD: PeerState.LEAVING,
-        PeerSignal.GREETS: PeerState.LEAVING,
-        PeerSignal.SPEAKS: PeerState.LEAVING,
-        PeerSignal.TAKES_LEAVE: PeerState.LEAVING,
+        **dict.fromkeys(PeerSignal, PeerState.LEAVING),
         PeerSignal.LOST: PeerState.ABSENT,
     },
 }
@@ -230,17 +212,16 @@ G = TypeVar("G", bound=Enum)
 
 def successor(table: Mapping[S, Mapping[G, S]], state: S, signal: G) -> S:
     """The state that a signal leads to."""
-    try:
-        return table[state][signal]
-    except KeyError:
-        raise IllegalTransition(
-            f"{signal.name} cannot happen in state {state.name}; please report this."
-        ) from None
+    if signal not in table[state]:
+        raise _illegal(signal.name, state)
+    return table[state][signal]
 
 
 def check_legal(state: State, event: events.Event) -> None:
     """Refuse an event that cannot happen in a state."""
     if type(event) not in LEGAL_EVENTS[state]:
-        raise IllegalTransition(
-            f"{type(event).__name__} cannot happen in state {state.name}; please report this."
-        )
+        raise _illegal(type(event).__name__, state)
+
+
+def _illegal(what: str, state: Enum) -> IllegalTransition:
+    return IllegalTransition(f"{what} cannot happen in state {state.name}; please report this.")
