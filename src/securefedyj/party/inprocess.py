@@ -32,22 +32,15 @@ def run(
     while in_flight:
         message = in_flight.popleft()
         post(by_name[message.recipient].receive(message))
-    _raise_first_error(parties)
-    return [party.result for party in parties]
-
-
-def _raise_first_error(parties: Sequence[Party[R]]) -> None:
-    """Raise the error that stopped the others, or an error that names who waits for whom."""
-    errors = [party.error for party in parties if party.error is not None]
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, PartyStopped))
-    waiting = [party for party in parties if not party.done]
-    if waiting:
-        who = [
+    if errors := [party.error for party in parties if party.error is not None]:
+        raise min(errors, key=lambda error: isinstance(error, PartyStopped))  # that of the first
+    if waiting := [party for party in parties if not party.done]:
+        who = "; ".join(
             f"{party.name} waits in round {party.rounds} for {', '.join(party.waiting_for)}"
             for party in waiting
-        ]
-        stalled = Stalled("No message is in flight, but " + "; ".join(who) + ".")
+        )
+        stalled = Stalled(f"No message is in flight, but {who}.")
         for party in waiting:
             party.stop(stalled)
         raise stalled
+    return [party.result for party in parties]

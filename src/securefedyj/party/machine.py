@@ -20,23 +20,15 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from securefedyj.errors import InputError, PartyStopped, ProtocolError
-from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
+from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
 from securefedyj.party.rounds import Comparison, Round, play_round
 from securefedyj.printable import printable
 
 R = TypeVar("R")
 
 # By how many rounds a peer's message may be early or late. Every exchange begins with a round in
-# which each party waits for all others (`Engine.agree`), as the run does with its greeting. Let
-# these be rounds b, b', ... A party that sends in round b' has had our message of round b, so we
-# are in b or beyond: a message is early by b' - b at most. And a party beyond b' has had all
-# messages of round b', and before them, as they come in order, all that were sent earlier: none
-# is late by more than b' - b. That is the length of an exchange. The longest one has 1 round
-# for the inputs, 2 for products, 2 + ceil(log2(16 l)) for signs of l limbs, and 1 + 8 openings:
-# 24 with l = 64, more than any sum needs. A verified final opening has more: 2 for inputs; 1 for a
-# product, 1 + 2 ceil(log2(64 l - 1)) for bits and 3 + ceil(log2(8 l - 1)) for magnitudes, which is
-# more than the claims take beside them, 2 + 2 + ceil(log2(64 l - 2)) + ceil(log2(8 2^18)); 2 for
-# what is admitted, 5 for checks, and 1 opening: 48.
+# which each party waits for all others (`Engine.agree`), so this is the length of the longest
+# exchange: of a verified final opening (docs/protocol.md, section 3, "Ahead and late").
 MAX_AHEAD = 48
 
 
@@ -79,7 +71,6 @@ class Party(Generic[R]):
         self.peers = tuple(peer for peer in parties if peer != name)
         self.rounds = 0
         self.bytes_sent = dict.fromkeys(self.peers, 0)
-        self._envelope = {peer: header_size(name, peer) for peer in self.peers}
         self.error: Exception | None = None
         self._program = program
         self._session = session
@@ -167,17 +158,14 @@ class Party(Generic[R]):
                     return
                 self._step({}, outgoing)
                 continue
-            incoming = {}
-            missing = []
-            for peer in current.expected:
-                if (message := self._inbox.get((self.rounds, peer))) is not None:
-                    incoming[peer] = message.payload
-                else:
-                    missing.append(peer)
-            if len(incoming) < current.needed:
+            missing = self.waiting_for
+            if len(current.expected) - len(missing) < current.needed:
                 return
-            for peer in incoming:
-                del self._inbox[self.rounds, peer]
+            incoming = {
+                peer: self._inbox.pop((self.rounds, peer)).payload
+                for peer in current.expected
+                if peer not in missing
+            }
             for peer in missing:
                 self._late[self.rounds, peer] = current
             self.rounds += 1
@@ -188,13 +176,10 @@ class Party(Generic[R]):
         """Let the program run to its next round, or to its end."""
         self._current = None
         try:
-            request = self._coroutine.send(incoming)
+            request: Any = self._coroutine.send(incoming)
         except StopIteration as stop:
             self._returned.append(stop.value)
             return
-        self._take_request(request, outgoing)
-
-    def _take_request(self, request: Any, outgoing: list[Message]) -> None:
         if not isinstance(request, Round | Comparison):
             raise TypeError("A program may await engine operations only, nothing with a clock.")
         self._current = request
@@ -231,7 +216,12 @@ class Party(Generic[R]):
                 f"{described(message)} is addressed to {addressed}; expected one "
                 f"from {', '.join(self.peers)} to {self.name}.",
             )
-        _check_version(message)
+        if message.version != VERSION:
+            raise ProtocolError(
+                "SFY-MSG-001",
+                f"Party {message.sender} speaks protocol version {message.version}, we speak "
+                f"version {VERSION}; install the same release everywhere.",
+            )
         if message.session != self._session:
             raise ProtocolError(
                 "SFY-MSG-007",
@@ -286,23 +276,15 @@ class Party(Generic[R]):
         return await self._program
 
     def _message(self, recipient: str, kind: Kind, payload: bytes) -> Message:
-        self.bytes_sent[recipient] += self._envelope[recipient] + len(payload)
-        return Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
+        message = Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
+        self.bytes_sent[recipient] += message.size
+        return message
 
 
 def described(message: Message) -> str:
     return (
         f"The message {message.kind} of round {message.round} from {printable(message.sender, 64)}"
     )
-
-
-def _check_version(message: Message) -> None:
-    if message.version != VERSION:
-        raise ProtocolError(
-            "SFY-MSG-001",
-            f"Party {message.sender} speaks protocol version {message.version}, we speak "
-            f"version {VERSION}; install the same release everywhere.",
-        )
 
 
 def _check_content(message: Message, current: Round) -> None:

@@ -11,6 +11,7 @@ library's runtime drives the program. Programs look the same.
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar, overload
 
@@ -179,32 +180,20 @@ async def _merged_round(requests: Mapping[int, Round]) -> dict[int, Any]:
             if request.late is not None:
                 request.late(peer, pieces[branch][peer])
 
-    enough = _common_quorum(requests)
-    return _split(requests, await play_round(kind, joined, expected, enough=enough, late=late))
-
-
-def _common_quorum(requests: Mapping[int, Round]) -> int | None:
-    """How many suffice: the same number as for each branch alone, if they agree on that.
-
-    Otherwise all are needed. So a round of openings alone is over when one opening would be.
-    """
+    # As many suffice as for each branch alone, if they agree on that; otherwise all are needed.
     quorums = {(request.enough, frozenset(request.expected)) for request in requests.values()}
-    (enough, _), *others = quorums
-    return None if others else enough
+    enough = quorums.pop()[0] if len(quorums) == 1 else None
+    return _split(requests, await play_round(kind, joined, expected, enough=enough, late=late))
 
 
 def _split(requests: Mapping[int, Round], incoming: Incoming) -> dict[int, Any]:
     """Cut each peer's payload into the pieces that the requests waited for, in their order."""
-    cursor = dict.fromkeys(incoming, 0)
-
-    def take(peer: str, size: int) -> bytes:
-        start = cursor[peer]
-        cursor[peer] = start + size
-        return incoming[peer][start : start + size]
-
+    payloads = {peer: BytesIO(payload) for peer, payload in incoming.items()}
     return {
         branch: {
-            peer: take(peer, size) for peer, size in request.expected.items() if peer in incoming
+            peer: payloads[peer].read(size)
+            for peer, size in request.expected.items()
+            if peer in payloads
         }
         for branch, request in requests.items()
     }
