@@ -434,7 +434,7 @@ class Trio:
         old = self.machines[name]
         self.cut(name)
         if old.known.running and not old.known.finished:  # as the journal does
-            old.known.interrupt(name, old.openings)
+            old.known.interrupt(name)
         self.machines[name] = Machine(name, old.known, **self._options)
         self.machines[name].now, self.machines[name].clock = old.now, old.clock
         self.machines[name].log = old.log

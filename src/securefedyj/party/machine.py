@@ -158,7 +158,7 @@ class Party(Generic[R]):
                     return
                 self._step({}, outgoing)
                 continue
-            missing = self.waiting_for
+            missing = [peer for peer in current.expected if (self.rounds, peer) not in self._inbox]
             if len(current.expected) - len(missing) < current.needed:
                 return
             incoming = {
@@ -176,10 +176,13 @@ class Party(Generic[R]):
         """Let the program run to its next round, or to its end."""
         self._current = None
         try:
-            request: Any = self._coroutine.send(incoming)
+            request = self._coroutine.send(incoming)
         except StopIteration as stop:
             self._returned.append(stop.value)
             return
+        self._take_request(request, outgoing)
+
+    def _take_request(self, request: Any, outgoing: list[Message]) -> None:
         if not isinstance(request, Round | Comparison):
             raise TypeError("A program may await engine operations only, nothing with a clock.")
         self._current = request

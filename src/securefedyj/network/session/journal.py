@@ -17,7 +17,6 @@ from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session.memory import NEW_RUN, Memory
 from securefedyj.network.session.outcome import digest_of
-from securefedyj.network.session.progress import exchanges_done
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import Origin
 from securefedyj.strict import Malformed, hexadecimal, parse
@@ -92,7 +91,7 @@ def open_journal(
         if memory.confirmed:
             _check_confirmed(memory, lines.path)
         if memory.running and not memory.finished:
-            memory.interrupt(name, exchanges_done(memory.transcript) + 1)
+            memory.interrupt(name)
     except BaseException:
         lines.close()
         raise

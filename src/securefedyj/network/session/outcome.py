@@ -114,9 +114,9 @@ class Interruptions:
         self._memory, self._most, self._earlier = memory, most, earlier
         self._check()
 
-    def count(self, by: str, exchange: int) -> str:
+    def count(self, by: str) -> str:
         """Keep who has ended a session; return the summary for the user."""
-        self._memory.interrupt(by, exchange)
+        self._memory.interrupt(by)
         self._check()
         return self.summary()
 

@@ -316,7 +316,7 @@ class PartyRun:
                 self._close_former()
                 self._former = session
                 self.memory.draining = True
-                self.say(self.interruptions.count(by, exchanges_done(self.memory.transcript) + 1))
+                self.say(self.interruptions.count(by))
         if self.state is State.READY and self._own is not None:
             self.tell_all(self._own)  # again: a peer that had started has used it up
 
