@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from securefedyj.network.errors import EndOfRun
+from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session import events, records
 from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
@@ -167,10 +167,10 @@ class Machine:
                 self.kept.append(output)
             case events.Reconnect():
                 self.reconnects += 1
+            case events.Finish(JoinError() as error):
+                self.error = error
             case events.Finish(outcome):
                 self.outcome = outcome
-            case events.Fail(error):
-                self.error = error
 
     def compute(self) -> None:
         """Make the computation that was asked for."""

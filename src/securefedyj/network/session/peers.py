@@ -22,35 +22,30 @@ JUST_NOW = 5.0  # seconds; after that, the sentence says how much of the wait is
 MOST_READY = 100  # that lead to no session; each is answered to all, who may read more slowly
 CLOCKS_APART = 300.0  # seconds; beyond that, logs and certificates cannot be compared
 
+_SIGNALS: dict[type[records.AnyRecord], PeerSignal] = {
+    records.Greeting: PeerSignal.GREETS,
+    records.OtherVersion: PeerSignal.GREETS,
+    records.Leave: PeerSignal.TAKES_LEAVE,
+}
+
 
 class Peer:
-    """One peer; most of what is known of it goes with its channel.
-
-    Attributes
-    ----------
-    done, kept
-        The digest of its result, if it has ever said DONE; whether it has ever said KEPT.
-    announced, failed, warned
-        What the user knows: that it leaves; that it leaves with an error; that it is silent.
-    false
-        Whether it has handed over what was not true; then nothing more is taken from it.
-    heard, absent_since
-        When it was last heard, and when it left.
-    ready, begin, handover
-        What it said last for a session that has not started yet.
-    """
+    """One peer; most of what is known of it goes with its channel."""
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
-        self.done = ""
-        self.kept = False
+        self.done = ""  # the digest of its result, if it has ever said DONE
+        self.kept = False  # whether it has ever said KEPT
         self.absent_since = self.heard = now
         self._forget()
 
     def _forget(self) -> None:
         self.state = PeerState.ABSENT
-        self.announced = self.failed = self.warned = self.false = False
+        # What the user knows: that it leaves; that it leaves with an error; that it is silent.
+        self.announced = self.failed = self.warned = False
+        self.false = False  # whether it has handed over what was not true: take nothing more of it
         self._times_ready = 0  # since the last session
+        # What it said last for a session that has not started yet.
         self.ready: records.Ready | None = None
         self.begin: records.Begin | None = None
         self.handover: records.Handover | None = None
@@ -78,11 +73,7 @@ class Peer:
 
     def speak(self, record: records.AnyRecord) -> None:
         """Note that it has said something; the first record must be a greeting."""
-        signal = PeerSignal.SPEAKS
-        if isinstance(record, records.Greeting | records.OtherVersion):
-            signal = PeerSignal.GREETS
-        elif isinstance(record, records.Leave):
-            signal = PeerSignal.TAKES_LEAVE
+        signal = _SIGNALS.get(type(record), PeerSignal.SPEAKS)
         if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
             raise ProtocolError("SFY-JOIN-042", f"Party {self.name} did not begin with a greeting.")
         self._move(signal)

@@ -57,7 +57,7 @@ class Sessions:
                 run.memory.fail(str(error))
                 run.tell_all(records.End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
-            run.output.append(events.Fail(error))
+            run.output.append(events.Finish(error))
         return run.output
 
     def _take(self, event: Event) -> None:
