@@ -33,23 +33,15 @@ class Channels:
         self._carrier: Carrier | None = None
         self._open: dict[str, tuple[int, tls.Channel]] = {}
 
-    def attach(self, carrier: Carrier) -> None:
-        """Use this carrier from now on."""
+    def use(self, carrier: Carrier | None) -> None:
+        """Close all channels; new ones go through this carrier."""
         self._carrier = carrier
-
-    def detach(self) -> None:
-        """Close all channels; there is no carrier any more."""
-        self._carrier = None
         self._open.clear()
 
     def open(self, peer: str, connection: int) -> None:
         """Begin the handshake with a peer, in place of an earlier channel."""
-        channel = tls.Channel(
-            peer,
-            self._peers[peer].fingerprint,
-            self._settings[peer],
-            server_side=self._server_side[peer],
-        )
+        fingerprint, side = self._peers[peer].fingerprint, self._server_side[peer]
+        channel = tls.Channel(peer, fingerprint, self._settings[peer], server_side=side)
         channel.most = self._most
         self._open[peer] = connection, channel
         channel.begin()

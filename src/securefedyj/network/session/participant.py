@@ -251,7 +251,7 @@ class _Participant:
     # The carrier.
 
     async def _drop_link(self) -> None:
-        self._channels.detach()
+        self._channels.use(None)
         lost, self._carrier = self._carrier, None
         if lost is not None:
             await lost.close(_TICK)
@@ -261,7 +261,7 @@ class _Participant:
         """Connect, and take what is delivered until all is over."""
         link = self._carrier = await self._dialer.connect()
         link.on_left = self._preview
-        self._channels.attach(link)
+        self._channels.use(link)
         await self._happen(events.HubReached())
         looked_at_clock = 0.0
         while self._outcome is None:

@@ -128,8 +128,7 @@ class Patience:
     """How long we have waited, and what the user should know about it.
 
     No peer may be silent for longer than the timeout, not counting the time of our own
-    computations. Without progress we wait for peers no longer than `wait`. All times are those of a
-    clock that is never set.
+    computations. Without progress we wait for peers no longer than `wait`.
     """
 
     def __init__(self, peers: Iterable[Peer], timeout: float, wait: float, now: float) -> None:
@@ -150,10 +149,9 @@ class Patience:
 
     def peer_is_silent(self, where: str, now: float) -> tuple[str, str] | None:
         """A sentence about a peer without a result that was silent for too long, and its name."""
-        for peer in self._audible():
-            if self._silence(peer.heard, now) > self._timeout:
-                what = f"Nothing was heard from party {peer.name} for"
-                return f"{what} {self._timeout:g} seconds{where}.", peer.name
+        for peer in self._silent(self._timeout, now):
+            sentence = f"Nothing was heard from party {peer.name} for {self._timeout:g} seconds"
+            return f"{sentence}{where}.", peer.name
         return None
 
     def session_is_stuck(self, now: float) -> bool:
@@ -171,16 +169,17 @@ class Patience:
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
         """Sentences about the peers that were silent for long, each once."""
-        for peer in self._audible():
-            silent = self._silence(peer.heard, now)
-            if silent > WARNING * self._timeout and not peer.warned:
+        for peer in self._silent(WARNING * self._timeout, now):
+            if not peer.warned:
                 peer.warned = True
-                what = f"Nothing was heard from party {peer.name} for"
-                yield f"{what} {silent:.1f} seconds{where}."
+                silence = f"{self._silence(peer.heard, now):.1f} seconds"
+                yield f"Nothing was heard from party {peer.name} for {silence}{where}."
 
-    def _audible(self) -> Iterator[Peer]:
+    def _silent(self, seconds: float, now: float) -> Iterator[Peer]:
+        """The peers without a result that were silent for longer than this."""
         for peer in self._peers:
-            if peer.state is not PeerState.ABSENT and not peer.kept:
+            there = peer.state is not PeerState.ABSENT and not peer.kept
+            if there and self._silence(peer.heard, now) > seconds:
                 yield peer
 
     def _silence(self, heard: float, now: float) -> float:

@@ -83,7 +83,11 @@ class Sessions:
             case events.Heard(name):
                 peers[name].hear(run.now.steady)
             case events.RecordArrived(name, record):
-                self._listen(peers[name], record)
+                try:
+                    peers[name].speak(record)
+                    self._take_record(peers[name], record)
+                except ProtocolError as error:
+                    self._fault(peers[name], str(error))
             case events.OpeningKept():
                 run.patience.waiting_since = None
                 self._faults = 0
@@ -148,13 +152,6 @@ class Sessions:
 
     # Records.
 
-    def _listen(self, peer: Peer, record: records.AnyRecord) -> None:
-        try:
-            peer.speak(record)
-            self._take_record(peer, record)
-        except ProtocolError as error:
-            self._fault(peer, str(error))
-
     def _take_record(self, peer: Peer, record: records.AnyRecord) -> None:
         match record:
             case records.Greeting():
@@ -168,7 +165,7 @@ class Sessions:
             case records.Ready() if record != peer.ready:  # else repeated for others, who need it
                 peer.say_ready(record)
                 if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
-                    self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
+                    self._run.interrupt(Signal.READY_AGAIN, peer.name)
             case records.Begin():
                 peer.begin = record
             case Message():

@@ -55,7 +55,7 @@ class Signal(Enum):
     COMPUTED = auto()  # as far as the messages go
     RETURNED = auto()  # the program, with the outcome
     STOPPED = auto()  # a peer has ended the session
-    BEGAN_ANEW = auto()  # a peer said READY again, which ends the session
+    READY_AGAIN = auto()  # a peer said READY again, which ends the session
     LOST = auto()  # a peer or the hub
     HAVE_RESULT = auto()  # from an earlier session
     ASKED_AGAIN = auto()  # by a peer without a result
@@ -97,14 +97,14 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.ALL_BEGUN: State.COMPUTING,
         Signal.BEHIND: State.TAKING,
         Signal.HAVE_RESULT: State.DONE,
-        Signal.BEGAN_ANEW: State.READY,
+        Signal.READY_AGAIN: State.READY,
         **_LOSS,
         **_ENDINGS,
         **_FAILURES,
     },
     State.TAKING: {
         Signal.HANDED: State.COMPUTING,
-        Signal.BEGAN_ANEW: State.GATHERING,
+        Signal.READY_AGAIN: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
         **_LOSS,
         **_FAILURES,
@@ -116,7 +116,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     },
     State.LISTENING: {
         Signal.MESSAGE_CAME: State.COMPUTING,
-        Signal.BEGAN_ANEW: State.GATHERING,
+        Signal.READY_AGAIN: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
         **_LOSS,
         Signal.ERROR: State.FAILED,
