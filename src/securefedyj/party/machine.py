@@ -9,7 +9,6 @@
     any        stop(error)                         done: the error; peers get STOP
     done       anything arrives                    done: it is ignored
 
-A round that needs nothing from others is over for a party at once, so it may run ahead of others.
 What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes. Some rounds need only
 some of the messages that they expect, the first to arrive: a later one is compared with those,
 within the same number of rounds, and then dropped. A program can wait for that (`all_compared`).

@@ -1,11 +1,9 @@
 """Rounds: how a program says what it sends and what it waits for (docs/protocol.md, section 3).
 
-A program is a coroutine. When it needs its peers it awaits `play_round`, which hands a
-request to the driver of the coroutine and comes back with the answers. There is no event loop:
-a `Party` drives one program, and `in_lockstep` drives several as one.
-
-An engine on a library that talks to the peers by itself awaits `delegate` instead, and the
-library's runtime drives the program. Programs look the same.
+A program is a coroutine that awaits `play_round` when it needs its peers. There is no event loop:
+a `Party` drives one program, and `in_lockstep` drives several as one. An engine on a library that
+talks to the peers by itself awaits `delegate` instead, and the library's runtime drives the
+program.
 """
 
 import types
@@ -31,8 +29,8 @@ R3 = TypeVar("R3")
 class Round:
     """One round of one party: payloads to peers, and sizes of the payloads it waits for.
 
-    All parties name the same kind in the same round, also those with nothing to send or
-    to wait for; that is what keeps their round numbers equal.
+    All parties name the same kind in the same round, also those with nothing to send or to wait
+    for: that keeps their round numbers equal.
     """
 
     kind: Kind
@@ -82,10 +80,9 @@ Start: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Delegation:
-    """Work for another library: to be started in this order, and waited for as a whole.
+    """Work for another library, started in this order and waited for as a whole.
 
-    The answers come when all of it is done. So the order in which the parties' programs
-    start work depends on the programs alone, never on what happened to arrive first.
+    So the order in which programs start work never depends on what arrives first.
     """
 
     starts: Sequence[Start]
@@ -117,11 +114,10 @@ async def in_lockstep(*coroutines: Coroutine[Any, Any, R]) -> tuple[R, ...]: ...
 async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     """Run independent coroutines, the branches, in lockstep; return their results in order.
 
-    The n-th round of all of them is one round, with one message per peer, so the whole takes
-    as many rounds as the longest. They advance in the order given, at every party alike: that is
-    what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
-    of them ask for in their n-th step is started in their order, and they continue when it is done.
-    An error in one branch ends all, before a later one has seen its answer or anything is sent.
+    The n-th round of all of them is one round, with one message per peer. They advance in the order
+    given, at every party: that keeps the parties' common keystreams in step. Delegated work is
+    started in this order, too. An error in one branch ends all, before a later one has seen its
+    answer or anything is sent.
     """
     if len(coroutines) == 1:
         return (await coroutines[0],)

@@ -34,10 +34,7 @@ class Conclusion:
             self.reach()
 
     def reach(self) -> list[Message]:
-        """Compute the outcome from what was revealed; `check` raises what went wrong.
-
-        It is a step of the computation, with no messages for the peers.
-        """
+        """Compute the outcome from what was revealed, a step without messages for the peers."""
         try:
             self.outcome = self._memory.outcome()
             self.digest = digest_of(self._memory, self.outcome)
@@ -46,13 +43,10 @@ class Conclusion:
         return []
 
     def check(self) -> None:
-        """Refuse an outcome that does not pass the audit, or that differs from a peer's.
-
-        A result that all have confirmed stays, whatever a peer says later.
-        """
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
         if self._error is not None:
             raise self._error
-        if self._memory.confirmed:
+        if self._memory.confirmed:  # the result stays, whatever a peer says later
             return
         for peer in self._peers:
             if self.digest and peer.done and peer.done != self.digest:

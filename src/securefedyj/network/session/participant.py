@@ -325,9 +325,9 @@ class _Participant:
                 self._settings.done(transcript, costs.cost(self._settings.name, *spent))
             case events.Reconnect():
                 raise _Reconnect
-            case events.Finish(JoinError() as error):
-                raise error
             case events.Finish(outcome):
+                if isinstance(outcome, JoinError):
+                    raise outcome
                 self._outcome = outcome
             case events.Compute():
                 raise AssertionError  # only `_happen` can wait for it

@@ -77,8 +77,7 @@ def reopens(start: Begin, everybody: Collection[Begin], members: Collection[Begi
 def starting_point(memory: Memory, own: Begin, peers: Mapping[str, Begin]) -> Begin:
     """What the session starts from: two have it, and ours does not contradict it.
 
-    Raises EndOfRun where two parties have different things, and JoinError where one claims to have
-    what it cannot have.
+    Raises EndOfRun where two parties have different things, and JoinError for impossible claims.
     """
     for peer in peers:
         _check_claim(peer, own, peers, memory)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from securefedyj.network.errors import IllegalTransition
 from securefedyj.network.session import events
@@ -140,14 +140,14 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 
 
 # The driver waits for a computation to end before it reads on; these may come meanwhile.
-_AT_ANY_TIME = frozenset[type[events.Event]]({events.SignOfLifeDue, events.Stopping})
-_COMPUTING = _AT_ANY_TIME | {events.OpeningKept, events.Computed}
-_ALL = frozenset(events.Event.__subclasses__())
+_Events: TypeAlias = frozenset[type[events.Event]]
+_AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
+_OF_A_COMPUTATION: _Events = frozenset({events.OpeningKept, events.Computed})
 
-LEGAL_EVENTS: dict[State, frozenset[type[events.Event]]] = {
-    **dict.fromkeys(State, _ALL - {events.OpeningKept, events.Computed}),
-    State.SETTLING: _COMPUTING,
-    State.COMPUTING: _COMPUTING | {events.PeerLeft},
+LEGAL_EVENTS: dict[State, _Events] = {
+    **dict.fromkeys(State, frozenset(events.Event.__subclasses__()) - _OF_A_COMPUTATION),
+    State.SETTLING: _AT_ANY_TIME | _OF_A_COMPUTATION,
+    State.COMPUTING: _AT_ANY_TIME | _OF_A_COMPUTATION | frozenset({events.PeerLeft}),
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }
