@@ -75,7 +75,7 @@ class Sessions:
                     self._lose(peers[name], "came back on another connection")
                 peers[name].arrive(run.now.steady)
             case events.PeerLeft(name):
-                self._leave(peers[name])
+                self._lose(peers[name], "left")
             case events.ChannelStands(name):
                 self._greet(peers[name])
             case events.ChannelBroke(name, reason):
@@ -111,17 +111,13 @@ class Sessions:
         if run.memory.confirmed:
             run.send(peer, records.Kept())
 
-    def _leave(self, peer: Peer) -> None:
-        if self._run.state is not State.COMPUTING:
-            self._lose(peer, "left")
-        elif not (peer.kept or peer.announced):  # it is lost later; the computation may take long
-            self._run.say(f"Party {peer.name} left{self._run.where}.")
-            peer.announced = True
-
     def _lose(self, peer: Peer, what: str) -> None:
         # Without a channel only the carrier says that it was there, as often as it likes.
         if peer.connected and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
+        if self._run.state is State.COMPUTING:  # it is lost later; the computation may take long
+            peer.announced = True
+            return
         peer.lose(self._run.now.steady)
         self._run.interrupt(Signal.LOST, peer.name)
 
@@ -258,7 +254,5 @@ class Sessions:
 
 def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
     """Who has ended a session, according to the peer that sent STOP."""
-    for name in (HUB, terms.name, *terms.peers):
-        if payload == name.encode() and name != peer:
-            return f"{name}, as {peer} says"
-    return peer
+    others = {name.encode(): name for name in (HUB, terms.name, *terms.peers) if name != peer}
+    return f"{others[payload]}, as {peer} says" if payload in others else peer
