@@ -32,8 +32,14 @@ def run(
     while in_flight:
         message = in_flight.popleft()
         post(by_name[message.recipient].receive(message))
+    raise_first_error(parties)
+    return [party.result for party in parties]
+
+
+def raise_first_error(parties: Sequence[Party[R]]) -> None:
+    """Raise the error that stopped the others, or say who waits for whom."""
     if errors := [party.error for party in parties if party.error is not None]:
-        raise min(errors, key=lambda error: isinstance(error, PartyStopped))  # that of the first
+        raise min(errors, key=lambda error: isinstance(error, PartyStopped))
     if waiting := [party for party in parties if not party.done]:
         who = "; ".join(
             f"{party.name} waits in round {party.rounds} for {', '.join(party.waiting_for)}"
@@ -43,4 +49,3 @@ def run(
         for party in waiting:
             party.stop(stalled)
         raise stalled
-    return [party.result for party in parties]

@@ -25,10 +25,9 @@ from securefedyj.printable import printable
 
 R = TypeVar("R")
 
-# By how many rounds a peer's message may be early or late. Every exchange begins with a round in
-# which each party waits for all others (`Engine.agree`), so this is the length of the longest
-# exchange: of a verified final opening (docs/protocol.md, section 3, "Ahead and late").
-MAX_AHEAD = 48
+# By how many rounds a peer's message may be early or late: the rounds of the longest exchange
+# (docs/protocol.md, section 3), a verified final opening of 2^18 features with 64 limbs.
+MAX_AHEAD = 87
 
 
 class Party(Generic[R]):

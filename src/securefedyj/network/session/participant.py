@@ -34,10 +34,10 @@ from securefedyj.network.session.progress import Progress, exchanges_done, prefi
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import TooFewValues, run_party
+from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.transcript import Transcript
 
 __all__ = ["JoinError", "Progress", "Settings", "participate"]
@@ -347,7 +347,7 @@ class _Participant:
         memory, name, agreement = self._memory, self._settings.name, self._agreement
         own = b"" if memory.part is None else bytes.fromhex(memory.part.bits)
         accepted = (reveals, own) if reopening else None
-        party = self._party = (self._facts.party or Party)(
+        party = self._party = self._facts.party(
             name,
             agreement.parties,
             run_party(name, agreement, self._silo, transcript, memory, accepted),
