@@ -84,12 +84,7 @@ class Settings:
 async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
     """Take part until the result is there; every party returns the same transcript.
 
-    Raises
-    ------
-    JoinError
-        In one sentence, why there is no result.
-    TooFewValues
-        As agreed, at every party.
+    Raises JoinError, which says why there is no result, or, at every party, TooFewValues.
     """
     participant = _Participant(settings, silo)
     alive = asyncio.create_task(participant.keep_alive())

@@ -72,7 +72,7 @@ class Peer:
         self.heard, self.warned = now, False
 
     def speak(self, record: records.AnyRecord) -> None:
-        """Note that it has said something; the first record must be a greeting."""
+        """Note that it has sent a record; the first one must be a greeting."""
         signal = _SIGNALS.get(type(record), PeerSignal.SPEAKS)
         if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
             raise ProtocolError("SFY-JOIN-042", f"Party {self.name} did not begin with a greeting.")

@@ -66,7 +66,6 @@ class Signal(Enum):
     ERROR = auto()
 
 
-_LOSS = {Signal.LOST: State.GATHERING}
 _FAILURES = {Signal.GAVE_UP: State.FAILED, Signal.ERROR: State.FAILED}
 # A party that has the result and helps a peer may learn that the peer has it as well.
 _ENDINGS = {
@@ -79,13 +78,13 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     State.GATHERING: {
         Signal.HAVE_RESULT: State.DONE,
         Signal.ALL_HERE: State.READY,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_FAILURES,
     },
     State.READY: {
         Signal.ON_ITS_WAY: State.SETTLING,
         Signal.ALL_READY: State.BEGUN,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -98,7 +97,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.BEHIND: State.TAKING,
         Signal.HAVE_RESULT: State.DONE,
         Signal.READY_AGAIN: State.READY,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -106,7 +105,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.HANDED: State.COMPUTING,
         Signal.READY_AGAIN: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_FAILURES,
     },
     State.COMPUTING: {
@@ -118,7 +117,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.MESSAGE_CAME: State.COMPUTING,
         Signal.READY_AGAIN: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         Signal.ERROR: State.FAILED,
     },
     State.DONE: {
