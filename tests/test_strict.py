@@ -19,7 +19,7 @@ class Line(Record, frozen=True):
     name: str
     count: Annotated[int, Meta(ge=0, le=9)]
     width: Finite = 0.0
-    digest: hexadecimal(2) = "0000"  # type: ignore[valid-type]
+    digest: Annotated[str, hexadecimal(2)] = "0000"
 
 
 def test_record_is_read_by_its_annotations():

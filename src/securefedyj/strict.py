@@ -30,9 +30,9 @@ Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_i
 """A finite float64; in JSON it may be a whole number."""
 
 
-def hexadecimal(size: int) -> Any:
-    """The type of a text that encodes `size` bytes."""
-    return Annotated[str, Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")]
+def hexadecimal(size: int) -> Meta:
+    """The annotation of a text that encodes `size` bytes."""
+    return Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")
 
 
 MOST_BYTES = 1 << 24

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from securefedyj.network.errors import EndOfRun
+from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session import events, records
 from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
@@ -167,10 +167,10 @@ class Machine:
                 self.kept.append(output)
             case events.Reconnect():
                 self.reconnects += 1
+            case events.Finish(JoinError() as error):
+                self.error = error
             case events.Finish(outcome):
                 self.outcome = outcome
-            case events.Fail(error):
-                self.error = error
 
     def compute(self) -> None:
         """Make the computation that was asked for."""
@@ -434,7 +434,7 @@ class Trio:
         old = self.machines[name]
         self.cut(name)
         if old.known.running and not old.known.finished:  # as the journal does
-            old.known.interrupt(name, old.openings)
+            old.known.interrupt(name)
         self.machines[name] = Machine(name, old.known, **self._options)
         self.machines[name].now, self.machines[name].clock = old.now, old.clock
         self.machines[name].log = old.log

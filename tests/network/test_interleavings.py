@@ -49,7 +49,7 @@ class Disk(Memory):
             new.notes.append(line)
         new.notes.sync()
         if new.running and not new.finished:
-            new.interrupt(self.name, len(new.transcript.reveals))
+            new.interrupt(self.name)
         return new
 
 

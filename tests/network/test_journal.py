@@ -56,7 +56,7 @@ NOTES: dict[str, tuple[Callable[[Memory], None], list[dict[str, Any]]]] = {
         [{"session": 1}, {"opening": 1}],
     ),
     "an interruption": (
-        lambda known: known.interrupt("bob", 2),
+        lambda known: known.interrupt("bob"),
         [{"interruption": {"by": "bob", "exchange": 2}}],
     ),
     "that all have the result": (lambda known: known.confirm("d" * 64), [{"confirmed": "d" * 64}]),
@@ -218,7 +218,7 @@ def test_a_journal_tells_all_that_was_noted_before(tmp_path):
     assert list(again.transcript.to_lines()) == list(first.transcript.to_lines())
     assert len(again.transcript.reveals) == again.sent == OPENINGS
     assert again.repeats == first.repeats == [2]
-    assert again.interruptions == [Interruption("cem", 2), Interruption("cem", 4)]
+    assert again.interruptions == [Interruption("cem", 2), Interruption("cem", 3)]
     assert again.confirmed == first.confirmed != ""
     assert (again.least, again.most) == (first.least, first.most)
     assert not again.running

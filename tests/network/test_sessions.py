@@ -163,7 +163,7 @@ CAUSES: dict[Signal, Callable[[Solo], object]] = {
     Signal.COMPUTED: Solo.compute,
     Signal.RETURNED: Solo.compute,
     Signal.STOPPED: lambda solo: solo.hear("cem", solo.message("cem", Kind.STOP)),
-    Signal.BEGAN_ANEW: lambda solo: solo.hear("bob", solo.ready("bob", 1)),
+    Signal.READY_AGAIN: lambda solo: solo.hear("bob", solo.ready("bob", 1)),
     Signal.LOST: lambda solo: solo.happen(events.PeerLeft("bob")),
     Signal.HAVE_RESULT: begin,
     Signal.ASKED_AGAIN: ask_again,

@@ -32,7 +32,7 @@ def live(journal: Memory) -> None:
             journal.exchange(before)
         journal.opening(before)
         if number in (2, 4):
-            journal.interrupt("cem", number)
+            journal.interrupt("cem")
             journal.begin(number, again=number == 2)
             journal.exchange(before)
             if number == 2:

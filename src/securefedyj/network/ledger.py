@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -39,7 +39,7 @@ class LedgerHead(Record, frozen=True):
 
     format: Literal["securefedyj ledger"]
     version: Literal[1]
-    key: hexadecimal(32)  # type: ignore[valid-type]
+    key: Annotated[str, hexadecimal(32)]
 
 
 class RunTerms(Record, frozen=True):
@@ -96,7 +96,7 @@ class RunEntry(_RunEvent, frozen=True, kw_only=True, tag=BEGAN):
 class RunFinished(_RunEvent, frozen=True, tag=FINISHED):
     """The end of a run with a result."""
 
-    result: hexadecimal(32) | UnsetType = UNSET  # type: ignore[valid-type]
+    result: Annotated[str, hexadecimal(32)] | UnsetType = UNSET
     """Its digest; version 0.2 has not written it."""
 
 

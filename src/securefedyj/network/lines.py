@@ -9,7 +9,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from securefedyj.network.locks import lock
@@ -20,14 +19,8 @@ _PIECE = 1 << 20  # bytes
 class LineFile:
     """An open file of lines. What the system refuses is an OSError; nothing is retried.
 
-    It is for its owner's eyes alone (mode 600). Threads may share it.
-
-    Parameters
-    ----------
-    path
-        The file.
-    flags
-        As for `os.open`; O_RDONLY to read only. Lines are always added at the end.
+    Only its owner can read it (mode 600). Threads may share it. The `flags` are those of `os.open`;
+    lines are always added at the end.
     """
 
     def __init__(self, path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> None:
@@ -39,10 +32,7 @@ class LineFile:
     def lock(self, *, wait: bool = True) -> None:
         """Lock the file until it is closed; readers share the lock, a writer has it alone.
 
-        Raises
-        ------
-        BlockingIOError
-            If another process has it, and we do not wait.
+        Raises BlockingIOError if another process has it, and we do not wait.
         """
         lock(self._file, shared=self._shared, wait=wait)
         if os.fstat(self._file).st_mode & 0o077:
@@ -109,10 +99,5 @@ class LineFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

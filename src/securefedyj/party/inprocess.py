@@ -38,16 +38,14 @@ def run(
 
 def raise_first_error(parties: Sequence[Party[R]]) -> None:
     """Raise the error that stopped the others, or say who waits for whom."""
-    errors = [party.error for party in parties if party.error is not None]
-    if errors:
+    if errors := [party.error for party in parties if party.error is not None]:
         raise min(errors, key=lambda error: isinstance(error, PartyStopped))
-    waiting = [party for party in parties if not party.done]
-    if waiting:
-        who = [
+    if waiting := [party for party in parties if not party.done]:
+        who = "; ".join(
             f"{party.name} waits in round {party.rounds} for {', '.join(party.waiting_for)}"
             for party in waiting
-        ]
-        stalled = Stalled("No message is in flight, but " + "; ".join(who) + ".")
+        )
+        stalled = Stalled(f"No message is in flight, but {who}.")
         for party in waiting:
             party.stop(stalled)
         raise stalled

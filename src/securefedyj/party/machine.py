@@ -9,7 +9,6 @@
     any        stop(error)                         done: the error; peers get STOP
     done       anything arrives                    done: it is ignored
 
-A round that needs nothing from others is over for a party at once, so it may run ahead of others.
 What arrives early is kept, within `MAX_AHEAD` rounds, until its round comes. Some rounds need only
 some of the messages that they expect, the first to arrive: a later one is compared with those,
 within the same number of rounds, and then dropped. A program can wait for that (`all_compared`).
@@ -20,7 +19,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from securefedyj.errors import InputError, PartyStopped, ProtocolError
-from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message, header_size
+from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
 from securefedyj.party.rounds import Comparison, Round, play_round
 from securefedyj.printable import printable
 
@@ -70,7 +69,6 @@ class Party(Generic[R]):
         self.peers = tuple(peer for peer in parties if peer != name)
         self.rounds = 0
         self.bytes_sent = dict.fromkeys(self.peers, 0)
-        self._envelope = {peer: header_size(name, peer) for peer in self.peers}
         self.error: Exception | None = None
         self._program = program
         self._session = session
@@ -158,17 +156,14 @@ class Party(Generic[R]):
                     return
                 self._step({}, outgoing)
                 continue
-            incoming = {}
-            missing = []
-            for peer in current.expected:
-                if (message := self._inbox.get((self.rounds, peer))) is not None:
-                    incoming[peer] = message.payload
-                else:
-                    missing.append(peer)
-            if len(incoming) < current.needed:
+            missing = [peer for peer in current.expected if (self.rounds, peer) not in self._inbox]
+            if len(current.expected) - len(missing) < current.needed:
                 return
-            for peer in incoming:
-                del self._inbox[self.rounds, peer]
+            incoming = {
+                peer: self._inbox.pop((self.rounds, peer)).payload
+                for peer in current.expected
+                if peer not in missing
+            }
             for peer in missing:
                 self._late[self.rounds, peer] = current
             self.rounds += 1
@@ -222,7 +217,12 @@ class Party(Generic[R]):
                 f"{described(message)} is addressed to {addressed}; expected one "
                 f"from {', '.join(self.peers)} to {self.name}.",
             )
-        _check_version(message)
+        if message.version != VERSION:
+            raise ProtocolError(
+                "SFY-MSG-001",
+                f"Party {message.sender} speaks protocol version {message.version}, we speak "
+                f"version {VERSION}; install the same release everywhere.",
+            )
         if message.session != self._session:
             raise ProtocolError(
                 "SFY-MSG-007",
@@ -277,23 +277,15 @@ class Party(Generic[R]):
         return await self._program
 
     def _message(self, recipient: str, kind: Kind, payload: bytes) -> Message:
-        self.bytes_sent[recipient] += self._envelope[recipient] + len(payload)
-        return Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
+        message = Message(VERSION, self._session, self.name, recipient, self.rounds, kind, payload)
+        self.bytes_sent[recipient] += message.size
+        return message
 
 
 def described(message: Message) -> str:
     return (
         f"The message {message.kind} of round {message.round} from {printable(message.sender, 64)}"
     )
-
-
-def _check_version(message: Message) -> None:
-    if message.version != VERSION:
-        raise ProtocolError(
-            "SFY-MSG-001",
-            f"Party {message.sender} speaks protocol version {message.version}, we speak "
-            f"version {VERSION}; install the same release everywhere.",
-        )
 
 
 def _check_content(message: Message, current: Round) -> None:

@@ -1,19 +1,6 @@
-"""What parties send each other (docs/protocol.md, section 3).
+"""What parties send each other, byte by byte in docs/protocol.md, section 3.
 
-On the wire a message is a header of 40 bytes, the two names in UTF-8, and the payload.
-Integers are unsigned and big-endian:
-
-    offset  size  field
-         0     4  magic, the letters SFYJ
-         4     2  protocol version
-         6     2  kind, see `Kind`
-         8     4  round, 0 for the greeting
-        12    16  session, the same for all messages of one run
-        28     2  length of the sender's name
-        30     2  length of the recipient's name
-        32     8  length of the payload
-
-The header keeps this form in all versions, so that the version can always be read.
+The header keeps its form in all versions, so that the version can always be read.
 """
 
 import struct
@@ -52,11 +39,6 @@ class Kind(IntFlag):
         return "+".join(str(kind.name) for kind in self) or "nothing"
 
 
-def header_size(sender: str, recipient: str) -> int:
-    """Bytes on the wire besides the payload."""
-    return _HEADER.size + len(sender.encode()) + len(recipient.encode())
-
-
 @dataclass(slots=True)
 class Message:
     """One message of one round from one party to another."""
@@ -72,21 +54,14 @@ class Message:
     @property
     def size(self) -> int:
         """Bytes on the wire."""
-        return header_size(self.sender, self.recipient) + len(self.payload)
+        names = self.sender.encode() + self.recipient.encode()
+        return _HEADER.size + len(names) + len(self.payload)
 
     def to_bytes(self) -> bytes:
         """Return the message as it stands on the wire."""
         sender, recipient = self.sender.encode(), self.recipient.encode()
-        header = _HEADER.pack(
-            _MAGIC,
-            self.version,
-            self.kind,
-            self.round,
-            self.session,
-            len(sender),
-            len(recipient),
-            len(self.payload),
-        )
+        lengths = len(sender), len(recipient), len(self.payload)
+        header = _HEADER.pack(_MAGIC, self.version, self.kind, self.round, self.session, *lengths)
         return b"".join((header, sender, recipient, self.payload))
 
     @classmethod

@@ -1,16 +1,15 @@
 """Rounds: how a program says what it sends and what it waits for (docs/protocol.md, section 3).
 
-A program is a coroutine. When it needs its peers it awaits `play_round`, which hands a
-request to the driver of the coroutine and comes back with the answers. There is no event loop:
-a `Party` drives one program, and `in_lockstep` drives several as one.
-
-An engine on a library that talks to the peers by itself awaits `delegate` instead, and the
-library's runtime drives the program. Programs look the same.
+A program is a coroutine that awaits `play_round` when it needs its peers. There is no event loop:
+a `Party` drives one program, and `in_lockstep` drives several as one. An engine on a library that
+talks to the peers by itself awaits `delegate` instead, and the library's runtime drives the
+program.
 """
 
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar, overload
 
@@ -30,8 +29,8 @@ R3 = TypeVar("R3")
 class Round:
     """One round of one party: payloads to peers, and sizes of the payloads it waits for.
 
-    All parties name the same kind in the same round, also those with nothing to send or
-    to wait for; that is what keeps their round numbers equal.
+    All parties name the same kind in the same round, also those with nothing to send or to wait
+    for: that keeps their round numbers equal.
     """
 
     kind: Kind
@@ -81,10 +80,9 @@ Start: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Delegation:
-    """Work for another library: to be started in this order, and waited for as a whole.
+    """Work for another library, started in this order and waited for as a whole.
 
-    The answers come when all of it is done. So the order in which the parties' programs
-    start work depends on the programs alone, never on what happened to arrive first.
+    So the order in which programs start work never depends on what arrives first.
     """
 
     starts: Sequence[Start]
@@ -116,11 +114,10 @@ async def in_lockstep(*coroutines: Coroutine[Any, Any, R]) -> tuple[R, ...]: ...
 async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     """Run independent coroutines, the branches, in lockstep; return their results in order.
 
-    The n-th round of all of them is one round, with one message per peer, so the whole takes
-    as many rounds as the longest. They advance in the order given, at every party alike: that is
-    what keeps the parties' common keystreams in step. Delegated work goes the same way: what all
-    of them ask for in their n-th step is started in their order, and they continue when it is done.
-    An error in one branch ends all, before a later one has seen its answer or anything is sent.
+    The n-th round of all of them is one round, with one message per peer. They advance in the order
+    given, at every party: that keeps the parties' common keystreams in step. Delegated work is
+    started in this order, too. An error in one branch ends all, before a later one has seen its
+    answer or anything is sent.
     """
     if len(coroutines) == 1:
         return (await coroutines[0],)
@@ -179,32 +176,20 @@ async def _merged_round(requests: Mapping[int, Round]) -> dict[int, Any]:
             if request.late is not None:
                 request.late(peer, pieces[branch][peer])
 
-    enough = _common_quorum(requests)
-    return _split(requests, await play_round(kind, joined, expected, enough=enough, late=late))
-
-
-def _common_quorum(requests: Mapping[int, Round]) -> int | None:
-    """How many suffice: the same number as for each branch alone, if they agree on that.
-
-    Otherwise all are needed. So a round of openings alone is over when one opening would be.
-    """
+    # As many suffice as for each branch alone, if they agree on that; otherwise all are needed.
     quorums = {(request.enough, frozenset(request.expected)) for request in requests.values()}
-    (enough, _), *others = quorums
-    return None if others else enough
+    enough = quorums.pop()[0] if len(quorums) == 1 else None
+    return _split(requests, await play_round(kind, joined, expected, enough=enough, late=late))
 
 
 def _split(requests: Mapping[int, Round], incoming: Incoming) -> dict[int, Any]:
     """Cut each peer's payload into the pieces that the requests waited for, in their order."""
-    cursor = dict.fromkeys(incoming, 0)
-
-    def take(peer: str, size: int) -> bytes:
-        start = cursor[peer]
-        cursor[peer] = start + size
-        return incoming[peer][start : start + size]
-
+    payloads = {peer: BytesIO(payload) for peer, payload in incoming.items()}
     return {
         branch: {
-            peer: take(peer, size) for peer, size in request.expected.items() if peer in incoming
+            peer: payloads[peer].read(size)
+            for peer, size in request.expected.items()
+            if peer in payloads
         }
         for branch, request in requests.items()
     }

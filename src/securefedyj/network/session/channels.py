@@ -1,7 +1,6 @@
 """The channels of a party to its peers: bytes in, events out; records in, bytes out.
 
-With every peer there is one channel, TLS from end to end (`tls.Channel`); a carrier, such as
-the hub, carries its bytes. See docs/security.md, section 6, "Channels".
+docs/security.md, section 6, "Channels".
 """
 
 from __future__ import annotations
@@ -13,15 +12,7 @@ from securefedyj.network.bounds import largest_record
 from securefedyj.network.carrier import Carrier
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity
-from securefedyj.network.session import records
-from securefedyj.network.session.events import (
-    ChannelBroke,
-    ChannelStands,
-    Event,
-    Heard,
-    RecordArrived,
-)
-from securefedyj.network.session.records import AnyRecord
+from securefedyj.network.session import events, records
 from securefedyj.network.transport import tls
 
 
@@ -42,23 +33,15 @@ class Channels:
         self._carrier: Carrier | None = None
         self._open: dict[str, tuple[int, tls.Channel]] = {}
 
-    def attach(self, carrier: Carrier) -> None:
-        """Use this carrier from now on."""
+    def use(self, carrier: Carrier | None) -> None:
+        """Close all channels; new ones go through this carrier."""
         self._carrier = carrier
-
-    def detach(self) -> None:
-        """Close all channels; there is no carrier any more."""
-        self._carrier = None
         self._open.clear()
 
     def open(self, peer: str, connection: int) -> None:
         """Begin the handshake with a peer, in place of an earlier channel."""
-        channel = tls.Channel(
-            peer,
-            self._peers[peer].fingerprint,
-            self._settings[peer],
-            server_side=self._server_side[peer],
-        )
+        fingerprint, side = self._peers[peer].fingerprint, self._server_side[peer]
+        channel = tls.Channel(peer, fingerprint, self._settings[peer], server_side=side)
         channel.most = self._most
         self._open[peer] = connection, channel
         channel.begin()
@@ -71,23 +54,23 @@ class Channels:
         """Whether the channel to a peer is to this connection of it."""
         return peer in self._open and self._open[peer][0] == connection
 
-    def receive(self, peer: str, data: bytes) -> Iterator[Event]:
+    def receive(self, peer: str, data: bytes) -> Iterator[events.Event]:
         """The events that follow from a piece of the stream from a peer."""
         _, channel = self._open[peer]
         stood = channel.established
         try:
             arrived = list(channel.receive(data))
             self._flush(peer)
-            yield Heard(peer)
+            yield events.Heard(peer)
             if channel.established and not stood:
-                yield ChannelStands(peer)
+                yield events.ChannelStands(peer)
             for record in arrived:
-                yield RecordArrived(peer, records.read(peer, record))
+                yield events.RecordArrived(peer, records.read(peer, record))
         except ProtocolError as error:
             self._flush(peer)  # TLS tells the other end what is wrong
-            yield ChannelBroke(peer, str(error))
+            yield events.ChannelBroke(peer, str(error))
 
-    def send(self, peer: str, record: AnyRecord) -> None:
+    def send(self, peer: str, record: records.AnyRecord) -> None:
         self._open[peer][1].send(records.write(record))
         self._flush(peer)
 

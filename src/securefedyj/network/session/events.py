@@ -32,11 +32,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionTerms:
-    """What does not change in a run.
-
-    `new_party` makes the program of a session, given its id, the number of reveals to resume from,
-    and whether it sends the parts of an opening that were computed before.
-    """
+    """What does not change in a run."""
 
     name: str
     peers: tuple[str, ...]
@@ -53,6 +49,8 @@ class SessionTerms:
     most_waiting: int
     """Bytes of one peer that may wait until they are read."""
     new_party: Callable[[bytes, int, bool], Party[Transcript]]
+    """The program of a session: its id, the number of reveals to resume from, and whether it sends
+    the parts of an opening that were computed before."""
     fresh: Callable[[], str] = lambda: secrets.token_hex(RANDOM_BYTES)
 
 
@@ -178,12 +176,6 @@ class Reconnect(Output, frozen=True):
 
 
 class Finish(Output, frozen=True):
-    """Leave with the outcome: there is nothing more to do."""
+    """Leave, with the outcome or without a result."""
 
-    outcome: Outcome
-
-
-class Fail(Output, frozen=True):
-    """Leave without a result."""
-
-    error: JoinError
+    outcome: Outcome | JoinError

@@ -1,8 +1,4 @@
-"""The journal: what a party remembers of a run, line by line on disk (docs/protocol.md, 12.5).
-
-A line is on the disk before the message that it is about is sent. A line that a crash cut short is
-the last one, and nothing was sent after it: it is dropped.
-"""
+"""The journal: what a party remembers of a run, line by line on disk (docs/protocol.md, 12.5)."""
 
 from __future__ import annotations
 
@@ -21,11 +17,9 @@ from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session.memory import NEW_RUN, Memory
 from securefedyj.network.session.outcome import digest_of
-from securefedyj.network.session.progress import exchanges_done
-from securefedyj.network.session.records import hexadecimal
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import Origin
-from securefedyj.strict import Malformed, parse
+from securefedyj.strict import Malformed, hexadecimal, parse
 
 FILE = "state.jsonl"
 FORMAT = 3
@@ -75,7 +69,7 @@ def open_journal(
                 "SFY-JOIN-023",
                 f"{lines.path} is larger than a run can make it; choose another --output.",
             )
-        read = lines.read(mend=True)
+        read = lines.read(mend=True)  # nothing was sent after a line that a crash has cut short
         try:
             _check_format(read, lines.path)
             if len(read) <= 1:  # nothing has begun here
@@ -97,7 +91,7 @@ def open_journal(
         if memory.confirmed:
             _check_confirmed(memory, lines.path)
         if memory.running and not memory.finished:
-            memory.interrupt(name, exchanges_done(memory.transcript) + 1)
+            memory.interrupt(name)
     except BaseException:
         lines.close()
         raise

@@ -1,9 +1,7 @@
 """What a party remembers of a run, so that nothing is ever revealed twice.
 
 docs/security.md, section 6, "Going on after an interruption". All of it is public among the
-parties, except our part of a final opening. The program calls the memory as its log
-(`program.OpeningLog`): before it sends an opening, and, with what was opened, before it sends the
-next message.
+parties, except our part of a final opening.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from securefedyj import strict
 from securefedyj.errors import Unverified, code_of
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.lines import LineFile
+from securefedyj.network.session.progress import exchanges_done, prefix
 from securefedyj.network.session.records import NO_SESSION
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Reveal, Step, Variation
@@ -109,22 +108,9 @@ class Drained(Exception):
 class Memory:
     """What was revealed, what was sent, and what went wrong, noted in a journal if there is one.
 
-    Only members of the committee send openings. The result names the `origin`, and `opened` gets
-    the transcript after each opening.
-
-    Attributes
-    ----------
-    transcript, repeats, interruptions
-        What was revealed so far; the openings that were repeated; in order.
-    least, sent
-        How many openings every party has had: those before the last exchange that opened something.
-        How many were sent, by us or others, whether or not they arrived.
-    running, draining
-        Whether a session has begun and not ended; whether its last messages are still coming.
-    confirmed, failed
-        The digest of the result of all parties; why the run has ended for good; or empty.
-    part
-        What we hold of the last final opening that we accepted.
+    The program calls it as its log (`program.OpeningLog`): before it sends an opening, and, with
+    what was opened, before it sends the next message. Only members of the committee send openings.
+    The result names the `origin`, and `opened` gets the transcript after each opening.
     """
 
     def __init__(
@@ -139,15 +125,16 @@ class Memory:
         self.opened: Callable[[Transcript], None] = lambda transcript: None
         self.transcript = Transcript(agreement)
         self._course = Schedule(agreement)
-        self.least = self._begun = 0
+        self._begun = 0  # openings before the present exchange
         self._room = 0  # openings of the present exchange; none has begun
-        self.sent = 0
+        self.least = 0  # openings that all have had: before the last exchange that opened something
+        self.sent = 0  # openings that were sent, by us or others, whether or not they arrived
         self.repeats: list[int] = []
         self.interruptions: list[Interruption] = []
-        self.running = False
-        self.confirmed = self.failed = ""
-        self.draining = False
-        self.part: HeldPart | None = None
+        self.running = False  # whether a session has begun and not ended
+        self.draining = False  # whether the last messages of a session are still coming
+        self.confirmed = self.failed = ""  # the digest of the result; why the run has ended
+        self.part: HeldPart | None = None  # of the last final opening that we accepted
         self._session = NO_SESSION
         self._reopening = False  # whether the session sends parts of an earlier one again
 
@@ -236,16 +223,15 @@ class Memory:
         if again and self.sent <= reveals:
             self._note(JournalNote(opening=reveals))
 
-    def interrupt(self, by: str, exchange: int) -> None:
-        """Count an interruption."""
+    def interrupt(self, by: str) -> None:
+        """Count an interruption of the exchange that follows the openings."""
+        exchange = exchanges_done(self.transcript) + 1
         self._note(JournalNote(interruption=Interruption(by, exchange)))
 
     def confirm(self, digest: str) -> None:
-        """All parties have the same result."""
         self._note(JournalNote(confirmed=digest))
 
     def fail(self, sentence: str) -> None:
-        """The run has ended for good."""
         if not self.failed:
             self._note(JournalNote(failed=sentence))
 
@@ -268,7 +254,7 @@ class Memory:
 
     def ends_batch(self, reveals: int) -> bool:
         """Whether what follows this number of our reveals is a final opening."""
-        due = Schedule.of(Transcript(self.agreement, self.transcript.reveals[:reveals])).due
+        due = Schedule.of(prefix(self.transcript, reveals)).due
         return due is not None and due.kind is Final
 
     def outcome(self) -> Transcript | TooFewValues:
@@ -296,10 +282,10 @@ class Memory:
         """Take a line that was read from the journal. Raises ValueError if it is none."""
         if isinstance(line, dict) and "reveal" in line:
             self._add(read_reveal(line, len(self.agreement.features)))
-            return
-        if not isinstance(line, dict) or len(line) != 1:
+        elif isinstance(line, dict) and len(line) == 1:
+            self._apply(strict.convert(line, JournalNote, "the note"))
+        else:
             raise Malformed("a note must be an object with one field")
-        self._apply(strict.convert(line, JournalNote, "the note"))
 
     def _note(self, note: JournalNote) -> None:
         """Apply a note and write it: it is safe on the disk before the next message is sent."""
@@ -330,7 +316,13 @@ class Memory:
             case JournalNote(session=int()):
                 self.running = True
             case JournalNote(exchange=int(reveals)):
-                self._begin_exchange(reveals)
+                known = len(self.transcript.reveals)
+                if reveals > known:
+                    raise Malformed(f"an exchange that begins at {reveals} of {known} openings")
+                here = self._course
+                if reveals < known:
+                    here = Schedule.of(prefix(self.transcript, reveals))
+                self._begun, self._room = reveals, here.most_openings()
             case JournalNote(opening=int(number)):
                 self.sent = max(self.sent, number + 1)
             case JournalNote(repeat=int(number)):
@@ -344,15 +336,6 @@ class Memory:
                 self.confirmed, self.running = digest, False
             case JournalNote(failed=str(sentence)):
                 self.failed, self.running = sentence, False
-
-    def _begin_exchange(self, reveals: int) -> None:
-        known = self.transcript.reveals
-        if not 0 <= reveals <= len(known):
-            raise Malformed(f"an exchange that begins at {reveals} of {len(known)} openings")
-        here = self._course
-        if reveals < len(known):
-            here = Schedule.of(Transcript(self.agreement, known[:reveals]))
-        self._begun, self._room = reveals, here.most_openings()
 
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:

@@ -34,10 +34,7 @@ class Conclusion:
             self.reach()
 
     def reach(self) -> list[Message]:
-        """Compute the outcome from what was revealed; `check` raises what went wrong.
-
-        It is a step of the computation, with no messages for the peers.
-        """
+        """Compute the outcome from what was revealed, a step without messages for the peers."""
         try:
             self.outcome = self._memory.outcome()
             self.digest = digest_of(self._memory, self.outcome)
@@ -46,13 +43,10 @@ class Conclusion:
         return []
 
     def check(self) -> None:
-        """Refuse an outcome that does not pass the audit, or that differs from a peer's.
-
-        A result that all have confirmed stays, whatever a peer says later.
-        """
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
         if self._error is not None:
             raise self._error
-        if self._memory.confirmed:
+        if self._memory.confirmed:  # the result stays, whatever a peer says later
             return
         for peer in self._peers:
             if self.digest and peer.done and peer.done != self.digest:
@@ -107,23 +101,16 @@ def check_end(error: Exception | None) -> None:
 class Interruptions:
     """How often a run was interrupted, and when that is too often (docs/security.md, section 6).
 
-    Parameters
-    ----------
-    memory
-        Where they are kept.
-    most
-        The agreed maximum.
-    earlier
-        Earlier runs over the same columns that did not finish: each counts as one.
+    Each of the `earlier` runs over the same columns that did not finish counts as one.
     """
 
     def __init__(self, memory: Memory, most: int, earlier: int) -> None:
         self._memory, self._most, self._earlier = memory, most, earlier
         self._check()
 
-    def count(self, by: str, exchange: int) -> str:
+    def count(self, by: str) -> str:
         """Keep who has ended a session; return the summary for the user."""
-        self._memory.interrupt(by, exchange)
+        self._memory.interrupt(by)
         self._check()
         return self.summary()
 
@@ -142,10 +129,8 @@ class Interruptions:
         if self._earlier:
             by["earlier runs that did not finish"] += self._earlier
         count = by.total()
+        whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
         if len(by) == 1:
-            all_of_them = {1: "by", 2: "both by"}.get(count, "all by")
-            whose = f"{all_of_them} {next(iter(by))}"
-        else:
-            whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
+            whose = {1: "by ", 2: "both by "}.get(count, "all by ") + next(iter(by))
         some = "interruption" if self._most == 1 else "interruptions"
         return f"{count} of at most {self._most} {some}, {whose}."

@@ -1,8 +1,7 @@
 """A party on the network: the same `Party` as everywhere, driven through the hub.
 
-`sessions` decides what to do, and this module does it. What the hub or another carrier delivers
-becomes an event, as do the end of a computation and the passing of time. Records go to the
-channels, computations to a thread, and what was revealed to the journal.
+`sessions` decides what to do, and this module does it: it turns what the hub or another carrier
+delivers into events, sends records, and computes in a thread.
 """
 
 from __future__ import annotations
@@ -23,16 +22,6 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.errors import code_of
 from securefedyj.network import carrier
 from securefedyj.network.bounds import most_waiting
-from securefedyj.network.carrier import (
-    Arrival,
-    Carrier,
-    Data,
-    Left,
-    LinkLost,
-    Present,
-    Unwelcome,
-    Word,
-)
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
@@ -41,7 +30,7 @@ from securefedyj.network.session.channels import Channels
 from securefedyj.network.session.events import Event, Moment, Outcome, Output, SessionTerms
 from securefedyj.network.session.journal import open_journal
 from securefedyj.network.session.peers import TIMEOUT, WAIT
-from securefedyj.network.session.progress import Meter, Progress, exchanges_done, prefix
+from securefedyj.network.session.progress import Progress, exchanges_done, prefix, progress_of
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
@@ -95,12 +84,7 @@ class Settings:
 async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
     """Take part until the result is there; every party returns the same transcript.
 
-    Raises
-    ------
-    JoinError
-        In one sentence, why there is no result.
-    TooFewValues
-        As agreed, at every party.
+    Raises JoinError, which says why there is no result, or, at every party, TooFewValues.
     """
     participant = _Participant(settings, silo)
     alive = asyncio.create_task(participant.keep_alive())
@@ -119,16 +103,9 @@ async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
     return outcome
 
 
-def _dialer(settings: Settings) -> carrier.Dialer:
-    """To the hub, through a proxy if there is one."""
-    made = HubDialer(
-        settings.consortium,
-        settings.name,
-        settings.identity,
-        settings.timeout,
-        MOST_UNWELCOME,
-        settings.proxy,
-    )
+def _to_hub(settings: Settings) -> HubDialer:
+    consortium, name, identity = settings.consortium, settings.name, settings.identity
+    made = HubDialer(consortium, name, identity, settings.timeout, MOST_UNWELCOME, settings.proxy)
     if made.proxy is not None:
         settings.say(f"The way to the hub is through the proxy at {made.proxy.address}.")
     return made
@@ -161,7 +138,7 @@ class Worker:
         self._jobs.put(None)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        for job in iter(self._jobs.get, None):
             job()
 
 
@@ -182,21 +159,17 @@ class _Participant:
             self._facts.check_ready()
         except ImportError as error:
             raise JoinError(code_of(error, "SFY-JOIN-037"), f"{error}.") from None
+        digest, folder = consortium.digest(), settings.output
         self._memory = open_journal(
-            settings.output,
-            self._agreement,
-            consortium.digest(),
-            name,
-            settings.rows,
-            consortium.name,
+            folder, self._agreement, digest, name, settings.rows, consortium.name
         )
         self._channels = Channels(consortium, name, settings.identity)
-        self._dialer = settings.dialer or _dialer(settings)
-        terms = SessionTerms(
+        self._dialer = settings.dialer or _to_hub(settings)
+        self._terms = SessionTerms(
             name,
             tuple(party.name for party in consortium.parties if party.name != name),
             "" if consortium.hub is None else consortium.hub.address,
-            consortium.digest(),
+            digest,
             settings.timeout,
             settings.wait,
             MOST_FAULTS,
@@ -205,17 +178,16 @@ class _Participant:
             most_waiting(self._agreement),
             self._new_party,
         )
-        self._peers, self._most_waiting = terms.peers, terms.most_waiting
         self._started = False
         self._party: Party[Transcript] | None = None
         self._loop = asyncio.get_running_loop()
         try:
-            self._sessions = Sessions(terms, self._memory, self._now())
+            self._sessions = Sessions(self._terms, self._memory, self._now())
         except BaseException:
             self._memory.close()
             raise
         self._worker = Worker()
-        self._carrier: Carrier | None = None
+        self._carrier: carrier.Carrier | None = None
         self._outcome: Outcome | None = None
 
     async def run(self) -> Outcome:
@@ -236,11 +208,10 @@ class _Participant:
         await self._happen(events.TimePassed())
         while self._outcome is None:
             try:
-                await self._connect()
                 await self._attend()
-            except Unwelcome as error:  # it may name our proxy
+            except carrier.Unwelcome as error:  # it may name our proxy
                 raise OwnTrouble(code_of(error, "SFY-JOIN-039"), str(error)) from None
-            except LinkLost as error:
+            except carrier.LinkLost as error:
                 await self._happen(events.HubLost(str(error)))
                 await self._drop_link()
             except _Reconnect:
@@ -274,48 +245,43 @@ class _Participant:
 
     # The carrier.
 
-    async def _connect(self) -> None:
-        self._carrier = await self._dialer.connect()
-        self._carrier.on_left = self._preview
-        self._channels.attach(self._carrier)
-        await self._happen(events.HubReached())
-
     async def _drop_link(self) -> None:
-        self._channels.detach()
+        self._channels.use(None)
         lost, self._carrier = self._carrier, None
         if lost is not None:
             await lost.close(_TICK)
         await self._happen(events.TimePassed())
 
     async def _attend(self) -> None:
-        """Take what is delivered until all is over."""
-        assert self._carrier is not None
+        """Connect, and take what is delivered until all is over."""
+        link = self._carrier = await self._dialer.connect()
+        link.on_left = self._preview
+        self._channels.use(link)
+        await self._happen(events.HubReached())
         looked_at_clock = 0.0
         while self._outcome is None:
-            arrival = await self._carrier.receive(_TICK)
-            if arrival is not None:
-                await self._take(arrival)
+            await self._take(await link.receive(_TICK))
             if self._outcome is None and self._loop.time() - looked_at_clock > _TICK:
                 looked_at_clock = self._loop.time()
-                await self._happen(events.TimePassed(self._carrier.heard))
+                await self._happen(events.TimePassed(link.heard))
 
-    async def _take(self, arrival: Arrival) -> None:
+    async def _take(self, arrival: carrier.Arrival | None) -> None:
         match arrival:
-            case Word(sentence):
+            case carrier.Word(sentence):
                 await self._happen(events.HubSpoke(sentence))
-            case Present(peer, connection) if peer in self._peers:
+            case carrier.Present(peer, connection) if peer in self._terms.peers:
                 await self._happen(events.PeerArrived(peer))
                 self._channels.open(peer, connection)
-            case Left(peer, connection) if self._channels.leads_to(peer, connection):
+            case carrier.Left(peer, connection) if self._channels.leads_to(peer, connection):
                 self._channels.close(peer)
                 await self._happen(events.PeerLeft(peer))
-            case Data(peer, connection, data) if self._channels.leads_to(peer, connection):
+            case carrier.Data(peer, connection, data) if self._channels.leads_to(peer, connection):
                 for event in self._channels.receive(peer, data):
                     await self._happen(event)
                     if self._outcome is not None:
                         return
 
-    def _preview(self, left: Left) -> None:
+    def _preview(self, left: carrier.Left) -> None:
         """In a computation, tell the user at once who has left; its last records are read later."""
         computing = self._sessions.state is State.COMPUTING
         if computing and self._channels.leads_to(left.peer, left.connection):
@@ -355,9 +321,9 @@ class _Participant:
             case events.Reconnect():
                 raise _Reconnect
             case events.Finish(outcome):
+                if isinstance(outcome, JoinError):
+                    raise outcome
                 self._outcome = outcome
-            case events.Fail(error):
-                raise error
             case events.Compute():
                 raise AssertionError  # only `_happen` can wait for it
 
@@ -372,9 +338,9 @@ class _Participant:
             self._started = True
             self._settings.started()
         transcript = prefix(self._memory.transcript, reveals)
-        memory, meter = self._memory, Meter(time.monotonic(), exchanges_done(transcript))
-        name, agreement, part = self._settings.name, self._agreement, memory.part
-        own = bytes.fromhex(part.bits) if part is not None else b""
+        began, before = time.monotonic(), exchanges_done(transcript)
+        memory, name, agreement = self._memory, self._settings.name, self._agreement
+        own = b"" if memory.part is None else bytes.fromhex(memory.part.bits)
         accepted = (reveals, own) if reopening else None
         party = self._party = self._facts.party(
             name,
@@ -382,16 +348,16 @@ class _Participant:
             run_party(name, agreement, self._silo, transcript, memory, accepted),
             session=session,
             parameters=self._settings.consortium.canonical(),
-            most_waiting=self._most_waiting,
+            most_waiting=self._terms.most_waiting,
         )
-        memory.opened = lambda now: self._opened(meter.read(now, party, time.monotonic()))
-        return party
 
-    def _opened(self, progress: Progress) -> None:
-        """Something was opened and kept; in the thread that computes."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
-            self._loop.call_soon_threadsafe(self._revealed)
-        self._settings.progress(progress)
+        def opened(now: Transcript) -> None:  # in the thread that computes
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
+                self._loop.call_soon_threadsafe(self._revealed)
+            self._settings.progress(progress_of(now, before, party, time.monotonic() - began))
+
+        memory.opened = opened
+        return party
 
     def _revealed(self) -> None:
         self._dialer.progress()

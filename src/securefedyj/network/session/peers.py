@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.records import (
-    AnyRecord,
-    Begin,
-    Greeting,
-    Handover,
-    Leave,
-    OtherVersion,
-    Ready,
-)
+from securefedyj.network.session import records
 from securefedyj.network.session.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
 from securefedyj.printable import in_words, parties_in_words
 
@@ -30,38 +22,33 @@ JUST_NOW = 5.0  # seconds; after that, the sentence says how much of the wait is
 MOST_READY = 100  # that lead to no session; each is answered to all, who may read more slowly
 CLOCKS_APART = 300.0  # seconds; beyond that, logs and certificates cannot be compared
 
+_SIGNALS: dict[type[records.AnyRecord], PeerSignal] = {
+    records.Greeting: PeerSignal.GREETS,
+    records.OtherVersion: PeerSignal.GREETS,
+    records.Leave: PeerSignal.TAKES_LEAVE,
+}
+
 
 class Peer:
-    """One peer; most of what is known of it goes with its channel.
-
-    Attributes
-    ----------
-    done, kept
-        The digest of its result, if it has ever said DONE; whether it has ever said KEPT.
-    announced, failed, warned
-        What the user knows: that it leaves; that it leaves with an error; that it is silent.
-    false
-        Whether it has handed over what was not true; then nothing more is taken from it.
-    heard, absent_since
-        When it was last heard, and when it left.
-    ready, begin, handover
-        What it said last for a session that has not started yet.
-    """
+    """One peer; most of what is known of it goes with its channel."""
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
-        self.done = ""
-        self.kept = False
+        self.done = ""  # the digest of its result, if it has ever said DONE
+        self.kept = False  # whether it has ever said KEPT
         self.absent_since = self.heard = now
         self._forget()
 
     def _forget(self) -> None:
         self.state = PeerState.ABSENT
-        self.announced = self.failed = self.warned = self.false = False
+        # What the user knows: that it leaves; that it leaves with an error; that it is silent.
+        self.announced = self.failed = self.warned = False
+        self.false = False  # whether it has handed over what was not true: take nothing more of it
         self._times_ready = 0  # since the last session
-        self.ready: Ready | None = None
-        self.begin: Begin | None = None
-        self.handover: Handover | None = None
+        # What it said last for a session that has not started yet.
+        self.ready: records.Ready | None = None
+        self.begin: records.Begin | None = None
+        self.handover: records.Handover | None = None
 
     @property
     def connected(self) -> bool:
@@ -84,18 +71,14 @@ class Peer:
         self._move(PeerSignal.HEARD)
         self.heard, self.warned = now, False
 
-    def speak(self, record: AnyRecord) -> None:
-        """Note that it has said something; the first record must be a greeting."""
-        signal = PeerSignal.SPEAKS
-        if isinstance(record, Greeting | OtherVersion):
-            signal = PeerSignal.GREETS
-        elif isinstance(record, Leave):
-            signal = PeerSignal.TAKES_LEAVE
+    def speak(self, record: records.AnyRecord) -> None:
+        """Note that it has sent a record; the first one must be a greeting."""
+        signal = _SIGNALS.get(type(record), PeerSignal.SPEAKS)
         if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
             raise ProtocolError("SFY-JOIN-042", f"Party {self.name} did not begin with a greeting.")
         self._move(signal)
 
-    def say_ready(self, ready: Ready) -> None:
+    def say_ready(self, ready: records.Ready) -> None:
         """Note that it is ready, which must lead to a session at some point."""
         self.ready = ready
         self._times_ready += 1
@@ -123,7 +106,7 @@ class Peer:
         self.state = successor(PEER_TRANSITIONS, self.state, signal)
 
 
-def check_greeting(peer: str, greeting: Greeting, digest: str, clock: float) -> None:
+def check_greeting(peer: str, greeting: records.Greeting, digest: str, clock: float) -> None:
     """Refuse a peer with another agreed file, or with a clock that differs too much."""
     if greeting.digest != digest:
         raise JoinError(
@@ -145,38 +128,17 @@ class Patience:
     """How long we have waited, and what the user should know about it.
 
     No peer may be silent for longer than the timeout, not counting the time of our own
-    computations. Without progress we wait for peers no longer than `wait`. All times are those of a
-    clock that is never set.
+    computations. Without progress we wait for peers no longer than `wait`.
     """
 
     def __init__(self, peers: Iterable[Peer], timeout: float, wait: float, now: float) -> None:
         self._peers = tuple(peers)
         self._timeout, self._wait = timeout, wait
-        self._waiting_since: float | None = now
-        self._idle_since = now
-        self._kept_at: float | None = None
-        self._told: tuple[str, ...] = ()  # the peers that the user knows we wait for
-        self._reminded = False  # whether to say that again
-
-    def progress(self) -> None:
-        """Something was revealed: the wait starts over."""
-        self._waiting_since = None
-
-    def start(self) -> None:
-        """A session has started; a peer that is missing after it is news."""
-        self._told = ()
-
-    def remind(self) -> None:
-        """The user has learnt why a peer may not come: say again that we wait."""
-        self._reminded = True
-
-    def rest(self, now: float) -> None:
-        """We have computed until now, and have read nothing."""
-        self._idle_since = now
-
-    def keep(self, now: float) -> None:
-        """Our result is written; now we only wait for the others to write theirs."""
-        self._kept_at = now
+        self.waiting_since: float | None = now  # None after progress: the wait starts over
+        self.idle_since = now  # until then we have computed, and have read nothing
+        self.kept_at: float | None = None  # when our result was written
+        self.told: tuple[str, ...] = ()  # the peers that the user knows we wait for
+        self.remind = False  # whether to say that again
 
     # Silence.
 
@@ -187,15 +149,14 @@ class Patience:
 
     def peer_is_silent(self, where: str, now: float) -> tuple[str, str] | None:
         """A sentence about a peer without a result that was silent for too long, and its name."""
-        for peer in self._audible():
-            if self._silence(peer.heard, now) > self._timeout:
-                what = f"Nothing was heard from party {peer.name} for"
-                return f"{what} {self._timeout:g} seconds{where}.", peer.name
+        for peer in self._silent(self._timeout, now):
+            sentence = f"Nothing was heard from party {peer.name} for {self._timeout:g} seconds"
+            return f"{sentence}{where}.", peer.name
         return None
 
     def session_is_stuck(self, now: float) -> bool:
         """Whether our program has received nothing for too long, though all are there."""
-        return now - self._idle_since > self._wait + self._timeout
+        return now - self.idle_since > self._wait + self._timeout
 
     def silence_summary(self, names: Sequence[str], where: str) -> str:
         """A sentence about peers that are there while a session is stuck."""
@@ -208,52 +169,47 @@ class Patience:
 
     def warnings(self, where: str, now: float) -> Iterator[str]:
         """Sentences about the peers that were silent for long, each once."""
-        for peer in self._audible():
-            silent = self._silence(peer.heard, now)
-            if silent > WARNING * self._timeout and not peer.warned:
+        for peer in self._silent(WARNING * self._timeout, now):
+            if not peer.warned:
                 peer.warned = True
-                what = f"Nothing was heard from party {peer.name} for"
-                yield f"{what} {silent:.1f} seconds{where}."
+                silence = f"{self._silence(peer.heard, now):.1f} seconds"
+                yield f"Nothing was heard from party {peer.name} for {silence}{where}."
 
-    def _audible(self) -> Iterator[Peer]:
+    def _silent(self, seconds: float, now: float) -> Iterator[Peer]:
+        """The peers without a result that were silent for longer than this."""
         for peer in self._peers:
-            if peer.state is not PeerState.ABSENT and not peer.kept:
+            there = peer.state is not PeerState.ABSENT and not peer.kept
+            if there and self._silence(peer.heard, now) > seconds:
                 yield peer
 
     def _silence(self, heard: float, now: float) -> float:
         """Seconds in which we could have heard something and did not."""
-        return now - max(heard, self._idle_since)
+        return now - max(heard, self.idle_since)
 
     # Waiting.
 
     def exhausted(self, now: float) -> bool:
         """Whether we have waited for too long; once the result is written, that is the timeout."""
-        if self._kept_at is not None:
-            return now - self._kept_at > self._timeout
-        return self._waited(now) > self._wait
+        since, longest = self._waited(now)
+        return since > longest
 
     def news(self, now: float, *, opened: bool, confirmed: bool) -> str | None:
         """Whom we wait for and why, if the user does not know it yet."""
         missing = _names(
             peer for peer in self._peers if not peer.connected and not (opened and peer.kept)
         )
-        if not missing or self._waited(now) <= TELL_AFTER:
+        since, longest = self._waited(now)
+        if not missing or since <= TELL_AFTER:
             return None
-        known, self._told = missing == self._told, missing
-        again, self._reminded = self._reminded, False
+        known, self.told = missing == self.told, missing
+        again, self.remind = self.remind, False
         if known and not again:
             return None
-        whom = f"{in_words(missing)}, up to"
-        if confirmed:
-            whom = f"{in_words(missing)} to have the result, too, up to"
-        elif opened:
-            whom = f"{in_words(missing)} to compare the result, up to"
-        longest = self._wait if self._kept_at is None else self._timeout
-        since = self._waited(now) if self._kept_at is None else now - self._kept_at
+        purpose = " to have the result, too" if confirmed else " to compare the result" * opened
         left = f"{longest:g}" if since < JUST_NOW else f"{max(longest - since, 0):.0f} more"
         waiting = "Still waiting for" if known else "Waiting for"
         end = " seconds. Ctrl-C stops; rerun the command to resume." if again else " seconds."
-        return f"{waiting} {whom} {left}{end}"
+        return f"{waiting} {in_words(missing)}{purpose}, up to {left}{end}"
 
     def blame(self, now: float) -> str:
         """Who did not come; others may have given up a moment before us."""
@@ -264,10 +220,13 @@ class Patience:
             return "No session could be brought to progress"
         return f"{parties_in_words(names)} did not come"
 
-    def _waited(self, now: float) -> float:
-        if self._waiting_since is None:
-            self._waiting_since = now
-        return now - self._waiting_since
+    def _waited(self, now: float) -> tuple[float, float]:
+        """For how long we have waited, and the longest that we wait."""
+        if self.kept_at is not None:
+            return now - self.kept_at, self._timeout
+        if self.waiting_since is None:
+            self.waiting_since = now
+        return now - self.waiting_since, self._wait
 
 
 def _names(peers: Iterable[Peer]) -> tuple[str, ...]:

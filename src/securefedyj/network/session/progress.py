@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.party.machine import Party
-from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import features_at_once
 from securefedyj.protocol.transcript import Counts, Moments, Step, Transcript
@@ -42,40 +41,25 @@ def exchanges_done(transcript: Transcript) -> int:
     return counts + len(searches) + len(ends)
 
 
-def exchanges_at_most(agreement: Agreement) -> int:
-    """How many exchanges a run takes if no search ends early."""
-    batches = -(-len(agreement.features) // features_at_once(agreement))
-    return 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
-
-
-def features_unfinished(transcript: Transcript) -> int:
-    """How many features have no result yet."""
-    unfinished = transcript.counts() > 0 if transcript.reveals else np.ones(transcript.n_features)
-    for reveal in transcript.all(Moments):
-        unfinished[reveal.features] = False
-    return int(np.count_nonzero(unfinished))
-
-
 def prefix(transcript: Transcript, length: int) -> Transcript:
     """A copy of the first reveals, to continue from."""
     return Transcript(transcript.agreement, transcript.reveals[:length])
 
 
-@dataclass(frozen=True)
-class Meter:
-    """Measures the progress of one session."""
-
-    began: float
-    exchanges_before: int
-
-    def read(self, transcript: Transcript, party: Party[Transcript], now: float) -> Progress:
-        """How far the session is, after an exchange."""
-        done, most = exchanges_done(transcript), exchanges_at_most(transcript.agreement)
-        unfinished, seconds = features_unfinished(transcript), now - self.began
-        each = seconds / max(done - self.exchanges_before, 1)
-        left = each * (most - done) if unfinished else 0.0
-        sent = sum(party.bytes_sent.values())
-        return Progress(done, most, unfinished, party.rounds, sent, seconds, left)
+def progress_of(
+    transcript: Transcript, before: int, party: Party[Transcript], seconds: float
+) -> Progress:
+    """How far a session is that began after `before` exchanges, these seconds ago."""
+    agreement = transcript.agreement
+    batches = -(-len(agreement.features) // features_at_once(agreement))
+    most = 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
+    without_result = transcript.counts() > 0
+    for reveal in transcript.all(Moments):
+        without_result[reveal.features] = False
+    done, unfinished = exchanges_done(transcript), int(np.count_nonzero(without_result))
+    left = seconds / max(done - before, 1) * (most - done) if unfinished else 0.0
+    sent = sum(party.bytes_sent.values())
+    return Progress(done, most, unfinished, party.rounds, sent, seconds, left)
 
 
 @dataclass

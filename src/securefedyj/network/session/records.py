@@ -1,8 +1,6 @@
 """What two parties send each other on their channel: records, read strictly.
 
-A record is a type and a body (`tls.RawRecord`). The body is a JSON object with exactly the fields
-of the class, a message of the protocol, or empty. docs/protocol.md, section 12.1, has the table;
-`sessions` decides what may come when.
+docs/protocol.md, section 12.1, has the table; `sessions` decides what may come when.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from securefedyj import strict
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.network.transport import tls
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
+from securefedyj.strict import hexadecimal
 
 RANDOM_BYTES, DIGEST_BYTES = 32, 32
 NO_SESSION = "00" * SESSION_BYTES
@@ -24,11 +23,6 @@ NO_SESSION = "00" * SESSION_BYTES
 _MOST_REVEALS = 1 << 31
 _MOST_BYTES = 4096
 _MOST_VERSION = 1 << 16
-
-
-def hexadecimal(size: int) -> Meta:
-    """Of a fixed length, so that texts stay apart when they are joined."""
-    return Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")
 
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_REVEALS)]
@@ -150,10 +144,14 @@ def write(record: AnyRecord) -> tls.RawRecord:
 
 def read(peer: str, record: tls.RawRecord) -> AnyRecord:
     """The record from a peer; ProtocolError, in a sentence that names the peer, if it is none."""
-    if record.type == MESSAGE:
-        return _message(peer, record.body)
     try:
+        if record.type == MESSAGE:
+            return Message.from_bytes(record.body)
         return _read_body(TYPES[record.type], record.body)
+    except ProtocolError as error:
+        raise ProtocolError(
+            code_of(error, "SFY-JOIN-045"), f"Party {peer} sent no message of the protocol: {error}"
+        ) from None
     except (KeyError, ValueError, OverflowError):
         raise ProtocolError(
             "SFY-JOIN-044",
@@ -173,12 +171,3 @@ def _read_body(kind: type[AnyRecord], body: bytes) -> AnyRecord:
         if other.version != VERSION:
             return other
     return strict.convert(content, kind, kind.__name__)
-
-
-def _message(peer: str, body: bytes) -> Message:
-    try:
-        return Message.from_bytes(body)
-    except ProtocolError as error:
-        raise ProtocolError(
-            code_of(error, "SFY-JOIN-045"), f"Party {peer} sent no message of the protocol: {error}"
-        ) from None

@@ -1,8 +1,6 @@
 """Where a session resumes: at the longest transcript that two parties have (verified: two members).
 
-docs/protocol.md, section 12.2. Every party says what it has (`Begin`), every party comes to the
-same conclusion from what all have said, or to none, and those that lack the end of the transcript
-get it from the others.
+docs/protocol.md, section 12.2.
 """
 
 from __future__ import annotations
@@ -47,23 +45,17 @@ def first_opening(memory: Memory, start: Begin, begun: Mapping[str, Begin]) -> t
 
     Raises EndOfRun where neither is allowed. All parties find the same.
     """
-    if not memory.ends_batch(start.reveals):
-        return repeats_opening(start, begun.values()), False
-    members = [begun[name] for name in memory.agreement.committee]
-    return False, reopens(start, begun.values(), members)
-
-
-def repeats_opening(start: Begin, everybody: Collection[Begin]) -> bool:
-    """Whether the first opening of a session was sent before; all parties find the same.
-
-    Raises EndOfRun if there would be too many repeats: each party has made all that any has made,
-    and a party that has sent two openings that too few have would need two more.
-    """
+    everybody = begun.values()
+    if memory.ends_batch(start.reveals):
+        members = [begun[name] for name in memory.agreement.committee]
+        return False, reopens(start, everybody, members)
+    # Each party has made all repeats that any has made, and a party that has sent two openings
+    # that too few have would need two more.
     again = max(one.ahead_of(start) for one in everybody)
     most = 0 if any(one.repeated for one in everybody) else MOST_REPEATS
     if again > most:
         raise repeated_before(start.reveals)
-    return again > 0
+    return again > 0, False
 
 
 def reopens(start: Begin, everybody: Collection[Begin], members: Collection[Begin]) -> bool:
@@ -85,16 +77,10 @@ def reopens(start: Begin, everybody: Collection[Begin], members: Collection[Begi
 def starting_point(memory: Memory, own: Begin, peers: Mapping[str, Begin]) -> Begin:
     """What the session starts from: two have it, and ours does not contradict it.
 
-    Raises EndOfRun where two parties have different things, and JoinError where one claims to have
-    what it cannot have.
+    Raises EndOfRun where two parties have different things, and JoinError for impossible claims.
     """
-    for peer, begin in peers.items():
-        others = [other for name, other in peers.items() if name != peer]
-        if begin.reveals <= own.reveals:
-            _check_shorter(peer, begin, own, memory, late=_is_result([own, *others]))
-        else:
-            late = not own.finished and _is_result(peers.values())
-            _check_longer(peer, begin, memory.most, late=late)
+    for peer in peers:
+        _check_claim(peer, own, peers, memory)
     everybody = [own, *peers.values()]
     start = _second_longest(memory, own, peers)
     if not _are_the_same([begin for begin in everybody if begin.reveals == start.reveals]):
@@ -145,7 +131,21 @@ def _are_the_same(begun: Collection[Begin]) -> bool:
     return len({(begin.reveals, begin.digest, begin.finished) for begin in begun}) == 1
 
 
-def _check_shorter(peer: str, begin: Begin, own: Begin, memory: Memory, *, late: bool) -> None:
+def _check_claim(peer: str, own: Begin, peers: Mapping[str, Begin], memory: Memory) -> None:
+    """Refuse what contradicts ours, and more or fewer openings than a peer can have.
+
+    A peer may have fewer, and we may have fewer, if all others have the same result.
+    """
+    begin = peers[peer]
+    if begin.reveals > own.reveals:
+        if begin.reveals > memory.most and (own.finished or not _is_result(peers.values())):
+            raise JoinError(
+                "SFY-JOIN-013",
+                f"Party {peer} claims {begin.reveals} openings of this run; without us "
+                f"there can be {memory.most} at most. If we have lost our record, come back with "
+                f"the earlier --output folder; if that is lost, {_NEW_RUN}",
+            )
+        return
     if begin.digest != memory.transcript.digest(begin.reveals).hex() or (
         begin.finished != own.finished and begin.reveals == own.reveals
     ):
@@ -154,21 +154,12 @@ def _check_shorter(peer: str, begin: Begin, own: Begin, memory: Memory, *, late:
             f"Party {peer} has a different record of what was revealed. This run ends here. "
             + NEW_RUN,
         )
-    if begin.reveals < memory.least and not late:
+    others = [own, *(other for name, other in peers.items() if name != peer)]
+    if begin.reveals < memory.least and not _is_result(others):
         raise JoinError(
             "SFY-JOIN-012",
             f"Party {peer} has {begin.reveals} openings of this run, and has taken part in at "
             f"least {memory.least}: it has lost its record. It must come back with its earlier "
-            f"--output folder; if that is lost, {_NEW_RUN}",
-        )
-
-
-def _check_longer(peer: str, begin: Begin, most: int, *, late: bool) -> None:
-    if begin.reveals > most and not late:
-        raise JoinError(
-            "SFY-JOIN-013",
-            f"Party {peer} claims {begin.reveals} openings of this run; without us "
-            f"there can be {most} at most. If we have lost our record, come back with the earlier "
             f"--output folder; if that is lost, {_NEW_RUN}",
         )
 

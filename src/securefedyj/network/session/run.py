@@ -8,20 +8,13 @@ from collections.abc import Iterable, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session import events
+from securefedyj.network.session import events, resuming
 from securefedyj.network.session.events import Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.outcome import Conclusion, Interruptions, check_end
 from securefedyj.network.session.peers import Patience, Peer
 from securefedyj.network.session.progress import SessionCosts, exchanges_done, prefix
 from securefedyj.network.session.records import AnyRecord, Begin, Done, Kept, Ready
-from securefedyj.network.session.resuming import (
-    begin_of,
-    first_opening,
-    hand_over,
-    starting_point,
-    take_over,
-)
 from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
@@ -32,16 +25,7 @@ from securefedyj.protocol.transcript import Transcript
 class Session:
     """One session: what all begin it with, its messages and its program.
 
-    Attributes
-    ----------
-    id
-        The same at all parties, and never used before.
-    begun
-        What each party has, by its name; ours at first.
-    start
-        Where the session resumes, as soon as all have begun it: then its end is an interruption.
-    party
-        The program, as soon as it has started.
+    The end of a session is an interruption as soon as all have begun it and `start` is known.
     """
 
     def __init__(
@@ -50,9 +34,9 @@ class Session:
         # Random bytes of every party are in the id: nobody can make it that of an earlier session.
         text = "".join(sorted(ready.random for ready in readies))
         self.id = hashlib.sha256(text.encode()).digest()[:SESSION_BYTES]
-        self.begun: dict[str, Begin] = {}
-        self.start: Begin | None = None
-        self.party: Party[Transcript] | None = None
+        self.begun: dict[str, Begin] = {}  # what each party has, by its name; ours at first
+        self.start: Begin | None = None  # where the session resumes
+        self.party: Party[Transcript] | None = None  # the program, while it runs
         self._name, self._peers, self._most_waiting = name, peers, most_waiting
         self._unread: deque[Message] = deque()
         self._waiting: Counter[str] = Counter()  # bytes of each peer in there
@@ -79,7 +63,6 @@ class Session:
         return bool(self._unread)
 
     def run(self, party: Party[Transcript], now: float) -> events.Compute:
-        """Start the program."""
         self.party = party
         self._started_at = self._asked = now
         return events.Compute(party.start)
@@ -104,11 +87,8 @@ class Session:
         return messages
 
     def farewell(self, by: str, now: float) -> list[Message]:
-        """Messages that end the session at the peers, and say who has caused that.
-
-        The time from then until the next session is nobody's cost.
-        """
-        self._interrupted_at = now
+        """Messages that end the session at the peers, and say who has caused that."""
+        self._interrupted_at = now  # the time from now until the next session is nobody's cost
         return [
             Message(VERSION, self.id, self._name, peer, 0, Kind.STOP, by.encode())
             for peer in self._peers
@@ -143,24 +123,12 @@ class Session:
 
 
 class PartyRun:
-    """Moves along the table of states; `Sessions` says what has happened.
-
-    Attributes
-    ----------
-    peers
-        All other parties, by name.
-    output
-        What to do because of the present event.
-    now
-        The time of the present event.
-    conclusion
-        How the run ended, as soon as that is known.
-    """
+    """Moves along the table of states; `Sessions` says what has happened."""
 
     def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
         self.peers = {name: Peer(name, now.steady) for name in terms.peers}
-        self.output: list[Output] = []
-        self.now = now
+        self.output: list[Output] = []  # what to do because of the present event
+        self.now = now  # the time of the present event
         self.state = State.GATHERING
         self.memory = memory
         self.conclusion = Conclusion(memory, self.peers.values())
@@ -247,7 +215,7 @@ class PartyRun:
         readies = (self._own, *(peer.ready for peer in self.peers.values()))
         terms = self._terms
         session = Session(filter(None, readies), terms.name, terms.peers, terms.most_waiting)
-        session.begun[terms.name] = begin_of(self.memory, session.id.hex())
+        session.begun[terms.name] = resuming.begin_of(self.memory, session.id.hex())
         self.session = session
         self.tell_all(session.begun[terms.name])
 
@@ -255,12 +223,12 @@ class PartyRun:
         """Find out where the session resumes, and hand over what a peer lacks of it."""
         own = session.begun[self._terms.name]
         session.begun |= theirs
-        session.start = start = starting_point(self.memory, own, theirs)
+        session.start = start = resuming.starting_point(self.memory, own, theirs)
         for peer in self.peers.values():
             peer.start()
-            lines = hand_over(self.memory, own.session, start, theirs[peer.name].reveals)
-            if lines is not None:
-                self.send(peer, lines)
+            lacks = resuming.hand_over(self.memory, own.session, start, theirs[peer.name].reveals)
+            if lacks is not None:
+                self.send(peer, lacks)
         if own.reveals < start.reveals:
             self.move(Signal.BEHIND)
         elif own.reveals == start.reveals and self.conclusion.outcome is not None:
@@ -275,7 +243,7 @@ class PartyRun:
             if handover is None or peer.false or handover.session != session.id.hex():
                 continue
             try:
-                reveals = take_over(self.memory, handover, start, peer.name)
+                reveals = resuming.take_over(self.memory, handover, start, peer.name)
             except JoinError as error:  # another peer has it, too: two said so
                 self.say(str(error))
                 peer.false = True
@@ -288,13 +256,13 @@ class PartyRun:
         """Start the program; or conclude, if nothing is left to open."""
         for peer in self.peers.values():
             peer.handover = None
-        self.patience.start()
+        self.patience.told = ()  # a peer that is missing after this session is news
         self.move(signal)
         if self.memory.finished and start.reveals == len(self.memory.transcript.reveals):
             self.say("Nothing is left to open; comparing the result with the other parties.")
             self.output.append(events.Compute(self.conclusion.reach))
             return
-        again, reopening = first_opening(self.memory, start, session.begun)
+        again, reopening = resuming.first_opening(self.memory, start, session.begun)
         before = exchanges_done(prefix(self.memory.transcript, start.reveals))
         after = f"; resuming after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
@@ -304,13 +272,12 @@ class PartyRun:
 
     def deliver(self, message: Message) -> None:
         """Give a message to its session, which may be over; others belong to earlier ones."""
-        for session in (self.session, self._former):
-            if session is not None:
-                session.deliver(message)
+        for session in filter(None, (self.session, self._former)):
+            session.deliver(message)
 
     def computed(self, messages: list[Message]) -> None:
         """The program has computed as far as it could."""
-        self.patience.rest(self.now.steady)
+        self.patience.idle_since = self.now.steady
         if self.state is State.SETTLING:
             assert self._former is not None
             check_end(self._former.error)
@@ -318,20 +285,20 @@ class PartyRun:
             return
         session = self.session
         assert session is not None
-        if session.party is not None:
-            self._send_messages(session.computed(messages, self.now.steady))
-            if not session.party.done:
-                self.move(Signal.COMPUTED)
-                return
-            error = session.party.error
-            session.close(self._costs, self.now.steady)
-            check_end(error)
-            self.output.append(events.Compute(self.conclusion.reach))
+        if session.party is None:  # the result was computed
+            self.session = None
+            self.conclusion.check()
+            self.move(Signal.RETURNED)
+            self.tell_all(Done(self.conclusion.digest))
             return
-        self.session = None
-        self.conclusion.check()
-        self.move(Signal.RETURNED)
-        self.tell_all(Done(self.conclusion.digest))
+        self._send_messages(session.computed(messages, self.now.steady))
+        if not session.party.done:
+            self.move(Signal.COMPUTED)
+            return
+        error = session.error
+        session.close(self._costs, self.now.steady)
+        check_end(error)
+        self.output.append(events.Compute(self.conclusion.reach))
 
     # The end of a session before its time.
 
@@ -343,13 +310,13 @@ class PartyRun:
         """
         session, self.session = self.session, None
         self.move(signal)
-        if session is not None:  # others may have started it before us
-            self._send_messages(session.farewell(by, self.now.steady))
-        if session is not None and session.start is not None:
-            self._close_former()
-            self._former = session
-            self.memory.draining = True
-            self.say(self.interruptions.count(by, exchanges_done(self.memory.transcript) + 1))
+        if session is not None:
+            self._send_messages(session.farewell(by, self.now.steady))  # others may have started it
+            if session.start is not None:
+                self._close_former()
+                self._former = session
+                self.memory.draining = True
+                self.say(self.interruptions.count(by))
         if self.state is State.READY and self._own is not None:
             self.tell_all(self._own)  # again: a peer that had started has used it up
 
@@ -368,7 +335,7 @@ class PartyRun:
         self.memory.confirm(self.conclusion.digest)
         if isinstance(self.conclusion.outcome, Transcript):
             self.output.append(events.Keep(self.conclusion.outcome, self._costs))
-        self.patience.keep(self.now.steady)
+        self.patience.kept_at = self.now.steady
         self.tell_all(Kept())
 
     def finish(self, signal: Signal) -> None:

@@ -2,44 +2,19 @@
 
 Events and the time go in (`Sessions.handle`); records to send, sentences for the user and
 computations to make come out (`events`). The states and the moves between them are tables
-(`states`).
-
-When the channels to all peers stand, each party says READY, with fresh random bytes. A party that
-has READY from everybody has also received all that they sent before it, and says BEGIN: the id of
-the session, a hash of the random bytes of all, and how much of the transcript it has. With BEGIN
-from everybody it knows where the session resumes, and gets what it lacks (`resuming`). Then the
-programs start (docs/protocol.md, sections 3 and 6); messages that come before are held. A session
-that ends for one party ends for all: a party that cannot continue sends STOP to the others, and
-says READY again as soon as all are there. So a READY in the middle of a session ends it, too.
-
-When nothing is left to open, each party says DONE with the digest of the result. With the same DONE
-from all it writes the result and says KEPT; with KEPT from all it leaves. A party that comes back
-without the result goes through READY and BEGIN as well: it gets what it lacks, and nothing is
-opened again. docs/security.md, section 6, says what an interruption reveals, and what not.
+(`states`). docs/protocol.md, section 12, describes what the parties say to each other, and
+docs/security.md, section 6, what an interruption reveals.
 """
 
 from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
-from securefedyj.network.session import events
+from securefedyj.network.session import events, records
 from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.peers import Peer, check_greeting
 from securefedyj.network.session.progress import exchanges_done
-from securefedyj.network.session.records import (
-    Alive,
-    AnyRecord,
-    Begin,
-    Done,
-    End,
-    Greeting,
-    Handover,
-    Kept,
-    Leave,
-    OtherVersion,
-    Ready,
-)
 from securefedyj.network.session.run import PartyRun
 from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
@@ -80,9 +55,9 @@ class Sessions:
         except JoinError as error:
             if isinstance(error, EndOfRun):
                 run.memory.fail(str(error))
-                run.tell_all(End(isinstance(error, NotVerified)))
+                run.tell_all(records.End(isinstance(error, NotVerified)))
             run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
-            run.output.append(events.Fail(error))
+            run.output.append(events.Finish(error))
         return run.output
 
     def _take(self, event: Event) -> None:
@@ -94,11 +69,13 @@ class Sessions:
                 self._start_over(reason, HUB)
             case events.HubSpoke(words):
                 run.say(words)
-                run.patience.remind()
+                run.patience.remind = True  # they may say why a peer does not come
             case events.PeerArrived(name):
-                self._arrive(peers[name])
+                if peers[name].state is not PeerState.ABSENT:
+                    self._lose(peers[name], "came back on another connection")
+                peers[name].arrive(run.now.steady)
             case events.PeerLeft(name):
-                self._leave(peers[name])
+                self._lose(peers[name], "left")
             case events.ChannelStands(name):
                 self._greet(peers[name])
             case events.ChannelBroke(name, reason):
@@ -106,45 +83,41 @@ class Sessions:
             case events.Heard(name):
                 peers[name].hear(run.now.steady)
             case events.RecordArrived(name, record):
-                self._listen(peers[name], record)
+                try:
+                    peers[name].speak(record)
+                    self._take_record(peers[name], record)
+                except ProtocolError as error:
+                    self._fault(peers[name], str(error))
             case events.OpeningKept():
-                run.patience.progress()
+                run.patience.waiting_since = None
                 self._faults = 0
             case events.Computed(messages):
                 run.computed(messages)
             case events.TimePassed(hub_heard):
                 self._pass_time(hub_heard)
             case events.SignOfLifeDue():
-                run.tell_all(Alive())
+                run.tell_all(records.Alive())
             case events.Stopping(failed):
-                run.tell_all(Leave(failed))
+                run.tell_all(records.Leave(failed))
 
     # Peers and their channels.
 
-    def _arrive(self, peer: Peer) -> None:
-        if peer.state is not PeerState.ABSENT:
-            self._lose(peer, "came back on another connection")
-        peer.arrive(self._run.now.steady)
-
     def _greet(self, peer: Peer) -> None:
+        run = self._run
         peer.connect()
-        self._run.send(peer, Greeting(VERSION, self._terms.digest, self._run.now.wall))
-        if self._run.conclusion.outcome is not None:
-            self._run.send(peer, Done(self._run.conclusion.digest))
-        if self._run.memory.confirmed:
-            self._run.send(peer, Kept())
-
-    def _leave(self, peer: Peer) -> None:
-        if self._run.state is not State.COMPUTING:
-            self._lose(peer, "left")
-        elif not (peer.kept or peer.announced):  # it is lost later; the computation may take long
-            self._run.say(f"Party {peer.name} left{self._run.where}.")
-            peer.announced = True
+        run.send(peer, records.Greeting(VERSION, self._terms.digest, run.now.wall))
+        if run.conclusion.outcome is not None:
+            run.send(peer, records.Done(run.conclusion.digest))
+        if run.memory.confirmed:
+            run.send(peer, records.Kept())
 
     def _lose(self, peer: Peer, what: str) -> None:
         # Without a channel only the carrier says that it was there, as often as it likes.
         if peer.connected and not (peer.kept or peer.announced):
             self._run.say(f"Party {peer.name} {what}{self._run.where}.")
+        if self._run.state is State.COMPUTING:  # it is lost later; the computation may take long
+            peer.announced = True
+            return
         peer.lose(self._run.now.steady)
         self._run.interrupt(Signal.LOST, peer.name)
 
@@ -175,50 +148,35 @@ class Sessions:
 
     # Records.
 
-    def _listen(self, peer: Peer, record: AnyRecord) -> None:
-        try:
-            peer.speak(record)
-            self._take_record(peer, record)
-        except ProtocolError as error:
-            self._fault(peer, str(error))
-
-    def _take_record(self, peer: Peer, record: AnyRecord) -> None:
+    def _take_record(self, peer: Peer, record: records.AnyRecord) -> None:
         match record:
-            case Greeting():
+            case records.Greeting():
                 check_greeting(peer.name, record, self._terms.digest, self._run.now.wall)
-            case OtherVersion(version):
+            case records.OtherVersion(version):
                 raise JoinError(
                     "SFY-JOIN-056",
                     f"Party {peer.name} speaks protocol version {version}, we speak "
                     f"version {VERSION}; install the same release everywhere.",
                 )
-            case Ready():
-                self._take_ready(peer, record)
-            case Begin():
+            case records.Ready() if record != peer.ready:  # else repeated for others, who need it
+                peer.say_ready(record)
+                if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
+                    self._run.interrupt(Signal.READY_AGAIN, peer.name)
+            case records.Begin():
                 peer.begin = record
             case Message():
                 self._take_message(peer, record)
-            case Handover():
+            case records.Handover():
                 peer.handover = record
-            case Done(digest):
+            case records.Done(digest):
                 peer.done = digest
-            case Kept():
+            case records.Kept():
                 peer.kept = True
-            case Leave(failed):
+            case records.Leave(failed):
                 self._take_leave(peer, failed=failed)
-            case End(unverified):
+            case records.End(unverified):
                 self._run.say(f"Party {peer.name} says that this run has ended for good.")
                 self._run.conclusion.hear_end(peer.name, unverified=unverified)
-            case Alive():
-                pass
-
-    def _take_ready(self, peer: Peer, ready: Ready) -> None:
-        """It ends a session that has begun."""
-        if ready == peer.ready:
-            return  # repeated for others, who need it
-        peer.say_ready(ready)
-        if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
-            self._run.interrupt(Signal.BEGAN_ANEW, peer.name)
 
     def _take_message(self, peer: Peer, message: Message) -> None:
         if message.sender != peer.name:
@@ -255,7 +213,10 @@ class Sessions:
         elif silence := patience.peer_is_silent(run.where, now):
             self._reconnect(*silence)
         elif run.state is State.LISTENING and patience.session_is_stuck(now):
-            self._abandon()
+            lacking = run.session.lacking if run.session is not None else ()
+            sentence = patience.silence_summary(lacking, run.where)
+            run.interrupt(Signal.LOST, ", ".join(lacking))
+            raise OutOfPatience("SFY-JOIN-051", sentence)
         elif run.state is State.LISTENING:
             for warning in patience.warnings(run.where, now):
                 run.say(warning)
@@ -265,14 +226,6 @@ class Sessions:
             opened, confirmed = run.conclusion.outcome is not None, bool(run.memory.confirmed)
             if news := patience.news(now, opened=opened, confirmed=confirmed):
                 run.say(news)
-
-    def _abandon(self) -> None:
-        """Give up a session in which a peer is there and sends nothing of it."""
-        run = self._run
-        lacking = run.session.lacking if run.session is not None else ()
-        sentence = run.patience.silence_summary(lacking, run.where)
-        run.interrupt(Signal.LOST, ", ".join(lacking))
-        raise OutOfPatience("SFY-JOIN-051", sentence)
 
     def _give_up(self) -> None:
         run = self._run
@@ -301,7 +254,5 @@ class Sessions:
 
 def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
     """Who has ended a session, according to the peer that sent STOP."""
-    for name in (HUB, terms.name, *terms.peers):
-        if payload == name.encode() and name != peer:
-            return f"{name}, as {peer} says"
-    return peer
+    others = {name.encode(): name for name in (HUB, terms.name, *terms.peers) if name != peer}
+    return f"{others[payload]}, as {peer} says" if payload in others else peer

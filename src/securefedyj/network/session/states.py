@@ -1,9 +1,7 @@
-"""The states of a party's sessions and of its peers, and all that may change them, as tables.
+"""The states of sessions and of peers, and all that may change them (docs/protocol.md, 12.4).
 
 `sessions` derives signals from events and moves along these tables; a move that they do not have
-raises `IllegalTransition`. A session lasts from READY to its end. An interruption leads back to
-GATHERING, from any state. A party with the whole transcript goes from there to DONE, and hands the
-transcript over if a peer asks for it.
+raises `IllegalTransition`.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Signal(Enum):
     COMPUTED = auto()  # as far as the messages go
     RETURNED = auto()  # the program, with the outcome
     STOPPED = auto()  # a peer has ended the session
-    BEGAN_ANEW = auto()  # a peer said READY again, which ends the session
+    READY_AGAIN = auto()  # a peer said READY again, which ends the session
     LOST = auto()  # a peer or the hub
     HAVE_RESULT = auto()  # from an earlier session
     ASKED_AGAIN = auto()  # by a peer without a result
@@ -68,7 +66,6 @@ class Signal(Enum):
     ERROR = auto()
 
 
-_LOSS = {Signal.LOST: State.GATHERING}
 _FAILURES = {Signal.GAVE_UP: State.FAILED, Signal.ERROR: State.FAILED}
 # A party that has the result and helps a peer may learn that the peer has it as well.
 _ENDINGS = {
@@ -81,13 +78,13 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     State.GATHERING: {
         Signal.HAVE_RESULT: State.DONE,
         Signal.ALL_HERE: State.READY,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_FAILURES,
     },
     State.READY: {
         Signal.ON_ITS_WAY: State.SETTLING,
         Signal.ALL_READY: State.BEGUN,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_ENDINGS,
         **_FAILURES,
     },
@@ -99,16 +96,16 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
         Signal.ALL_BEGUN: State.COMPUTING,
         Signal.BEHIND: State.TAKING,
         Signal.HAVE_RESULT: State.DONE,
-        Signal.BEGAN_ANEW: State.READY,
-        **_LOSS,
+        Signal.READY_AGAIN: State.READY,
+        Signal.LOST: State.GATHERING,
         **_ENDINGS,
         **_FAILURES,
     },
     State.TAKING: {
         Signal.HANDED: State.COMPUTING,
-        Signal.BEGAN_ANEW: State.GATHERING,
+        Signal.READY_AGAIN: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         **_FAILURES,
     },
     State.COMPUTING: {
@@ -118,9 +115,9 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     },
     State.LISTENING: {
         Signal.MESSAGE_CAME: State.COMPUTING,
-        Signal.BEGAN_ANEW: State.GATHERING,
+        Signal.READY_AGAIN: State.GATHERING,
         Signal.STOPPED: State.GATHERING,
-        **_LOSS,
+        Signal.LOST: State.GATHERING,
         Signal.ERROR: State.FAILED,
     },
     State.DONE: {
@@ -144,25 +141,12 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 # The driver waits for a computation to end before it reads on; these may come meanwhile.
 _Events: TypeAlias = frozenset[type[events.Event]]
 _AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
-_FROM_OUTSIDE: _Events = frozenset(
-    {
-        events.HubReached,
-        events.HubLost,
-        events.HubSpoke,
-        events.PeerArrived,
-        events.PeerLeft,
-        events.ChannelStands,
-        events.ChannelBroke,
-        events.Heard,
-        events.RecordArrived,
-        events.TimePassed,
-    }
-)
+_OF_A_COMPUTATION: _Events = frozenset({events.OpeningKept, events.Computed})
 
 LEGAL_EVENTS: dict[State, _Events] = {
-    **dict.fromkeys(State, _AT_ANY_TIME | _FROM_OUTSIDE),
-    State.SETTLING: _AT_ANY_TIME | {events.OpeningKept, events.Computed},
-    State.COMPUTING: _AT_ANY_TIME | {events.OpeningKept, events.Computed, events.PeerLeft},
+    **dict.fromkeys(State, frozenset(events.Event.__subclasses__()) - _OF_A_COMPUTATION),
+    State.SETTLING: _AT_ANY_TIME | _OF_A_COMPUTATION,
+    State.COMPUTING: _AT_ANY_TIME | _OF_A_COMPUTATION | frozenset({events.PeerLeft}),
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }
@@ -216,10 +200,7 @@ PEER_TRANSITIONS: dict[PeerState, dict[PeerSignal, PeerState]] = {
         PeerSignal.LOST: PeerState.ABSENT,
     },
     PeerState.LEAVING: {
-        PeerSignal.HEARD: PeerState.LEAVING,
-        PeerSignal.GREETS: PeerState.LEAVING,
-        PeerSignal.SPEAKS: PeerState.LEAVING,
-        PeerSignal.TAKES_LEAVE: PeerState.LEAVING,
+        **dict.fromkeys(PeerSignal, PeerState.LEAVING),
         PeerSignal.LOST: PeerState.ABSENT,
     },
 }
@@ -230,17 +211,16 @@ G = TypeVar("G", bound=Enum)
 
 def successor(table: Mapping[S, Mapping[G, S]], state: S, signal: G) -> S:
     """The state that a signal leads to."""
-    try:
-        return table[state][signal]
-    except KeyError:
-        raise IllegalTransition(
-            f"{signal.name} cannot happen in state {state.name}; please report this."
-        ) from None
+    if signal not in table[state]:
+        raise _illegal(signal.name, state)
+    return table[state][signal]
 
 
 def check_legal(state: State, event: events.Event) -> None:
     """Refuse an event that cannot happen in a state."""
     if type(event) not in LEGAL_EVENTS[state]:
-        raise IllegalTransition(
-            f"{type(event).__name__} cannot happen in state {state.name}; please report this."
-        )
+        raise _illegal(type(event).__name__, state)
+
+
+def _illegal(what: str, state: Enum) -> IllegalTransition:
+    return IllegalTransition(f"{what} cannot happen in state {state.name}; please report this.")
