@@ -13,7 +13,7 @@ from securefedyj.joining.options import JoinOptions
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import read_certificate
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.report.results import PARAMETERS
 
 LOG = "securefedyj.log"

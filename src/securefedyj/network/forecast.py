@@ -32,8 +32,9 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import SILENT, run_party
+from securefedyj.protocol.program import run_party
 from securefedyj.protocol.schedule import Schedule, features_at_once
+from securefedyj.protocol.state import SILENT, OpeningLog
 from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
@@ -240,7 +241,7 @@ def _log2(number: int) -> int:
     return (number - 1).bit_length()
 
 
-class _Clock:
+class _Clock(OpeningLog):
     """Notes how many rounds are over when an exchange begins."""
 
     def __init__(self) -> None:
@@ -250,14 +251,6 @@ class _Clock:
     def exchange(self, transcript: Transcript) -> None:
         if self.party is not None:
             self.rounds.append(self.party.rounds)
-
-    def opening(self, transcript: Transcript) -> None:
-        pass
-
-    def accepted(self, transcript: Transcript, part: bytes) -> None:
-        pass
-
-    revealed = opening
 
 
 class _MadeUp:

@@ -27,18 +27,9 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.batch import Batch
 from securefedyj.protocol.final import open_result
 from securefedyj.protocol.reveals import Counts, Step, Variation
-from securefedyj.protocol.schedule import NextOpening, Schedule, TooFewValues, features_at_once
+from securefedyj.protocol.schedule import NextOpening, Schedule
 from securefedyj.protocol.state import SILENT, Opened, OpeningLog, RunState
 from securefedyj.protocol.transcript import Transcript
-
-__all__ = [
-    "SILENT",
-    "OpeningLog",
-    "TooFewValues",
-    "features_at_once",
-    "run_party",
-    "secure_fed_yj",
-]
 
 
 async def secure_fed_yj(
@@ -51,19 +42,11 @@ async def secure_fed_yj(
 ) -> Transcript:
     """Fit all features; every party returns the same transcript, still without the result.
 
-    Parameters
-    ----------
-    silo
-        The data of this party; None if it computes but has none.
-    transcript
-        What an earlier run has revealed, up to any of its openings: the fit continues from there,
-        and opens nothing of it again. All parties must start from the same.
-    log
-        Called at every exchange, opening and reveal.
-    accepted
-        The number of an opening whose parts all members have accepted in an earlier session, and
-        our part of it (see `OpeningLog.accepted`), empty outside of the committee. It is opened
-        again, and not computed.
+    The silo is None at a party that computes but has no data. From a transcript of an earlier run,
+    up to any of its openings and the same at all parties, the fit continues, and opens nothing of
+    it again. `accepted` is the number of an opening whose parts all members have accepted in an
+    earlier session, and our part of it (see `OpeningLog.accepted`), empty outside of the committee:
+    it is opened again, and not computed.
     """
     transcript = Transcript(agreement) if transcript is None else transcript
     schedule = Schedule.of(transcript)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ Opened = NDArray[np.uint8]
 Input = tuple[Limbs | None, int, int]  # a party's vector, its size and its limbs
 
 
-class OpeningLog(Protocol):
-    """What a run calls at each opening, with the transcript so far, which it extends later.
+class OpeningLog:
+    """What a run calls at each opening, with the transcript so far; this one keeps nothing.
 
-    A party that keeps a journal, so that nothing is opened twice, implements it. All of it is
-    public.
+    A party that keeps a journal, so that nothing is opened twice, extends it. All of it is public.
     """
 
     def exchange(self, transcript: Transcript) -> None:
@@ -47,18 +46,7 @@ class OpeningLog(Protocol):
         """The last reveal has just been opened; nothing was sent since."""
 
 
-class _Silent:
-    def exchange(self, transcript: Transcript) -> None:
-        pass
-
-    def accepted(self, transcript: Transcript, part: bytes) -> None:
-        pass
-
-    opening = revealed = exchange
-
-
-SILENT: OpeningLog = _Silent()
-"""Keeps nothing."""
+SILENT = OpeningLog()
 
 
 class RunState(NamedTuple):
@@ -95,10 +83,7 @@ class RunState(NamedTuple):
         return shared
 
     async def open_bits(self, engine: Engine, bits: Sequence[SharedBits]) -> Sequence[Opened]:
-        """Open vectors of bits, in a round of their own.
-
-        Which bits these are depends on what was opened before: all parties must have the same.
-        """
+        """Open vectors of bits in a round, once all parties are known to have one transcript."""
         await engine.compared()
         self.log.opening(self.transcript)
         return await in_lockstep(*(engine.open_bits(some) for some in bits))

@@ -2,7 +2,7 @@
 
 docs/security.md, section 6, "Going on after an interruption". All of it is public among the
 parties, except our part of a final opening. The program calls the memory as its log
-(`program.OpeningLog`): before it sends an opening, and, with what was opened, before it sends the
+(`state.OpeningLog`): before it sends an opening, and, with what was opened, before it sends the
 next message.
 """
 
@@ -20,9 +20,19 @@ from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrou
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session.records import NO_SESSION
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Reveal, Step, Variation
+from securefedyj.protocol.reveals import (
+    Final,
+    Magnitudes,
+    Moments,
+    Reveal,
+    Step,
+    Variation,
+    read_reveal,
+    to_line,
+)
 from securefedyj.protocol.schedule import Schedule, TooFewValues
-from securefedyj.protocol.transcript import Origin, Transcript, read_reveal, to_line
+from securefedyj.protocol.state import OpeningLog
+from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
@@ -106,7 +116,7 @@ class Drained(Exception):
     """The session is over: its program takes what still comes, and sends nothing more."""
 
 
-class Memory:
+class Memory(OpeningLog):
     """What was revealed, what was sent, and what went wrong, noted in a journal if there is one.
 
     Only members of the committee send openings. The result names the `origin`, and `opened` gets

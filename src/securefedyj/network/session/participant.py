@@ -48,7 +48,8 @@ from securefedyj.network.transport.link import HubDialer
 from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.program import TooFewValues, run_party
+from securefedyj.protocol.program import run_party
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.transcript import Transcript
 
 __all__ = ["JoinError", "Progress", "Settings", "participate"]

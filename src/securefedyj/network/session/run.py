@@ -25,7 +25,7 @@ from securefedyj.network.session.resuming import (
 from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.transcript import Transcript
 
 
