@@ -22,14 +22,8 @@ from securefedyj.report.results import PARAMETERS as FILE
 class SecureFedYJController(Controller):
     """Asks all parties to take part, and keeps their result if it is the same everywhere.
 
-    Parameters
-    ----------
-    digest
-        Of the agreed file, as `job.named` writes it.
-    parties
-        Their names, which are those of FLARE's clients.
-    timeout
-        Seconds for the whole job; 0 means as long as the sites wait for each other.
+    `digest` is that of the agreed file, as `job.named` writes it; the parties have the names of
+    FLARE's clients. `timeout` is in seconds, for the whole job; with 0 the sites decide.
     """
 
     def __init__(self, digest: str, parties: list[str], timeout: int = 0) -> None:
