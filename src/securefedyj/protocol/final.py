@@ -33,7 +33,7 @@ from securefedyj.protocol.reveals import (
     lowest_opened,
 )
 from securefedyj.protocol.schedule import NextOpening
-from securefedyj.protocol.state import Input, Opened
+from securefedyj.protocol.state import Opened
 
 
 async def open_result(batch: Batch, due: NextOpening) -> None:
@@ -72,7 +72,7 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     """Share inputs, make all claims, and compute what is opened: one vector of bits."""
     claims = Claims(batch, engine)
     inputs = batch.inputs([*groups, *claims.groups])
-    inputs.insert(len(groups), claims.counts())
+    inputs.insert(len(groups), batch.run.own_counts(batch.features))
     shared = await batch.run.share(engine, inputs)
     branches: list[Coroutine[Any, Any, Any]] = [
         _judged(batch, engine, claims, group, sums)
@@ -177,14 +177,8 @@ class Claims:
         """The groups whose sums the claims need: moments at lambda = 0, and scores at both ends."""
         return [*self._variation, *self._scores]
 
-    def counts(self) -> Input:
-        """The number of values at this silo: the input after the moments at lambda*."""
-        features, silo = self._batch.features, self._batch.run.silo
-        own = None if silo is None else wide.from_digits(silo.count[None, features], 62, 1)
-        return own, len(features), 1
-
     async def make(self, shared: Sequence[Shared]) -> None:
-        """Make all claims but `within`, from the inputs of all parties."""
+        """Make all claims but `within`, from the counts of all parties and the sums of `groups`."""
         sums = iter(shared)
         branches: list[Coroutine[Any, Any, None]] = [
             self._counted(next(sums)),

@@ -107,10 +107,7 @@ class Final(NamedTuple):
 
 T = TypeVar("T")
 Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments | Final
-KINDS: dict[str, type[Reveal]] = {
-    kind.__name__.lower(): kind
-    for kind in (Counts, Variation, Step, Verdict, Magnitudes, Moments, Final)
-}
+KINDS: dict[str, type[Reveal]] = {kind.__name__.lower(): kind for kind in get_args(Reveal)}
 """The kinds of reveals, by their names in the file."""
 
 

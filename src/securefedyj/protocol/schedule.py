@@ -216,7 +216,7 @@ class Schedule:
             largest = count << bits
             if not -largest >> low <= S_y <= largest >> low:
                 raise Malformed("an S_y that no values within the bounds have")
-        self._begin(self._first + self._size)
+        self._end_batch()
 
     def _take_final(self, reveal: Final) -> None:
         with_values = reveal.holds * (self.n[reveal.features] > 0)
@@ -230,11 +230,11 @@ class Schedule:
             elif isinstance(part, Moments):
                 self._take_moments(part)
                 return
-        self._begin(self._first + self._size)
+        self._end_batch()
 
-    def _begin(self, first: int) -> None:
-        """Go to the batch that begins with this feature."""
-        self._first, self._step, self._stage = first, 0, Variation
+    def _end_batch(self) -> None:
+        """Go to the next batch."""
+        self._first, self._step, self._stage = self._first + self._size, 0, Variation
 
     def _encoding(self, features: Index) -> Encoding:
         """Of y at lambda*."""
@@ -261,7 +261,7 @@ class Schedule:
                 return NextOpening(self._stage, batch, self._step, self.optimum(batch))
             if len(some := batch[self.n[batch] > 0]):
                 return NextOpening(self._stage, some, self._step, self.optimum(some))
-            self._begin(self._first + self._size)
+            self._end_batch()
         return None
 
     def _last_stage(self) -> type[Reveal]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from securefedyj.engines import Engine, Shared, SharedBits
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.numerics import wide
+from securefedyj.numerics.arrays import Index
 from securefedyj.numerics.silo import Silo
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
@@ -88,10 +89,18 @@ class RunState(NamedTuple):
         self.log.opening(self.transcript)
         return await in_lockstep(*(engine.open_bits(some) for some in bits))
 
+    def own_counts(self, features: Index) -> Input:
+        """How many values of each feature this silo has."""
+        silo, size = self.silo, len(features)
+        return (
+            None if silo is None else wide.from_digits(silo.count[None, features], 62, 1),
+            size,
+            1,
+        )
+
     async def open_counts(self, due: NextOpening) -> None:
         """n of each feature: how many values all silos have together (section 6.1)."""
-        own = None if self.silo is None else wide.from_digits(self.silo.count[None], 62, 1)
-        (shared,) = await self.share(self.engine, [(own, len(due.features), 1)])
+        (shared,) = await self.share(self.engine, [self.own_counts(due.features)])
         self.log.opening(self.transcript)
         counts = await self.engine.open(shared)
         self.reveal(Counts(due.features, counts[0].astype(np.int64)))
