@@ -28,17 +28,10 @@ from nvflare.private.fed.client.shell_cmd import ShellCommandProcessor
 from nvflare.recipe import SimEnv
 
 from securefedyj.integrations.flare import executor as executors
-from securefedyj.integrations.flare.executor import (
-    DIGEST,
-    PARAMETERS,
-    REASON,
-    TASK,
-    AuxBus,
-    SecureFedYJExecutor,
-)
+from securefedyj.integrations.flare.executor import TASK, AuxBus, SecureFedYJExecutor
 from securefedyj.integrations.flare.provision import ALLOWED, allow, close
 from securefedyj.integrations.flare.recipe import SecureFedYJRecipe
-from securefedyj.integrations.job import named
+from securefedyj.integrations.job import DIGEST, PARAMETERS, REASON, named
 from securefedyj.network.consortium import Consortium
 from tests.patience import PATIENCE
 

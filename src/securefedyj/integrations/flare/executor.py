@@ -17,12 +17,10 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from securefedyj.integrations.flare.taking_part import read_site, take_part
-from securefedyj.integrations.job import Notes, public_reason
+from securefedyj.integrations import job
 from securefedyj.joining.run import Cancelled
 
 TASK = "securefedyj"
-DIGEST, PARAMETERS, REASON = "digest", "parameters", "reason"
 TOPIC = "securefedyj.packet"
 _PACKET = "packet"
 _END = 2.0  # seconds for the last packets
@@ -110,24 +108,24 @@ class SecureFedYJExecutor(Executor):
             return make_reply(ReturnCode.TASK_UNKNOWN)
         reply = make_reply(ReturnCode.OK)
         try:
-            reply[PARAMETERS] = asyncio.run(self._run(shareable, fl_ctx, abort_signal))
+            reply[job.PARAMETERS] = asyncio.run(self._run(shareable, fl_ctx, abort_signal))
         except Cancelled:
             return make_reply(ReturnCode.TASK_ABORTED)
         except Exception as error:
-            reply[REASON] = public_reason(error, fl_ctx.get_identity_name())
-            self.log_error(fl_ctx, reply[REASON])
+            reply[job.REASON] = job.public_reason(error, fl_ctx.get_identity_name())
+            self.log_error(fl_ctx, reply[job.REASON])
         return reply
 
     async def _run(self, shareable: Shareable, context: FLContext, abort: Signal) -> bytes:
         """Take part until there is a result, or FLARE stops the job."""
         local = Path(context.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir())
-        client, digest = context.get_identity_name(), shareable.get(DIGEST)
-        notes = Notes(local)
+        client, digest = context.get_identity_name(), shareable.get(job.DIGEST)
+        notes = job.Notes(local)
         self._bus = bus = AuxBus(context.get_engine())
         try:
-            site = read_site(local, client)
-            notes = Notes(site.output)
-            return await take_part(site, client, digest, bus, notes, lambda: abort.triggered)
+            site = job.site_in(local, client)
+            notes = job.Notes(site.output)
+            return await job.take_part(site, client, digest, bus, notes, lambda: abort.triggered)
         except Cancelled as stopped:
             notes.say(f"FLARE has ended the job. {stopped}")
             raise
