@@ -27,11 +27,11 @@ from securefedyj.network.hub.consortia import QUEUE
 from securefedyj.network.identity import Identity, fingerprint, keygen
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
-    Frame,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
+    HubFrame,
 )
 
 
@@ -45,11 +45,11 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("1 consortium of 3, large frames", 1, 3, MAX_BODY),
-    Case("1 consortium of 200, large frames", 1, 200, MAX_BODY),
+    Case("1 consortium of 3, large frames", 1, 3, MAX_FRAME_BODY),
+    Case("1 consortium of 200, large frames", 1, 200, MAX_FRAME_BODY),
     Case("1 consortium of 200, small frames", 1, 200, 1024),
-    Case("10 consortia of 3, large frames", 10, 3, MAX_BODY),
-    Case("10 consortia of 20, every other party never reads", 10, 20, MAX_BODY, deaf=True),
+    Case("10 consortia of 3, large frames", 10, 3, MAX_FRAME_BODY),
+    Case("10 consortia of 20, every other party never reads", 10, 20, MAX_FRAME_BODY, deaf=True),
 )
 
 
@@ -94,7 +94,7 @@ class Client:
         self._numbered, self._frames = FrameWriter(), FrameReader("the hub")
         self.present: dict[str, int] = {}
         hello = json.dumps({"consortium": consortium.name, "party": name}).encode()
-        self._writer.write(self._numbered.encode(Frame(FrameType.HELLO, body=hello)))
+        self._writer.write(self._numbered.encode(HubFrame(FrameType.HELLO, body=hello)))
 
     async def read(self, until_present: int = 0) -> None:
         """Count what comes; return when so many peers are there, if that was asked for."""
@@ -109,7 +109,7 @@ class Client:
 
     async def write(self, to: str, body: bytes) -> None:
         while True:
-            frame = Frame(FrameType.DATA, to, self.present[to], body)
+            frame = HubFrame(FrameType.DATA, to, self.present[to], body)
             self._writer.write(self._numbered.encode(frame))
             await self._writer.drain()
 

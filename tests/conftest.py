@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from securefedyj.network.ledger import VARIABLE
+from securefedyj.network.ledger import LEDGER_VARIABLE
 from securefedyj.numerics import fast
 
 settings.register_profile("default", deadline=None)
@@ -23,7 +23,7 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
 os.environ.setdefault(fast.VARIABLE, "0")
 
 # Of fixtures of whole modules, which come before those of a test. Not made unless it is needed.
-os.environ[VARIABLE] = os.path.join(
+os.environ[LEDGER_VARIABLE] = os.path.join(
     tempfile.gettempdir(), f"securefedyj-{os.getpid()}", "ledger.jsonl"
 )
 _numbers = itertools.count()
@@ -33,9 +33,9 @@ _numbers = itertools.count()
 def own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Each test has a list of runs of its own: never that of whoever runs the tests."""
     path = tmp_path_factory.getbasetemp() / f"ledger-{next(_numbers)}" / "ledger.jsonl"
-    before, os.environ[VARIABLE] = os.environ[VARIABLE], str(path)
+    before, os.environ[LEDGER_VARIABLE] = os.environ[LEDGER_VARIABLE], str(path)
     yield
-    os.environ[VARIABLE] = before
+    os.environ[LEDGER_VARIABLE] = before
 
 
 @pytest.fixture(scope="module")

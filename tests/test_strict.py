@@ -4,12 +4,9 @@ import pytest
 from msgspec import Meta
 
 from securefedyj.strict import (
-    NUMBER,
     Finite,
     Malformed,
     Record,
-    check_fields,
-    check_items,
     convert,
     hexadecimal,
     parse,
@@ -106,52 +103,3 @@ def test_a_text_that_is_not_all_ascii_may_be_a_sixteenth_or_small(most, size):
     if size < most:
         with pytest.raises(Malformed, match="bytes that are not all ASCII are too many"):
             parse(f'"{text}a"', most)
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        ([1], "the thing must be an object with the fields name, size, share"),
-        ({"name": "a", "size": 1}, "the thing lacks share"),
-        ({"name": "a", "size": 1, "share": 1, "more": 2}, "unknown fields: 'more'"),
-        ({"name": 1, "size": 1, "share": 1}, "name must be a text, not 1"),
-        ({"name": "a", "size": True, "share": 1}, "size must be a whole number, not True"),
-        ({"name": "a", "size": 1.0, "share": 1}, "size must be a whole number, not 1.0"),
-        ({"name": "a", "size": 1, "share": "1"}, "share must be a number, not '1'"),
-        ({"name": "a", "size": 1, "share": float("inf")}, "share must be a finite number, not inf"),
-        ({"name": "a", "size": 1, "share": 10**400}, "share must be a finite number"),
-        ({"name": "a", "size": 1, "share": 1 << 10**6}, "of 1000001 bits"),
-        ({"name": ["\x1b[2J"], "size": 1, "share": 1}, r"must be a text, not \['.x1b\[2J'\]"),
-        (dict.fromkeys([*"abcdefgh", "name", "size", "share"]), "'a', 'b', 'c', 'd', 'e', ..."),
-        (dict.fromkeys([*"abcde", "name", "size", "share"]), "'a', 'b', 'c', 'd', 'e'$"),
-    ],
-)
-def test_fields_are_those_that_were_asked_for(data, why):
-    with pytest.raises(Malformed, match=why):
-        check_fields(data, {"name": str, "size": int, "share": NUMBER}, "the thing")
-
-
-def test_fields_that_are_right_are_returned():
-    data = {"name": "a", "size": 3, "share": 1}
-    assert check_fields(data, {"name": str, "size": int, "share": NUMBER}, "the thing") is data
-
-
-@pytest.mark.parametrize(
-    ("data", "types", "why"),
-    [
-        ("abc", str, "names must be a list, not 'abc'"),
-        (["a", 1], str, "names: each of the list must be a text, not 1"),
-        ([1, 2.5], int, "each of the list must be a whole number, not 2.5"),
-        ([1, True], NUMBER, "each of the list must be a number, not True"),
-        ([1, 1e999], NUMBER, "each of the list must be a finite number, not inf"),
-    ],
-)
-def test_lists_hold_what_was_asked_for(data, types, why):
-    with pytest.raises(Malformed, match=why):
-        check_items(data, types, "names")
-
-
-def test_lists_that_are_right_are_returned():
-    data = [1, 2.5]
-    assert check_items(data, NUMBER, "sizes") is data
-    assert check_items([], str, "names") == []

@@ -232,7 +232,8 @@ def hostile_records() -> st.SearchStrategy[bytes]:
 def hostile_frames() -> st.SearchStrategy[bytes]:
     numbered = framing.FrameWriter()
     several = b"".join(
-        numbered.encode(framing.Frame(kind, "north", 3, b"body" * 9)) for kind in framing.FrameType
+        numbered.encode(framing.HubFrame(kind, "north", 3, b"body" * 9))
+        for kind in framing.FrameType
     )
     return st.one_of(nasty.edited(several), st.binary(max_size=80), st.just(several))
 

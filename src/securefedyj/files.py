@@ -1,8 +1,4 @@
-"""Files that are either complete or not there: nobody ever reads half a result.
-
-And files of others, read up to a bound: whoever sends a file must not decide how much memory it
-takes here.
-"""
+"""Files that are written whole or not at all, and files of others, read up to a size limit."""
 
 from __future__ import annotations
 
@@ -18,18 +14,18 @@ from securefedyj.errors import InputError
 
 @contextmanager
 def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
-    """A temporary file in the same folder, which takes the place of `path` when all went well.
+    """A temporary file in the same folder, which replaces `path` if the block succeeds.
 
-    It is on the disk before it gets its name, so a crash leaves the old file or the new one.
-    After an error the old file is as it was, and nothing else is left behind. It has the rights of
-    the old file or those of a new one; a private one is at all times for its owner alone.
+    It is on the disk before it gets its name, so a crash leaves the old file or the new one. After
+    an error the old file is unchanged, and nothing else is left. The new file keeps the mode of the
+    old one; a private one is always for its owner alone.
     """
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     kept = None if private or not target.exists() else target.stat().st_mode & 0o777
-    rights = 0o600 if private or kept is not None else 0o666  # of these the umask takes its own
+    rights = 0o600 if private or kept is not None else 0o666  # minus the umask
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights))
     except OSError as error:
@@ -48,7 +44,7 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path | str) -> Iterator[Path]:
-    """A temporary folder beside `path`, which takes its place when all went well."""
+    """A temporary folder in the same folder, which replaces `path` if the block succeeds."""
     target = Path(os.path.realpath(path))
     new, old = (target.with_name(f".{target.name}.{secrets.token_hex(4)}") for _ in range(2))
     try:
@@ -75,7 +71,7 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
 
 
 def write_atomically(path: Path | str, content: bytes, *, private: bool = False) -> None:
-    """Write a whole file, or leave what was there before; a private one is for its owner alone."""
+    """Write a whole file, or leave the old one; a private one is for its owner alone."""
     with replacing(path, private=private) as temporary:
         try:
             temporary.write_bytes(content)
@@ -84,11 +80,11 @@ def write_atomically(path: Path | str, content: bytes, *, private: bool = False)
 
 
 class TooLarge(InputError):
-    """A file that is larger than any that this program writes; the sentence does not name it."""
+    """A file that is larger than any that this program writes; the message does not name it."""
 
 
 def read_within(path: Path | str, most: int) -> bytes:
-    """The content of a file of at most so many bytes."""
+    """The content of a file of at most `most` bytes."""
     with open(path, "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -99,7 +95,7 @@ def read_within(path: Path | str, most: int) -> bytes:
 
 
 def lines_within(path: Path | str, most: int, most_in_line: int) -> Iterator[bytes]:
-    """The lines of a file, of at most so many bytes in all and in one line, as they are needed."""
+    """Read lines as needed, with a limit of bytes for the file and for each line."""
     with open(path, "rb") as file:
         left = most
         while line := file.readline(min(left, most_in_line) + 1):
@@ -120,7 +116,7 @@ def _size(count: int) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Wait until the disk has it. Systems that cannot open folders need no such call for them."""
+    """Wait until the disk has it; Windows cannot do that for folders, and need not."""
     if path.is_dir() and os.name == "nt":
         return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

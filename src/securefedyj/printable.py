@@ -1,8 +1,8 @@
-"""Text from a file or from a peer, as it may reach a terminal or an error sentence.
+"""Text from a file or a peer, made safe for terminals and error messages.
 
-Such text can hold what moves a cursor, clears a screen, turns the order of characters around or is
-not seen at all, and so could show its reader something else than what is there: the digest of
-another file, say. Here all of that becomes visible escapes.
+Such text can hold characters that move the cursor, clear the screen, reverse the text or are
+invisible, and so could show its reader something else, such as the digest of another file. Here
+they become visible escapes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from reprlib import Repr
 
 MOST_SHOWN = 80
-"""Characters of a value in a sentence."""
+"""The most characters of a value in a message."""
 
-# `str.isprintable` knows controls, formats (such as changes of direction), surrogates, separators
-# and what is not assigned. These count as letters, marks or symbols, and show nothing: fillers,
-# joiners, the blank of Braille, variation selectors.
+# `str.isprintable` excludes control and format characters, surrogates, separators and unassigned
+# ones. These count as letters, marks or symbols, and are invisible: fillers, joiners, the blank of
+# Braille, variation selectors.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U0001d159\U000e0100-\U000e01ef]"
@@ -25,43 +25,44 @@ _INVISIBLE = re.compile(
 _MARKS = re.compile(
     r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3,}"
 )
-# What follows many spaces may stand where the next line begins, as if the program had said it.
+# Text after many spaces may wrap to where the next line begins, like a message of the program.
 _SPACES = re.compile(" {2,}")
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """Text on one line in which everything is seen, cut to so many characters if `most` is given.
+    """Text on one line without invisible characters, cut to `most` characters.
 
-    What is not printable becomes an escape as in Python (``\\x1b``, ``\\u202e``), and so do the
-    spaces of a run but the first. Plain text stays as it is.
+    Those become escapes as in Python (``\\x1b``, ``\\u202e``), and so do repeated spaces.
     """
     if most is not None and len(text) > most:
         text = text[: max(most - 3, 0)] + "..."
     return _SPACES.sub(lambda run: " " + "\\x20" * (len(run[0]) - 1), _visible(text))
 
 
-def in_words(names: Sequence[str]) -> str:
-    """Names one after the other, as one says them."""
-    *most, last = map(printable, names or ("nobody",))
-    return f"{', '.join(most)} and {last}" if most else last
+def in_words(names: Sequence[str], most: int | None = None) -> str:
+    """Names as a list in a sentence: a, b and c; or after `most` of them: and 5 more."""
+    *first, last = map(printable, names[:most] or ("nobody",))
+    if most is not None and len(names) > most:
+        return f"{', '.join([*first, last])} and {len(names) - most} more"
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def parties_in_words(names: Sequence[str]) -> str:
-    """One party, or several, at the beginning of a sentence."""
+    """One party or several, at the start of a sentence."""
     return f"{'Party' if len(names) == 1 else 'Parties'} {in_words(names)}"
 
 
 def printable_lines(text: str) -> str:
-    """The same for whole sentences, whose line breaks and indentation are the program's own.
+    """The same for whole messages, whose line breaks and indentation are the program's own.
 
-    This is the last gate before a terminal. What is quoted in a sentence passes `printable` or
-    `shown` before, or a line break in it could begin a line that looks like the program's.
+    This is the last step before a terminal. Quoted text passes `printable` or `shown` first, or a
+    line break in it could start a line that looks like the program's.
     """
     return "\n".join(map(_visible, text.split("\n")))
 
 
 def shown(value: object, most: int = MOST_SHOWN) -> str:
-    """A value from a file or a peer for a sentence: `repr`, but short and of bounded depth."""
+    """A value from a file or a peer for a message: `repr`, but short and of bounded depth."""
     return printable(_Short().repr(value), most)
 
 
@@ -82,7 +83,7 @@ def _escape(character: str) -> str:
 
 
 class _Short(Repr):
-    """Never looks at more of a value than it shows."""
+    """Never reads more of a value than it shows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """JSON from files and from peers, read strictly.
 
-What is missing, unknown, there twice or of another type is refused with a sentence: whoever reads
-on would take the content for something that it is not. Neither its size nor its form can make the
-reader hold much more than the text itself: the bounds are far beyond what 20,000 features need.
+Missing, unknown or repeated fields and values of another type are errors. Neither the size nor the
+form of a text can make the reader hold much more than the text itself; the limits are far beyond
+what 20,000 features need.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from math import isfinite
 from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
 import msgspec
@@ -21,30 +19,24 @@ from msgspec import Meta
 from securefedyj.errors import CodedError
 from securefedyj.printable import printable, shown
 
-Types: TypeAlias = type | tuple[type, ...]
-"""The type of a value, or those that it may have."""
-
 T = TypeVar("T")
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file or a peer says: the annotations are its declaration."""
+    """Data from a file or a peer, declared by annotations."""
 
 
 Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-"""Any number that a float64 holds; in JSON it may be a whole number."""
+"""A finite float64; in JSON it may be a whole number."""
 
 
 def hexadecimal(size: int) -> Any:
-    """The type of a text that stands for this number of bytes."""
+    """The type of a text that encodes `size` bytes."""
     return Annotated[str, Meta(pattern=rf"\A[0-9a-f]{{{2 * size}}}\Z")]
 
 
-NUMBER = (int, float)
-"""The types of any number; it must be finite, which in JSON 1e999 is not."""
-
 MOST_BYTES = 1 << 24
-"""Of a text. The largest are a parameters.json (some 7 MB for 20,000 features) and a transcript's
+"""Of a text. The largest are a parameters.json (about 7 MB for 20,000 features) and a transcript's
 last line."""
 MOST_VALUES = 800_000
 """In lists and objects of one text; 20,000 features take some 350,000."""
@@ -54,28 +46,22 @@ MOST_FIELDS = 1000
 """Of one object."""
 MOST_DEPTH = 16
 
-_WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number",
-          float: "a number", bool: "true or false"}  # fmt: skip
 _KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false",
           "array": "a list", "object": "an object", "null": "nothing"}  # fmt: skip
 _UNKNOWN = object()
 _TOO_DEEP = "this is not of our form: it is nested too deeply"
 _SMALL = 1 << 16  # bytes
-_MOST_NAMED = 5  # fields, in a sentence
 
 
 class Malformed(ValueError):
-    """Content that is not what it should be; the sentence says where and why."""
+    """Content of another form; the message says where and why."""
 
 
 def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
-    """What a JSON text holds; NaN, infinities and repeated keys are not JSON.
-
-    In bytes it must be UTF-8. `most` says how many bytes or characters it may have.
-    """
+    """Parse a JSON text of at most `most` bytes; NaN, infinities and repeated keys are errors."""
     if len(text) > most:
         raise Malformed(f"{len(text)} bytes are too many; {most} are possible here")
-    # We write ASCII only. One other character can make all of a text take four times its size.
+    # We write ASCII only. One other character can make a whole text take four times its size.
     if len(text) > max(most // 16, _SMALL) and not text.isascii():
         raise Malformed(f"{len(text)} bytes that are not all ASCII are too many")
     try:
@@ -93,10 +79,7 @@ def parse(text: str | bytes, most: int = MOST_BYTES) -> Any:
 
 
 def convert(data: Any, kind: type[T], where: str) -> T:
-    """The parsed data as a `Record`, or as any type of annotations; nothing is coerced.
-
-    An object becomes a dataclass only if it has no other fields, as with a `Record`.
-    """
+    """Convert parsed data to a `Record`, a dataclass or another type, without coercion."""
     if is_dataclass(kind) and isinstance(data, dict):
         known = [field.name for field in fields(kind)]
         if unknown := [name for name in data if name not in known]:
@@ -112,7 +95,7 @@ def convert(data: Any, kind: type[T], where: str) -> T:
 
 
 def _in_words(text: str, data: Any) -> str:
-    """What msgspec says, in words, with the value that is of another type or out of bounds."""
+    """msgspec's error in words, with the wrong value."""
     reason, _, place = text.rpartition(" - at ") if " - at " in text else (text, "", "`$`")
     field = re.sub(r"^`\$\.?|`$", "", place)
     value: Any = data
@@ -126,7 +109,7 @@ def _in_words(text: str, data: Any) -> str:
     if reason.startswith("Object "):
         verb = "lacks" if "missing" in reason else "has an unknown field"
         return f"{start} {verb} {shown(reason.split('`')[1])}"
-    if reason.startswith("Invalid enum value"):
+    if reason.startswith(("Invalid enum value", "Invalid value")):
         return f"{start} has the unknown value {shown(value)}"
     if not reason.startswith("Expected "):
         return f"{start or ':'} {reason[0].lower()}{reason[1:]}"
@@ -141,7 +124,7 @@ def _kinds(names: str) -> str:
 
 
 def check_depth(value: Any) -> None:
-    """Refuse lists and objects within each other on so many levels that nothing could show them."""
+    """Refuse lists and objects that are nested too deeply to be shown."""
     level = [value]
     for _ in range(MOST_DEPTH + 1):
         level = [
@@ -154,46 +137,6 @@ def check_depth(value: Any) -> None:
         if not level:
             return
     raise Malformed(_TOO_DEEP)
-
-
-def check_fields(data: Any, kinds: Mapping[str, Types], where: str) -> dict[str, Any]:
-    """The object itself, if it has exactly these fields with values of these types."""
-    if not isinstance(data, dict):
-        raise Malformed(f"{where} must be an object with the fields {', '.join(kinds)}")
-    if missing := [name for name in kinds if name not in data]:
-        raise Malformed(f"{where} lacks {', '.join(missing)}")
-    if unknown := [name for name in data if name not in kinds]:
-        more = ", ..." if len(unknown) > _MOST_NAMED else ""
-        named = ", ".join(map(shown, unknown[:_MOST_NAMED]))
-        raise Malformed(f"{where} has unknown fields: {named}{more}")
-    for name, types in kinds.items():
-        _check_type(data[name], types, f"{where}: {name}")
-    return data
-
-
-def check_items(data: Any, types: Types, where: str) -> list[Any]:
-    """The list itself, if all its values are of these types."""
-    if not isinstance(data, list):
-        raise Malformed(f"{where} must be a list, not {shown(data)}")
-    for value in data:
-        _check_type(value, types, f"{where}: each of the list")
-    return data
-
-
-def _check_type(value: Any, types: Types, where: str) -> None:
-    known = types if isinstance(types, tuple) else (types,)
-    # In Python True is a whole number; in a file it is not.
-    if type(value) not in known:
-        raise Malformed(f"{where} must be {_WORDS[known[-1]]}, not {shown(value)}")
-    if float in known and not _is_finite(value):
-        raise Malformed(f"{where} must be a finite number, not {shown(value)}")
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return isfinite(value)
-    except OverflowError:  # an integer that no float64 can hold
-        return False
 
 
 def _not_finite(text: str) -> NoReturn:
@@ -212,7 +155,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_extent(text: str) -> None:
-    """Refuse a text of so many small things that they would take many times its size in memory."""
+    """Refuse a text of many small values, which would take many times its size in memory."""
     # Those within strings are counted as well, and honest texts have few of them there.
     if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_LISTS:
         raise Malformed(f"this has more than {MOST_VALUES} values, or {MOST_LISTS} lists")

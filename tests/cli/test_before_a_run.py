@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from securefedyj.cli import plan
 from securefedyj.cli.main import main
@@ -16,7 +18,7 @@ from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.network.errors import JoinError, NotVerified
 from securefedyj.network.forecast import Forecast, Outlook
-from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry, Terms
+from securefedyj.network.ledger import BEGAN, FAILED, FINISHED, Ledger, RunEntry, RunTerms
 from securefedyj.network.session import participant
 from securefedyj.tables.digest import column_digests
 from securefedyj.tables.files import write_table
@@ -25,7 +27,7 @@ from tests.report.runs import fit
 
 NAMES = ("lactate", "age")
 FEATURES = [Feature("lactate", 0.0, 1000.0), Feature("age", 0.0, 1000.0)]
-TERMS = Terms(30, 24, True, ((0.0, 1000.0), (0.0, 1000.0)))
+TERMS = RunTerms(30, 24, True, (0.0, 0.0), (1000.0, 1000.0))
 ROWS = np.random.default_rng(3).lognormal(size=(90, 2))
 THREE = {"north": ROWS[:30], "east": ROWS[30:60], "south": ROWS[60:]}
 TWO = {"north": ROWS[:30], "east": ROWS[30:], "helper": None}
@@ -66,14 +68,16 @@ class Stage:
         rows: np.ndarray,
         silos: tuple[str, ...],
         *events: str,
-        terms: Terms | None = None,
+        terms: RunTerms | None = None,
     ) -> None:
         ledger = Ledger(self.ledger)
         ledger.prepare()
         columns = column_digests(rows, NAMES, ledger.key)
         run = RunEntry(
-            "1" * 16, "d" * 64, "earlier", "north", silos, silos, NAMES, "/then", columns, terms
-        )
+            id="1" * 16, digest="d" * 64, consortium="earlier", date="", party="north",
+            parties=silos, silos=silos, features=NAMES, folder="/then",
+            columns=tuple(columns.get(name, "") for name in NAMES), terms=terms or UNSET,
+        )  # fmt: skip
         for event in events:
             ledger.note(event, run)
 
@@ -107,13 +111,13 @@ def test_earlier_run_with_other_rows_or_parties_is_told(command, three, capsys):
     three.note_run(ROWS[:30], ("north", "east", "west"), BEGAN, FINISHED)
     getattr(three, command)()
     shown = "".join(capsys.readouterr()).replace("\n", " ")
-    assert "This run has south besides and lacks west." in shown
+    assert "This run adds south and lacks west." in shown
 
 
 @pytest.mark.parametrize("command", ["check", "join"])
 def test_finished_run_over_the_same_rows_is_told_and_more_precision_first(command, three, capsys):
     silos = ("north", "east", "south")
-    three.note_run(ROWS[:30], silos, BEGAN, FINISHED, terms=TERMS._replace(result_bits=23))
+    three.note_run(ROWS[:30], silos, BEGAN, FINISHED, terms=replace(TERMS, result_bits=23))
     getattr(three, command)()
     shown = "".join(capsys.readouterr()).replace("\n", " ")
     loud = (
@@ -263,7 +267,7 @@ def test_one_empty_of_three_is_told_what_subtraction_gives(three, capsys):
         assert told in "".join(capsys.readouterr()).replace("\n", " ")
     write_table(three.folder / "north.csv", NAMES, np.empty((0, 2)))
     three.join()
-    assert "no values of lactate, age, so" in capsys.readouterr().err.replace("\n", " ")
+    assert "no values of lactate and age, so" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_feature_below_the_own_minimum_counts_as_missing_here(three, capsys):

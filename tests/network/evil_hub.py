@@ -12,7 +12,7 @@ from typing import NamedTuple
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.framing import Frame, FrameReader, FrameType, FrameWriter
+from securefedyj.network.transport.framing import FrameReader, FrameType, FrameWriter, HubFrame
 
 
 class Piece(NamedTuple):
@@ -32,7 +32,7 @@ class Line(NamedTuple):
     writer: asyncio.StreamWriter
     numbered: FrameWriter
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: HubFrame) -> None:
         self.writer.write(self.numbered.encode(frame))
 
 
@@ -70,27 +70,27 @@ class EvilHub:
                         name = json.loads(frame.body)["party"]
                         self._enter(name, line)
                     elif frame.type == FrameType.PING:
-                        line.send(Frame(FrameType.PONG))
+                        line.send(HubFrame(FrameType.PONG))
                     else:
                         self._relay(name, frame)
         if self._present.get(name) is line:
             del self._present[name]
             for other in self._present.values():
-                other.send(Frame(FrameType.LEFT, name, line.number))
+                other.send(HubFrame(FrameType.LEFT, name, line.number))
         writer.close()
 
     def _enter(self, name: str, line: Line) -> None:
-        line.send(Frame(FrameType.WELCOME, name, line.number))
+        line.send(HubFrame(FrameType.WELCOME, name, line.number))
         for other, there in self._present.items():
-            line.send(Frame(FrameType.PRESENT, other, there.number))
-            there.send(Frame(FrameType.PRESENT, name, line.number))
+            line.send(HubFrame(FrameType.PRESENT, other, there.number))
+            there.send(HubFrame(FrameType.PRESENT, name, line.number))
         self._present[name] = line
 
-    def _relay(self, name: str, frame: Frame) -> None:
+    def _relay(self, name: str, frame: HubFrame) -> None:
         wanted = self._present.get(frame.name)
         if wanted is None or wanted.number != frame.connection:
             return
         for piece in self._treat(Piece(name, frame.name, frame.body)):
             sender, recipient = self._present.get(piece.sender), self._present.get(piece.recipient)
             if sender is not None and recipient is not None:
-                recipient.send(Frame(FrameType.DATA, piece.sender, sender.number, piece.body))
+                recipient.send(HubFrame(FrameType.DATA, piece.sender, sender.number, piece.body))

@@ -27,7 +27,7 @@ async def say_to_all(
     channels: dict[str, tls.Channel] = {}
     try:
         while True:
-            frame = await link.receive(60.0)
+            frame = await link.receive_frame(60.0)
             if frame is None or frame.type not in (FrameType.PRESENT, FrameType.DATA):
                 continue
             if frame.type == FrameType.PRESENT:
@@ -43,6 +43,6 @@ async def say_to_all(
             if channel.established and not stood:
                 for record in words:
                     channel.send(record)
-            link.send_stream(frame.name, frame.connection, channel.outgoing())
+            link.send(frame.name, frame.connection, channel.outgoing())
     finally:
         await link.close(0.5)

@@ -21,15 +21,15 @@ from securefedyj.network import log as log_module
 from securefedyj.network.hub import consortia as rooms
 from securefedyj.network.hub import limits as lobby_module
 from securefedyj.network.hub import server as hub_module
-from securefedyj.network.hub.consortia import Outbox
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.transport import link, tls
+from securefedyj.network.transport.frame_queue import FrameQueue
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
-    Frame,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
+    HubFrame,
 )
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
@@ -44,17 +44,17 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.frames, self.numbered = FrameReader("the hub"), FrameWriter()
-        self.waiting: list[Frame] = []
+        self.waiting: list[HubFrame] = []
 
     @property
     def transport(self) -> asyncio.Transport:
         """Reads as well as writes, whatever a StreamWriter says of it."""
         return cast(asyncio.Transport, self.writer.transport)
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: HubFrame) -> None:
         self.writer.write(self.numbered.encode(frame))
 
-    async def receive(self) -> Frame | None:
+    async def receive(self) -> HubFrame | None:
         while not self.waiting:
             data = await self.reader.read(1 << 16)
             if not data:
@@ -77,7 +77,7 @@ async def connected(net: Loopback, identity: Identity | None) -> Client:
 async def joined(net: Loopback, name: str, said: str | None = None) -> Client:
     client = await connected(net, net.identity(name))
     hello = {"consortium": net.consortium.name, "party": said or name}
-    client.send(Frame(FrameType.HELLO, body=json.dumps(hello).encode()))
+    client.send(HubFrame(FrameType.HELLO, body=json.dumps(hello).encode()))
     return client
 
 
@@ -198,15 +198,17 @@ def test_frames_are_passed_on_in_the_name_of_the_certificate(tmp_path):
         welcome = await ana.receive()
         present = await ana.receive()
         assert welcome is not None
-        assert present == Frame(FrameType.PRESENT, "bob", present.connection)
-        ana.send(Frame(FrameType.DATA, "bob", present.connection, b"sealed"))
+        assert present == HubFrame(FrameType.PRESENT, "bob", present.connection)
+        ana.send(HubFrame(FrameType.DATA, "bob", present.connection, b"sealed"))
         assert (await bob.receive()).type == FrameType.WELCOME
         assert (await bob.receive()).type == FrameType.PRESENT
-        assert await bob.receive() == Frame(FrameType.DATA, "ana", welcome.connection, b"sealed")
-        ana.send(Frame(FrameType.DATA, "bob", present.connection + 9, b"for an earlier connection"))
-        ana.send(Frame(FrameType.DATA, "nobody", 1, b""))
+        assert await bob.receive() == HubFrame(FrameType.DATA, "ana", welcome.connection, b"sealed")
+        ana.send(
+            HubFrame(FrameType.DATA, "bob", present.connection + 9, b"for an earlier connection")
+        )
+        ana.send(HubFrame(FrameType.DATA, "nobody", 1, b""))
         ana.writer.close()
-        assert await bob.receive() == Frame(FrameType.LEFT, "ana", welcome.connection)
+        assert await bob.receive() == HubFrame(FrameType.LEFT, "ana", welcome.connection)
 
     net = with_hub(tmp_path, scenario)
     assert "sealed" not in "\n".join(net.lines)
@@ -253,7 +255,7 @@ def test_who_joins_twice_ends_the_first(tmp_path):
     [
         b"\xff" * 100,
         b"\0\0\0\1",
-        FrameWriter().encode(Frame(FrameType.PING)),
+        FrameWriter().encode(HubFrame(FrameType.PING)),
         b"\0\0\0\x0e\x63" + b"\0" * 13,
     ],
     ids=["oversized", "too short", "replayed", "unknown type"],
@@ -270,16 +272,16 @@ def test_frames_that_break_the_rules_end_the_connection(tmp_path, bad):
     assert "frame" in line.lower()
 
 
-class Watched(Outbox):
+class Watched(FrameQueue):
     """Counts the bytes of bodies that wait in it."""
 
     put_in = taken = 0
 
-    async def put(self, frame: Frame) -> None:
+    async def put(self, frame: HubFrame) -> None:
         await super().put(frame)
         self.put_in += len(frame.body)
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncIterator[HubFrame]:
         async for frame in super().frames():
             self.taken += len(frame.body)
             yield frame
@@ -295,7 +297,7 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
         boxes.append(Watched(limit))
         return boxes[-1]
 
-    monkeypatch.setattr(rooms, "Outbox", watched)
+    monkeypatch.setattr(rooms, "FrameQueue", watched)
 
     async def scenario(net: Loopback) -> None:
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
@@ -306,12 +308,14 @@ def test_a_slow_party_slows_its_senders_and_fills_no_memory(tmp_path, monkeypatc
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 while True:
-                    ana.send(Frame(FrameType.DATA, "bob", present.connection, bytes(MAX_BODY)))
+                    ana.send(
+                        HubFrame(FrameType.DATA, "bob", present.connection, bytes(MAX_FRAME_BODY))
+                    )
                     await ana.writer.drain()
-                    sent += MAX_BODY
+                    sent += MAX_FRAME_BODY
         waiting = sum(box.bodies() for box in boxes)
-        assert rooms.QUEUE // 2 < waiting <= rooms.QUEUE + MAX_BODY
-        assert sent < 64 * MAX_BODY + (32 << 20)  # the rest waits in sockets, at its sender
+        assert rooms.QUEUE // 2 < waiting <= rooms.QUEUE + MAX_FRAME_BODY
+        assert sent < 64 * MAX_FRAME_BODY + (32 << 20)  # the rest waits in sockets, at its sender
         bob.transport.resume_reading()
         while (frame := await bob.receive()) is not None and frame.type != FrameType.DATA:
             pass
@@ -367,7 +371,7 @@ def test_hub_listens_where_the_file_says_and_says_if_it_cannot(tmp_path, capsys)
 
 def test_reader_names_what_is_wrong():
     writer = FrameWriter()
-    first, second = (writer.encode(Frame(FrameType.PING)) for _ in range(2))
+    first, second = (writer.encode(HubFrame(FrameType.PING)) for _ in range(2))
     assert [frame.type for frame in FrameReader("x").feed(first + second)] == [FrameType.PING] * 2
     for data, sentence in [
         (second, "out of order"),
@@ -388,18 +392,18 @@ def test_what_a_party_says_before_it_leaves_is_passed_on(tmp_path):
     async def scenario(net: Loopback) -> None:
         ana = await link.connect(net.consortium, "ana", net.identity("ana"), 5.0)
         bob = await joined(net, "bob")
-        own, there = await ana.receive(5.0), await ana.receive(5.0)
+        own, there = await ana.receive_frame(5.0), await ana.receive_frame(5.0)
         assert (await bob.receive()).type == FrameType.WELCOME
         assert (await bob.receive()).type == FrameType.PRESENT
         for _ in range(64):  # more than ana has read when she leaves
-            bob.send(Frame(FrameType.DATA, "ana", own.connection, bytes(MAX_BODY)))
+            bob.send(HubFrame(FrameType.DATA, "ana", own.connection, bytes(MAX_FRAME_BODY)))
         await bob.writer.drain()
-        bodies = [bytes([number]) * MAX_BODY for number in range(64)]
+        bodies = [bytes([number]) * MAX_FRAME_BODY for number in range(64)]
         for body in bodies:
-            ana.send(Frame(FrameType.DATA, "bob", there.connection, body))
+            ana.send("bob", there.connection, body)
         closing = asyncio.create_task(ana.close(30.0))
         for body in bodies:
-            assert await bob.receive() == Frame(FrameType.DATA, "ana", own.connection, body)
+            assert await bob.receive() == HubFrame(FrameType.DATA, "ana", own.connection, body)
         await closing
         assert (await bob.receive()).type == FrameType.LEFT
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from securefedyj.network.ledger import (
     BEGAN,
@@ -21,7 +23,7 @@ from securefedyj.network.ledger import (
     Ledger,
     LedgerError,
     RunEntry,
-    Terms,
+    RunTerms,
     default_path,
 )
 from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
@@ -33,7 +35,7 @@ from securefedyj.tables.digest import column_digests
 
 FEATURES = ("lactate", "age")
 ROWS = np.random.default_rng(0).lognormal(size=(30, 2))
-TERMS = Terms(30, 24, True, ((0.0, 40.0), (0.0, 120.0)))
+TERMS = RunTerms(30, 24, True, (0.0, 0.0), (40.0, 120.0))
 RESULT = f', "result": "{"a" * 64}"'
 DAY = datetime.datetime(2026, 5, 3, 12, tzinfo=datetime.UTC)
 
@@ -53,20 +55,22 @@ def run(
     party: str = "north",
     features: tuple[str, ...] = FEATURES,
     digest: str = "d" * 64,
-    terms: Terms | None = TERMS,
+    terms: RunTerms | None = TERMS,
 ) -> RunEntry:
     columns = column_digests(rows, features, ledger.key)
     if terms is not None:
-        terms = terms._replace(bounds=terms.bounds[: len(features)])
+        lower, upper = terms.lower[: len(features)], terms.upper[: len(features)]
+        terms = replace(terms, lower=lower, upper=upper)
     return RunEntry(
-        f"{number:016x}", digest, f"sepsis-{number}", party, (*silos, "helper"), silos, features,
-        f"/results/{number}", columns, terms,
+        id=f"{number:016x}", digest=digest, consortium=f"sepsis-{number}", date="", party=party,
+        parties=(*silos, "helper"), silos=silos, features=features, folder=f"/results/{number}",
+        columns=tuple(columns.get(name, "") for name in features), terms=terms or UNSET,
     )  # fmt: skip
 
 
 def another(ledger: Ledger, number: int, **terms: Any) -> RunEntry:
     """A run by an agreed file of its own over the same rows."""
-    return run(ledger, number, digest=f"{number:064x}", terms=TERMS._replace(**terms))
+    return run(ledger, number, digest=f"{number:064x}", terms=replace(TERMS, **terms))
 
 
 def after(ledger: Ledger, *events: tuple[str, RunEntry]) -> Ledger:
@@ -88,7 +92,7 @@ def test_same_run_over_the_same_rows_is_told_as_a_repetition(ledger):
     told = (
         "This run repeats run 'sepsis-1' of 2026-05-03, with the same values of columns lactate "
         "and age here. If the other silos' rows are the same too, the result is the same. But a "
-        "party that lies can learn something new in each run. Repeat it only if you must."
+        "party that cheats can learn something new in each run. Repeat it only if you must."
     )
     shuffled = np.random.default_rng(1).permutation(ROWS)
     assert warnings(again, run(ledger, 2, shuffled)) == [told]
@@ -101,12 +105,12 @@ def test_same_run_over_the_same_rows_is_told_as_a_repetition(ledger):
 
 
 def test_each_of_six_runs_over_the_same_rows_is_warned_of_those_before(ledger):
-    wider, narrower = ((0.0, 80.0), (0.0, 120.0)), ((0.0, 39.0), (0.0, 120.0))
+    wider, narrower = (80.0, 120.0), (39.0, 120.0)
     runs = [
         another(ledger, 1),
         another(ledger, 2, max_steps=29),
-        another(ledger, 3, bounds=wider),
-        another(ledger, 4, bounds=narrower, max_steps=31),
+        another(ledger, 3, upper=wider),
+        another(ledger, 4, upper=narrower, max_steps=31),
         another(ledger, 5, result_bits=44),
         another(ledger, 6, verified=False),
     ]
@@ -124,14 +128,14 @@ def test_each_of_six_runs_over_the_same_rows_is_warned_of_those_before(ledger):
          + bounds],
         [f"{precise}result_bits = 44 (at most 24 before) for columns lactate and age."],
         ["NOT VERIFIED, unlike run 'sepsis-5' of 2026-05-03 and 4 earlier ones over the same "
-         "columns: one member of the committee that cheats can falsify the result."],
+         "columns: one cheating member of the committee can falsify the result."],
     ]  # fmt: skip
     assert told[0] == []
     rest = (
         ", columns lactate and age had the same values here as now. This run asks for other "
-        "numbers about the same rows. Together the results can tell single values where there are "
-        "few rows, and how often each value occurs where few are distinct. Ask your data "
-        "protection officer before you go on, or use the result that you have."
+        "numbers about the same rows. Together the results can reveal single values where there "
+        "are few rows, and how often each value occurs where few are distinct. Ask your data "
+        "protection officer before you continue, or use the result that you have."
     )
     assert told[1][-1] == "In run 'sepsis-1' of 2026-05-03" + rest
     assert told[2][-1] == "In run 'sepsis-2' of 2026-05-03 and 1 earlier one" + rest
@@ -164,8 +168,9 @@ def test_narrower_and_wider_bounds_can_open_further_digits():
 
 def test_precision_is_compared_column_by_column_and_under_other_names(ledger):
     age = replace(
-        another(ledger, 1, result_bits=44, bounds=((0.0, 120.0),)),
+        another(ledger, 1, result_bits=44),
         features=("age",), columns=run(ledger, 1, ROWS[:, 1:], features=("age",)).columns,
+        terms=RunTerms(30, 44, True, (0.0,), (120.0,)),
     )  # fmt: skip
     both = another(ledger, 2)
     again = after(ledger, (BEGAN, age), (FINISHED, age), (BEGAN, both), (FINISHED, both))
@@ -173,7 +178,7 @@ def test_precision_is_compared_column_by_column_and_under_other_names(ledger):
     assert loud.endswith(": result_bits = 44 (at most 24 before) for column lactate.")
     renamed = replace(
         run(ledger, 3, features=("Laktat", "Alter"), digest="e" * 64),
-        terms=TERMS._replace(result_bits=25),
+        terms=replace(TERMS, result_bits=25),
     )
     loud, *_ = warnings(again, renamed)
     assert loud.endswith(": result_bits = 25 (at most 24 before) for column Laktat.")
@@ -182,13 +187,13 @@ def test_precision_is_compared_column_by_column_and_under_other_names(ledger):
 def test_precision_is_told_before_other_rows_and_other_silos_too(ledger):
     first = run(ledger, 1)
     again = after(ledger, (BEGAN, first), (FINISHED, first))
-    more = TERMS._replace(result_bits=25)
+    more = replace(TERMS, result_bits=25)
     loud, words = warnings(again, run(ledger, 2, ROWS[1:], terms=more))
     assert loud.startswith("MORE PRECISION")
     assert "had other values here" in words
     loud, words = warnings(again, run(ledger, 2, silos=("north", "west"), terms=more))
     assert loud.startswith("MORE PRECISION")
-    assert "This run has west besides" in words
+    assert "This run adds west" in words
     # What has not finished has not told its result.
     unfinished = after(Ledger(ledger.path.with_name("other.jsonl")), (BEGAN, first))
     assert not any("PRECISION" in one for one in warnings(unfinished, run(ledger, 2, terms=more)))
@@ -198,7 +203,7 @@ def test_runs_that_were_never_verified_are_told_each_time(ledger):
     first = another(ledger, 1, verified=False)
     again = after(ledger, (BEGAN, first), (FINISHED, first))
     loud, words = warnings(again, replace(first, id="f" * 16))
-    assert loud == ("NOT VERIFIED: one member of the committee that cheats can falsify the result.")
+    assert loud == ("NOT VERIFIED: one cheating member of the committee can falsify the result.")
     assert words.startswith("This run repeats run 'sepsis-1'")
 
 
@@ -211,8 +216,8 @@ def test_another_result_of_the_same_file_and_rows_is_told(ledger):
     assert note_on_result(again, second, "b" * 64) == (
         "The result is NOT THE SAME as that of run 'sepsis-1' of 2026-05-03, in /results/1. The "
         "agreed file and your own rows are the same, so another silo's rows have changed, or "
-        "somebody lied. Ask the other silos whether their rows have changed, before anybody uses "
-        "this result."
+        "a party has cheated. Ask the other silos whether their rows have changed, before anybody "
+        "uses this result."
     )
     # A later run that agrees with one of them still contradicts the other.
     again.note(FINISHED, second, DAY, result="b" * 64)
@@ -242,11 +247,11 @@ def test_file_of_version_0_2_is_read_and_goes_on(tmp_path):
     path = tmp_path / "ledger.jsonl"
     path.write_text(OLD)
     ledger = Ledger(path)
-    later = run(ledger, 1, silos=("north", "east"), terms=TERMS._replace(result_bits=44))
+    later = run(ledger, 1, silos=("north", "east"), terms=replace(TERMS, result_bits=44))
     (words,) = warnings(ledger, later)
     assert words.startswith("In run 'sepsis' of 2026-05-03, columns lactate and age had the same")
-    unverified = replace(later, terms=TERMS._replace(verified=False))
-    assert warnings(ledger, unverified)[0].startswith("NOT VERIFIED: one member")
+    unverified = replace(later, terms=replace(TERMS, verified=False))
+    assert warnings(ledger, unverified)[0].startswith("NOT VERIFIED: one cheating")
     repeated = replace(later, digest="dddd")
     assert "This run repeats run 'sepsis' of" in warnings(ledger, repeated)[0]
     assert note_on_result(ledger, repeated, "a" * 64) == ""
@@ -266,9 +271,9 @@ def test_other_rows_are_told_with_run_and_date_and_what_that_means(ledger):
     (words,) = warnings(again, run(ledger, 2, changed))
     assert words == (
         "In run 'sepsis-1' of 2026-05-03, with north, east and south, column lactate had other "
-        "values here. Two results over nearly the same rows can tell the rows that differ, such "
-        "as those of a patient who came or left. Ask your data protection officer before you go "
-        "on, or use the rows of that run."
+        "values here. Two results over nearly the same rows can reveal the rows that differ, such "
+        "as those of a patient who came or left. Ask your data protection officer before you "
+        "continue, or use the rows of that run."
     )
     (words,) = warnings(again, run(ledger, 2, ROWS[1:]))
     assert "columns lactate and age had other values" in words
@@ -289,8 +294,8 @@ def test_column_that_had_values_and_has_none_is_another(ledger):
     ("silos", "who"),
     [
         (("north", "east"), "This run lacks south."),
-        (("north", "east", "south", "west"), "This run has west besides."),
-        (("north", "east", "west"), "This run has west besides and lacks south."),
+        (("north", "east", "south", "west"), "This run adds west."),
+        (("north", "east", "west"), "This run adds west and lacks south."),
     ],
 )
 def test_other_parties_are_told_with_what_subtraction_gives(silos, who, ledger):
@@ -329,7 +334,7 @@ def test_latest_runs_come_first_and_many_are_not_all_told(ledger):
     ]
     words = warnings(after(ledger, *events), run(ledger, 9))
     assert [f"'sepsis-{k}'" in one for k, one in zip((6, 5, 4), words, strict=False)] == [True] * 3
-    assert words[3] == f"3 more warnings are about runs before these: see {ledger.path}."
+    assert words[3] == f"3 more warnings are about earlier runs: see {ledger.path}."
 
 
 def test_what_is_to_be_said_of_several_runs_is_said_once(ledger):
@@ -340,7 +345,7 @@ def test_what_is_to_be_said_of_several_runs_is_said_once(ledger):
 
 def test_runs_that_did_not_finish_count_if_they_had_the_same_values(ledger):
     stopped, failed, finished, other = (run(ledger, k) for k in range(1, 5))
-    other = replace(other, columns={"lactate": "0" * 32})
+    other = replace(other, columns=("0" * 32, ""))
     again = after(
         ledger,
         (BEGAN, stopped),
@@ -356,7 +361,7 @@ def test_runs_that_did_not_finish_count_if_they_had_the_same_values(ledger):
         "2 earlier runs over the same values did not finish; the last was run 'sepsis-2' of "
         "2026-05-03, in /results/2. They count as interruptions; the file allows 5."
     )
-    assert "So no run can begin; when you know why" in note_on_unfinished(again, now, 1)
+    assert "So no run can start. Find out why" in note_on_unfinished(again, now, 1)
     # A run that goes on is not an earlier one, and neither is it warned of.
     assert again.unfinished(stopped) == [replace(failed, date=DAY.isoformat())]
     assert note_on_unfinished(again, run(ledger, 9, ROWS + 1), 5) == ""
@@ -401,34 +406,73 @@ def test_reading_makes_no_file(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (lambda text: text.replace('"key"', '"kee"'), "line 1: the first line of a ledger lacks"),
+        (
+            lambda text: text.replace('"key"', '"kee"'),
+            "line 1: the head has an unknown field 'kee'",
+        ),
         (lambda text: "\n" + text, "line 1: this is not JSON"),
         (lambda text: text[:-20], "line 3: this is not JSON"),
         (lambda text: text + "x\n", "line 4: this is not JSON"),
         (lambda text: text + "[" * 100_000 + "\n", "line 4: this is not of our form: it is nested"),
         (
             lambda text: text.replace('"finished"', '"fnished"').replace(RESULT, ""),
-            "line 3: an event must be began",
+            "line 3: the event: event has the unknown value 'fnished'",
         ),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "line 1: this is not a"),
-        (lambda text: text.replace('"silos": [', '"silos": [7, '), "line 2: silos"),
-        (lambda text: text.replace('"columns": [', '"columns": [7, '), "line 2: columns"),
-        (lambda text: text.replace('"features": [', '"features": ["x", '), "line 2: an event must"),
-        (lambda text: text.replace('"key": "', '"key": "z'), "line 1: the key must have 64"),
-        (lambda text: text.replace('"result": "a', '"result": "'), "line 3: the digest of a res"),
-        (lambda text: text.replace('"result": "', '"x": "'), "line 3: an event has unknown"),
-        (lambda text: text.replace('"finished"', '"failed"'), "line 3: an event has unknown"),
-        (lambda text: text + "7\n", "line 4: an event must be an object"),
-        (lambda text: text + '{"event": []}\n', "line 4: an event lacks"),
-        (lambda text: text.replace('"finished"', '["finished"]'), "line 3: an event has unknown"),
-        (lambda text: text.replace('"verified"', '"x"'), "line 2: terms lacks verified"),
-        (lambda text: text.replace('"verified": true', '"verified": 1'), "line 2: terms: verified"),
-        (lambda text: text.replace('"lower": [', '"lower": ["x", '), "line 2: lower"),
-        (lambda text: text.replace('"lower": [', '"lower": [1e999, '), "line 2: lower"),
-        (lambda text: text.replace('"lower": [', '"lower": [0, '), "line 2: terms must have as"),
+        (
+            lambda text: text.replace('"version": 1', '"version": 2'),
+            "line 1: the head: version has the unknown value 2",
+        ),
+        (
+            lambda text: text.replace('"silos": [', '"silos": [7, '),
+            "line 2: the event: silos[0] must be a text",
+        ),
+        (
+            lambda text: text.replace('"columns": [', '"columns": [7, '),
+            "line 2: the event: columns[0] must be a text",
+        ),
+        (
+            lambda text: text.replace('"features": [', '"features": ["x", '),
+            "line 2: the event: there must be as many columns",
+        ),
+        (lambda text: text.replace('"key": "', '"key": "z'), "line 1: the head: key must be"),
+        (
+            lambda text: text.replace('"result": "a', '"result": "'),
+            "line 3: the event: result must be",
+        ),
+        (
+            lambda text: text.replace('"result": "', '"x": "'),
+            "line 3: the event has an unknown field",
+        ),
+        (
+            lambda text: text.replace('"finished"', '"failed"'),
+            "line 3: the event has an unknown field",
+        ),
+        (lambda text: text + "7\n", "line 4: the event must be an object"),
+        (lambda text: text + '{"event": []}\n', "line 4: the event: event must be a text"),
+        (
+            lambda text: text.replace('"finished"', '["finished"]'),
+            "line 3: the event: event must be a text",
+        ),
+        (lambda text: text.replace('"verified"', '"x"'), "line 2: the event: terms"),
+        (
+            lambda text: text.replace('"verified": true', '"verified": 1'),
+            "line 2: the event: terms.verified",
+        ),
+        (
+            lambda text: text.replace('"lower": [', '"lower": ["x", '),
+            "line 2: the event: terms.lower[0]",
+        ),
+        (
+            lambda text: text.replace('"lower": [', '"lower": [1e999, '),
+            "line 2: the event: terms.lower[0]",
+        ),
+        (
+            lambda text: text.replace('"lower": [', '"lower": [0, '),
+            "line 2: the event: there must be as many bounds",
+        ),
         (
             lambda text: text.replace('"terms": {', '"terms": [{').replace("}}", "}]}"),
-            "line 2: an event: terms must be an object",
+            "line 2: the event: terms must be an object",
         ),
     ],
 )
@@ -465,7 +509,13 @@ def test_full_disk_leaves_the_lines_that_were_there(ledger, monkeypatch):
     first = run(ledger, 1)
     after(ledger, (BEGAN, first))
     before, write = ledger.path.read_bytes(), os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:10]))
+
+    def full(handle: int, data: bytes) -> int:
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(handle, data[:10])
+
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(LedgerError, match="No space left on device"):
         ledger.note(FINISHED, first)
     assert ledger.path.read_bytes() == before
@@ -479,7 +529,9 @@ name = sys.argv[2]
 for k in range(20):
     ledger = Ledger(Path(sys.argv[1]))
     columns = {f"column {j}": name * 8 for j in range(2000)}
-    run = RunEntry(f"{name}{k}", "d", "c", name, (name,), (name,), tuple(columns), "f", columns)
+    run = RunEntry(id=f"{name}{k}", digest="d", consortium="c", date="", party=name,
+                   parties=(name,), silos=(name,), features=tuple(columns), folder="f",
+                   columns=tuple(columns.values()))
     ledger.note(BEGAN, run)
 """
 

@@ -6,44 +6,55 @@ import asyncio
 import contextlib
 import dataclasses
 import socket
+from typing import Any
 
 import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import LinkLost, Unwelcome
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
-    Frame,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
+    HubFrame,
 )
 from securefedyj.network.transport.link import Link, connect
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 
 
+class Counting(Link):
+    """Keeps the frames that it has read, received or not."""
+
+    def __init__(self, *streams: Any) -> None:
+        self.arrived: list[HubFrame] = []
+        super().__init__(*streams)
+
+    async def _keep(self, frame: HubFrame) -> None:
+        self.arrived.append(frame)
+        await super()._keep(frame)
+
+
 def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
-    frames, most = 200, 10 * MAX_BODY
+    frames, most = 200, 10 * MAX_FRAME_BODY
 
     async def scenario() -> None:
         ours, theirs = socket.socketpair()
-        link = Link(*await asyncio.open_connection(sock=ours))
-        link.most = most
-        arrived: list[Frame] = []
-        link.on_arrival = arrived.append
+        link = Counting(*await asyncio.open_connection(sock=ours), most)
+        arrived = link.arrived
         _, hub = await asyncio.open_connection(sock=theirs)
         numbered = FrameWriter()
         for number in range(frames):
-            body = bytes([number]) * MAX_BODY
-            hub.write(numbered.encode(Frame(FrameType.DATA, "bob", 1, body)))
-        while len(arrived) * MAX_BODY < most:
+            body = bytes([number]) * MAX_FRAME_BODY
+            hub.write(numbered.encode(HubFrame(FrameType.DATA, "bob", 1, body)))
+        while len(arrived) * MAX_FRAME_BODY < most:
             await asyncio.sleep(0)
         for _ in range(1000):  # it would go on reading now, if it did
             await asyncio.sleep(0)
-        assert len(arrived) * MAX_BODY <= most + MAX_BODY
+        assert len(arrived) * MAX_FRAME_BODY <= most + MAX_FRAME_BODY
         for number in range(frames):
-            frame = await link.receive(30.0)
+            frame = await link.receive_frame(30.0)
             assert frame is not None
             assert frame.body[0] == number
         hub.close()
@@ -53,11 +64,11 @@ def test_what_waits_to_be_received_is_bounded_and_nothing_is_lost():
 
 
 def test_a_reader_takes_frames_up_to_its_bound():
-    frame = FrameWriter().encode(Frame(FrameType.HELLO, body=bytes(100)))
+    frame = FrameWriter().encode(HubFrame(FrameType.HELLO, body=bytes(100)))
     assert list(FrameReader("x", most=100).feed(frame))
     with pytest.raises(ProtocolError, match="wrong length"):
         list(FrameReader("x", most=99).feed(frame))
-    large = FrameWriter().encode(Frame(FrameType.HELLO, body=bytes(1000)))
+    large = FrameWriter().encode(HubFrame(FrameType.HELLO, body=bytes(1000)))
     with pytest.raises(ProtocolError, match=r"announced a frame of 1014 bytes; 14 to 369 are"):
         list(FrameReader("x", most=100).feed(large[:10]))
 

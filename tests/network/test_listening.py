@@ -94,7 +94,7 @@ def test_a_hub_is_reached_where_it_listens(tmp_path, listen, reached):
             there = HubEntry(written(host, port), consortium.agreed_hub().certificate)
             moved = dataclasses.replace(consortium, hub=there)
             link = await connect(moved, "ana", identity("ana"), 5.0)
-            welcome = await link.receive(5.0)
+            welcome = await link.receive_frame(5.0)
             assert welcome is not None
             assert welcome.type == FrameType.WELCOME
             await link.close(1.0)

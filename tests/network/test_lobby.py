@@ -22,7 +22,7 @@ from securefedyj.network.hub.limits import (
     block_of,
 )
 from securefedyj.network.log import log_line
-from securefedyj.network.transport.framing import Frame, FrameType, FrameWriter
+from securefedyj.network.transport.framing import FrameType, FrameWriter, HubFrame
 from tests.network.clock import run, until
 from tests.network.harness import Loopback
 from tests.network.test_hub import Client, connected, joined, with_hub
@@ -81,7 +81,7 @@ def test_500_idle_connections_from_the_same_address_keep_nobody_out(tmp_path, mo
             client.writer.close()
 
     net = with_hub(tmp_path, scenario)
-    assert any("too many connections have not said who they are" in line for line in net.lines)
+    assert any("too many unidentified connections" in line for line in net.lines)
 
 
 @pytest.mark.processes
@@ -94,7 +94,7 @@ def test_a_connection_that_says_nothing_ends_soon(tmp_path, monkeypatch):
         assert len(net.hub._lobby) == 0
 
     net = with_hub(tmp_path, scenario)
-    assert sum("did not say in time who it is" in line for line in net.lines) == 3
+    assert sum("did not identify itself in time" in line for line in net.lines) == 3
 
 
 @pytest.mark.processes
@@ -106,7 +106,7 @@ def test_a_hello_that_comes_byte_by_byte_ends_soon(tmp_path, monkeypatch):
         hello = {"consortium": net.consortium.name, "party": "ana"}
         with contextlib.suppress(OSError):
             for byte in FrameWriter().encode(
-                Frame(FrameType.HELLO, body=json.dumps(hello).encode())
+                HubFrame(FrameType.HELLO, body=json.dumps(hello).encode())
             )[:-1]:
                 slow.writer.write(bytes([byte]))
                 await slow.writer.drain()
@@ -115,11 +115,11 @@ def test_a_hello_that_comes_byte_by_byte_ends_soon(tmp_path, monkeypatch):
 
     net = with_hub(tmp_path, scenario)
     assert not any(line.startswith("connected") for line in net.lines)
-    assert any("did not say in time who it is" in line for line in net.lines)
+    assert any("did not identify itself in time" in line for line in net.lines)
 
 
-async def said(client: Client, body: bytes) -> Frame | None:
-    client.send(Frame(FrameType.HELLO, body=body))
+async def said(client: Client, body: bytes) -> HubFrame | None:
+    client.send(HubFrame(FrameType.HELLO, body=body))
     return await client.receive()
 
 

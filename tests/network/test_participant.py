@@ -127,7 +127,7 @@ def test_who_is_unknown_is_told_at_once(tmp_path):
     outcomes = run(outcomes_of_strangers(tmp_path))
     assert isinstance(outcomes["ana"], JoinError)
     assert "The hub refuses our certificate (tlsv1 alert unknown ca)" in str(outcomes["ana"])
-    assert "is not the hub of the agreed file" in str(outcomes["bob"])
+    assert outcomes["bob"].code == "SFY-NET-013"
     assert outcomes["said"]["ana"] == []
 
 

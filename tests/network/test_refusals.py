@@ -18,8 +18,8 @@ from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.network.log import Throttle
 from securefedyj.network.session.participant import JoinError
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.framing import Frame, FrameType
-from securefedyj.network.transport.link import MOST_WORDS, HubCarrier, Link
+from securefedyj.network.transport.framing import FrameType, HubFrame
+from securefedyj.network.transport.link import MOST_WORDS, Link
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, assert_same_bits, prepare
 from tests.network.test_hub import Client, connected, joined, refused, with_hub
@@ -39,7 +39,7 @@ async def notice(client: Client) -> str:
 async def with_another_file(net: Loopback, name: str) -> Client:
     client = await connected(net, net.identity(name))
     hello = {"consortium": net.consortium.name, "party": name, "digest": "ab" * 32}
-    client.send(Frame(FrameType.HELLO, body=json.dumps(hello).encode()))
+    client.send(HubFrame(FrameType.HELLO, body=json.dumps(hello).encode()))
     return client
 
 
@@ -61,7 +61,7 @@ def test_the_others_are_told_who_was_refused_and_why(tmp_path):
         await joined(net, "bob")  # with the right file: it is over
         ana.writer.close()
         again = await joined(net, "ana")
-        again.send(Frame(FrameType.PING))
+        again.send(HubFrame(FrameType.PING))
         heard = []
         while (frame := await again.receive()).type != FrameType.PONG:
             heard.append(frame.type)
@@ -80,12 +80,12 @@ def test_a_key_that_was_made_anew_is_named_by_its_fingerprint(tmp_path):
         await refused(await connected(net, anew))
         own = fingerprint(anew.certificate.read_text(encoding="ascii"))
         told = await notice(ana)
-        assert told.startswith("Somebody with a certificate in the name of bob was refused")
+        assert told.startswith("A connection with a certificate in the name of bob was refused")
         assert own in told
         assert own in lines(net, "refused")[0]
         await refused(await connected(net, keygen("stranger", tmp_path)))
         await refused(await connected(net, keygen("ana", tmp_path / "anew")))  # who is there
-        ana.send(Frame(FrameType.PING))
+        ana.send(HubFrame(FrameType.PING))
         assert (await ana.receive()).type == FrameType.PONG  # and no notice before it
 
     with_hub(tmp_path, scenario)
@@ -96,10 +96,10 @@ def test_who_claims_a_name_with_another_key_is_not_called_by_it(tmp_path):
         ana = await joined(net, "ana")
         assert (await ana.receive()).type == FrameType.WELCOME
         assert (await (await joined(net, "cem", said="bob")).receive()).type == FrameType.REFUSED
-        assert (await notice(ana)).startswith("Somebody who says that it is bob was refused")
+        assert (await notice(ana)).startswith("A connection that claims to be bob was refused")
         hello = await joined(net, "cem", said="x" * 300)
         assert (await hello.receive()).type == FrameType.REFUSED
-        ana.send(Frame(FrameType.PING))
+        ana.send(HubFrame(FrameType.PING))
         assert (await ana.receive()).type == FrameType.PONG
 
     assert "cem of 'on one machine'" in lines(with_hub(tmp_path, scenario), "refused")[0]
@@ -115,7 +115,7 @@ def test_who_is_refused_again_and_again_does_not_flood_the_others(tmp_path, monk
         assert (await ana.receive()).type == FrameType.WELCOME
         for _ in range(20):
             await (await with_another_file(net, "bob")).receive()
-        ana.send(Frame(FrameType.PING))
+        ana.send(HubFrame(FrameType.PING))
         heard = []
         while (frame := await ana.receive()).type != FrameType.PONG:
             heard.append(frame.type)
@@ -180,7 +180,7 @@ def test_only_the_handshake_is_looked_at(tmp_path, monkeypatch):
         before = len(looks)
         assert before > 0
         for _ in range(10):
-            ana.send(Frame(FrameType.PING))
+            ana.send(HubFrame(FrameType.PING))
             assert (await ana.receive()).type == FrameType.PONG
         assert len(looks) == before
 
@@ -249,22 +249,22 @@ def test_who_was_stopped_has_not_failed(tmp_path):
 class Script(Link):
     """A hub that says what it likes."""
 
-    def __init__(self, frames: list[Frame]) -> None:
-        self.heard, self._frames = 0.0, iter(frames)
+    def __init__(self, frames: list[HubFrame]) -> None:
+        self._words, self._frames = 0, iter(frames)
 
-    async def receive(self, timeout: float) -> Frame | None:
+    async def receive_frame(self, timeout: float) -> HubFrame | None:
         return next(self._frames, None)
 
 
 def test_a_hub_that_means_harm_can_say_little_and_only_as_the_hub():
     frames = [
-        Frame(FrameType.CLOSING, body=b"Party bob says that this run has ended for good."),
-        Frame(FrameType.NOTICE, body=b"\x1b[2JParty bob\nsays: hello"),
-        *[Frame(FrameType.NOTICE, body=b"x" * 60_000)] * 1000,
+        HubFrame(FrameType.CLOSING, body=b"Party bob says that this run has ended for good."),
+        HubFrame(FrameType.NOTICE, body=b"\x1b[2JParty bob\nsays: hello"),
+        *[HubFrame(FrameType.NOTICE, body=b"x" * 60_000)] * 1000,
     ]
 
     async def scenario() -> list[str]:
-        carrier = HubCarrier(Script(frames))
+        carrier = Script(frames)
         arrived = [await carrier.receive(0.0) for _ in frames]
         return [one.sentence for one in arrived if isinstance(one, Word)]
 

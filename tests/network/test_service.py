@@ -20,7 +20,7 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub import HubServer, service
 from securefedyj.network.hub.service import AgreedFiles
 from securefedyj.network.identity import Identity, fingerprint_of_der, keygen
-from securefedyj.network.transport.framing import Frame, FrameType
+from securefedyj.network.transport.framing import FrameType, HubFrame
 from tests.network import clock
 from tests.network.harness import THREE, Loopback, prepare
 from tests.network.test_hub import Client, connected, joined, refused
@@ -108,7 +108,11 @@ def test_a_certificate_that_tls_cannot_read_ends_nothing(tmp_path, two):
     served, (trouble,) = names(files)
     assert served == ["one"]
     assert "the certificate of 'ana': this is not a certificate" in trouble
-    with_both(tmp_path, files.read()[0], lambda hub, *_: hub.update(files.read()[0]))
+
+    async def update(hub: HubServer, *_: Loopback) -> None:
+        hub.update(files.read()[0])
+
+    with_both(tmp_path, files.read()[0], update)
 
 
 def test_a_folder_that_is_gone_ends_nothing(tmp_path, two):
@@ -120,7 +124,7 @@ def test_a_folder_that_is_gone_ends_nothing(tmp_path, two):
     folder.rename(tmp_path / "unmounted")
     served, (trouble,) = names(files)
     assert served == ["one"]
-    assert "what was in it is served on" in trouble
+    assert "the hub still serves its files" in trouble
 
 
 class Looks:
@@ -144,7 +148,7 @@ class Looks:
 
 
 class Still:
-    async def update(self, consortia: list[Consortium]) -> None:
+    def update(self, consortia: list[Consortium]) -> None:
         assert consortia == []
 
 
@@ -199,7 +203,7 @@ def with_both(folder: Path, two: list[Consortium], scenario: Any) -> list[str]:
 
 
 async def answers(client: Client) -> None:
-    client.send(Frame(FrameType.PING))
+    client.send(HubFrame(FrameType.PING))
     frame = await client.receive()
     assert frame is not None
     assert frame.type == FrameType.PONG
@@ -210,7 +214,7 @@ def test_a_new_consortium_is_served_and_nobody_notices(tmp_path, two):
         ana = await joined(one, "ana")
         assert (await ana.receive()).type == FrameType.WELCOME
         await refused(await connected(other, other.identity("ana")))  # in no file yet
-        await hub.update(two)
+        hub.update(two)
         client = await joined(other, "ana")
         assert (await client.receive()).type == FrameType.WELCOME
         await answers(ana)
@@ -221,14 +225,14 @@ def test_a_new_consortium_is_served_and_nobody_notices(tmp_path, two):
 
 def test_who_has_no_file_any_more_is_told_so_and_the_others_go_on(tmp_path, two):
     async def scenario(hub: HubServer, one: Loopback, other: Loopback) -> None:
-        await hub.update(two)
+        hub.update(two)
         ana, bob = await joined(one, "ana"), await joined(other, "bob")
         assert (await ana.receive()).type == FrameType.WELCOME
         assert (await bob.receive()).type == FrameType.WELCOME
-        await hub.update(two[:1])
+        hub.update(two[:1])
         frame = await bob.receive()
         assert frame.type == FrameType.REFUSED
-        assert b"The hub does not serve 'two' any more" in frame.body
+        assert b"The hub no longer serves 'two'" in frame.body
         assert await bob.receive() is None
         again = await (await joined(other, "bob")).receive()
         assert again.type == FrameType.REFUSED
@@ -243,10 +247,10 @@ def test_a_file_that_was_agreed_upon_anew_ends_the_old_run(tmp_path, two):
         ana = await joined(one, "ana")
         assert (await ana.receive()).type == FrameType.WELCOME
         moved = dataclasses.replace(two[0].agreed_hub(), address="elsewhere.example:1")
-        await hub.update([dataclasses.replace(two[0], hub=moved)])  # the digest stays
+        hub.update([dataclasses.replace(two[0], hub=moved)])  # the digest stays
         await answers(ana)
         anew = dataclasses.replace(two[0], max_steps=9)
-        await hub.update([anew])
+        hub.update([anew])
         frame = await ana.receive()
         assert frame.type == FrameType.REFUSED
         assert anew.digest()[:16].encode() in frame.body
@@ -260,9 +264,9 @@ def test_a_file_that_was_agreed_upon_anew_ends_the_old_run(tmp_path, two):
 def test_who_enters_a_room_that_is_over_is_refused(tmp_path, two):
     async def scenario(hub: HubServer, one: Loopback, _: Loopback) -> None:
         room = hub.served.rooms["one"]
-        await hub.update([])
-        with pytest.raises(Exception, match="does not serve 'one' any more"):
-            await room.enter("ana", 1)
+        hub.update([])
+        with pytest.raises(Exception, match="no longer serves 'one'"):
+            room.enter("ana", 1)
 
     with_both(tmp_path, two, scenario)
 

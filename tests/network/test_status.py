@@ -9,12 +9,15 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from securefedyj.network.hub import status as status_module
-from securefedyj.network.hub.status import PartyStatus, Status, metrics, page, snapshot
-from securefedyj.network.transport.framing import Frame, FrameType
+from securefedyj.network.hub.consortia import PartyStatus
+from securefedyj.network.hub.status import StatusServer, metrics, page
+from securefedyj.network.transport.framing import FrameType, HubFrame
 from tests.network import clock
 from tests.network.harness import Loopback
 from tests.network.test_hub import joined, with_hub
@@ -24,10 +27,19 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 NASTY = 'a"b\\c<script>alert(1)</script>&\n'
-PARTIES = [
-    PartyStatus("sepsis", "north", 1_700_000_000.25, 12, 3_456_789, 1_700_000_060.0),
-    PartyStatus("sepsis", "south", None, 0, 0, None),
-    PartyStatus(NASTY, "x" * 64, 1_700_000_100.0, 1, 2, None),
+
+
+def room(name: str, **status: PartyStatus) -> Any:
+    return SimpleNamespace(consortium=SimpleNamespace(name=name), status=status)
+
+
+ROOMS = [
+    room(
+        "sepsis",
+        north=PartyStatus(1, 12, 2, 3_456_789, 1_700_000_000.25, 1_700_000_060.0),
+        south=PartyStatus(),
+    ),
+    room(NASTY, **{"x" * 64: PartyStatus(0, 1, 0, 2, 1_700_000_100.0)}),
 ]
 NOW = 1_700_000_120.0
 
@@ -63,7 +75,7 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_metrics_have_the_form_of_prometheus():
-    found = samples(metrics(PARTIES))
+    found = samples(metrics(ROOMS))
     north = '{consortium="sepsis",party="north"}'
     assert found[f"securefedyj_hub_party_connected{north}"] == 1
     assert found[f"securefedyj_hub_party_connected_since_seconds{north}"] == 1_700_000_000.25
@@ -77,13 +89,13 @@ def test_metrics_have_the_form_of_prometheus():
 
 
 def test_the_page_shows_names_as_names():
-    text = page(PARTIES, NOW)
+    text = page(ROOMS, NOW)
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;" in text
-    assert "1 of 2 parties are there" in text
-    assert "2023-11-14 22:13:20 (2&nbsp;min&nbsp;ago)" in text
+    assert "1 of 2 parties connected" in text
+    assert "2023-11-14 22:13:20 (2\xa0min\xa0ago)" in text
     assert "3,456,789" in text
-    assert "No consortium is served." in page([], NOW)
+    assert "The hub serves no consortium." in page([], NOW)
 
 
 def ask(port: int, request: bytes) -> bytes:
@@ -97,7 +109,7 @@ def ask(port: int, request: bytes) -> bytes:
 
 def answers(*requests: bytes) -> list[bytes]:
     async def run() -> list[bytes]:
-        served = Status(lambda: [])
+        served = StatusServer(lambda: [])
         port = await served.start("127.0.0.1", 0)
         found = [await asyncio.to_thread(ask, port, request) for request in requests]
         await served.stop()
@@ -112,6 +124,7 @@ def answers(*requests: bytes) -> list[bytes]:
         (b"GET / HTTP/1.1\r\nHost: 127.0.0.1:7480\r\n\r\n", 200),
         (b"GET /?x=1 HTTP/1.0\r\n\r\n", 200),
         (b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n", 200),
+        (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", 200),
         (b"GET / HTTP/1.1\r\nHost: [::1]:7480\r\n\r\n", 200),
         (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
         (b"GET /etc/passwd HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 404),
@@ -123,7 +136,7 @@ def answers(*requests: bytes) -> list[bytes]:
         (b"\x16\x03\x01\r\n\r\n", 400),
     ],
 )
-def test_only_two_pages_are_read_and_nothing_else(request_, code):
+def test_three_pages_are_read_and_nothing_else(request_, code):
     (answer,) = answers(request_)
     assert answer.startswith(f"HTTP/1.1 {code} ".encode())
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -141,8 +154,13 @@ def test_a_head_is_that_of_the_page():
     assert b"Content-Type: text/plain; version=0.0.4; charset=utf-8" in head
 
 
+def test_health_is_told_in_one_word():
+    (answer,) = answers(b"GET /healthz HTTP/1.1\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\nok\n")
+
+
 def test_a_request_without_end_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(status_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(status_module, "REQUEST_SECONDS", 0.05)
     slow, long = answers(b"GET / HT", b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000)
     assert slow == b""
     assert long.startswith(b"HTTP/1.1 400 ")
@@ -153,7 +171,7 @@ def test_who_asks_never_waits_for_idle_connections(monkeypatch):
     monkeypatch.setattr(status_module, "MOST_AT_ONCE", 2)
 
     async def run() -> list[bytes]:
-        served = Status(lambda: [])
+        served = StatusServer(lambda: [])
         port = await served.start("127.0.0.1", 0)
         lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
         lines[4][1].write(b"GET / HTTP/1.1\r\n\r\n")
@@ -179,8 +197,10 @@ def test_the_page_follows_who_comes_and_goes(tmp_path):
         assert net.hub is not None
         hub = net.hub
 
+        (room,) = hub.served.rooms.values()
+
         def now() -> dict[str, PartyStatus]:
-            return {party.party: party for party in snapshot(hub.served.rooms.values())}
+            return room.status
 
         assert all(party.since is None for party in now().values())
         ana, bob = await joined(net, "ana"), await joined(net, "bob")
@@ -188,18 +208,18 @@ def test_the_page_follows_who_comes_and_goes(tmp_path):
         present = await ana.receive()
         assert now()["ana"].since is not None
         assert now()["ana"].active is None
-        ana.send(Frame(FrameType.DATA, "bob", present.connection, b"sealed" * 100))
+        ana.send(HubFrame(FrameType.DATA, "bob", present.connection, b"sealed" * 100))
         while (frame := await bob.receive()).type != FrameType.DATA:
             pass
-        assert now()["ana"].received == 600
+        assert now()["ana"].bytes_received == 600
         assert now()["ana"].active is not None
-        assert now()["bob"].sent == 600
+        assert now()["bob"].bytes_sent == 600
         ana.writer.close()
         while (frame := await bob.receive()).type != FrameType.LEFT:
             pass
         assert frame.name == "ana"
         assert now()["ana"].since is None
-        assert now()["ana"].received == 600  # a counter does not go back
+        assert now()["ana"].bytes_received == 600  # a counter does not go back
 
     with_hub(tmp_path, scenario)
 
@@ -225,19 +245,18 @@ async def chromium(folder: Path, *arguments: str) -> tuple[str, str]:
 
 @browser
 @pytest.mark.processes
-def test_a_browser_shows_the_page_without_a_word_on_its_console(tmp_path, monkeypatch):
+def test_a_browser_shows_the_page_without_a_word_on_its_console(tmp_path):
     """By the real server, since what the page may do is in its headers."""
-    monkeypatch.setattr(status_module, "snapshot", lambda rooms: PARTIES)
 
     async def run() -> tuple[str, str]:
-        served = Status(lambda: [])
+        served = StatusServer(lambda: ROOMS)
         port = await served.start("127.0.0.1", 0)
         found = await chromium(tmp_path, "--dump-dom", f"http://127.0.0.1:{port}/")
         await served.stop()
         return found
 
     shown, log = clock.run(run())
-    assert "1 of 2 parties are there" in shown
+    assert "1 of 2 parties connected" in shown
     assert "CONSOLE" not in log
 
 
@@ -246,7 +265,7 @@ def test_a_browser_shows_the_page_without_a_word_on_its_console(tmp_path, monkey
 def test_the_page_fits_a_desk_and_a_telephone(tmp_path):
     widths = (1280, 390)
     frames = "".join(
-        f'<iframe width="{width}" height="800" srcdoc="{html.escape(page(PARTIES, NOW))}"></iframe>'
+        f'<iframe width="{width}" height="800" srcdoc="{html.escape(page(ROOMS, NOW))}"></iframe>'
         for width in widths
     )
     file = tmp_path / "measure.html"

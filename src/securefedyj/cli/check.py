@@ -12,11 +12,11 @@ from securefedyj.cli import common
 from securefedyj.cli import options as shared
 from securefedyj.cli.common import FAILED, OK, tell, wrapped
 from securefedyj.cli.overview import finding_lines, table_lines
-from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
+from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.tables.files import TableReader, check_table
 
 
@@ -70,7 +70,7 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
         yield f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}"
     if consortium.engine != ENGINE:
-        collusion = facts_of(consortium.engine).collusion
+        collusion = secrecy_of(consortium.engine).collusion
         yield f"Engine {consortium.engine}: all parties compute. Who must not collude:"
         yield f"  {collusion(consortium.committee, len(consortium.silos))}"
     yield (

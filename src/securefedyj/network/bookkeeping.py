@@ -13,7 +13,7 @@ from securefedyj.network.ledger import (
     Ledger,
     LedgerError,
     RunEntry,
-    Terms,
+    RunTerms,
     default_path,
 )
 from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
@@ -83,20 +83,23 @@ def _run(
     ledger: Ledger, consortium: Consortium, party: str, table: Source, identity: str, folder: str
 ) -> RunEntry:
     features = tuple(feature.name for feature in consortium.features)
+    digests = column_digests(table, features, ledger.key) if ledger.key else {}
     return RunEntry(
-        identity,
-        consortium.digest(),
-        consortium.name,
-        party,
-        tuple(one.name for one in consortium.parties),
-        tuple(one.name for one in consortium.silos),
-        features,
-        folder,
-        column_digests(table, features, ledger.key) if ledger.key else {},
-        Terms(
+        id=identity,
+        digest=consortium.digest(),
+        consortium=consortium.name,
+        date="",
+        party=party,
+        parties=tuple(one.name for one in consortium.parties),
+        silos=tuple(one.name for one in consortium.silos),
+        features=features,
+        folder=folder,
+        columns=tuple(digests.get(name, "") for name in features),
+        terms=RunTerms(
             consortium.max_steps,
             consortium.result_bits,
             consortium.verified,
-            tuple((float(feature.lower), float(feature.upper)) for feature in consortium.features),
+            tuple(float(feature.lower) for feature in consortium.features),
+            tuple(float(feature.upper) for feature in consortium.features),
         ),
     )

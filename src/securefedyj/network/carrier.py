@@ -1,7 +1,7 @@
 """What carries a party's bytes to its peers: the hub, or a framework that connects the sites.
 
-A carrier is trusted with nothing. Within what it carries there is TLS from end to end between each
-two parties (`tls.Channel`): it sees who is there, and how many bytes go from whom to whom.
+A carrier is not trusted: within what it carries, each two parties have TLS from end to end
+(`tls.Channel`). It sees who is connected, and how many bytes go from whom to whom.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from securefedyj.errors import CodedError
 
 
 class LinkLost(CodedError):
-    """The connection is of no use any more; a new one may be."""
+    """The connection has failed; a new one may work."""
 
 
 class Unwelcome(LinkLost):
-    """Who carries and we do not know each other: trying again is no use."""
+    """The carrier and we do not accept each other: trying again does not help."""
 
 
 @dataclass(frozen=True)
 class Present:
-    """A peer is there. Each time that it comes, it has another connection."""
+    """A peer is connected; each time it connects, the connection has another number."""
 
     peer: str
     connection: int
@@ -57,42 +57,37 @@ Arrival = Present | Left | Data | Word
 
 
 class Carrier(Protocol):
-    """One connection, as long as it lasts: streams of bytes to and from the peers that are there.
+    """One connection, while it lasts: streams of bytes to and from the connected peers.
 
-    A piece arrives whole, once, and after all that the same connection has sent before; or the
-    connection is lost. Whatever a carrier does instead, TLS finds out.
-
-    Attributes
-    ----------
-    heard
-        When anything has last come, by the clock of the event loop.
-    on_left
-        Is called when a peer has left, before its last words are received.
+    Each piece arrives whole, once and in the order in which it was sent, or the connection is lost.
+    TLS detects any other behaviour.
     """
 
     on_left: Callable[[Left], None]
+    """Called when a peer has left, before its last pieces are received."""
 
     @property
-    def heard(self) -> float: ...
+    def heard(self) -> float:
+        """When anything was last received, by the clock of the event loop."""
 
     def send(self, peer: str, connection: int, data: bytes) -> None:
         """Send the next piece to a peer's connection, without waiting."""
 
     async def receive(self, timeout: float) -> Arrival | None:
-        """What comes next; None if nothing does within so many seconds. Raises LinkLost."""
+        """What comes next; None if nothing does in `timeout` seconds. Raises LinkLost."""
 
     def sign_of_life(self) -> None:
-        """Show that we are there, and see that something comes if the other end is there."""
+        """Show that we are connected, and ask the other end for an answer."""
 
     async def close(self, timeout: float) -> None:
-        """Send what is waiting, within so many seconds, and leave."""
+        """Send what is waiting, for at most `timeout` seconds, and leave."""
 
 
 class Dialer(Protocol):
-    """Connects, again and again if need be."""
+    """Connects, again and again if necessary."""
 
     async def connect(self) -> Carrier:
-        """A new connection. Raises LinkLost if it fails this time, JoinError if for good."""
+        """Connect. Raises LinkLost if that fails this time, JoinError if it will always fail."""
 
     def progress(self) -> None:
-        """The last connection was of use."""
+        """The last connection was useful."""

@@ -1,4 +1,4 @@
-"""What it takes to get a message from one party to another, besides the line.
+"""What it takes to send a message from one party to another, in addition to the line.
 
 Two parties and a hub are run in this process, as they are, and the processor's time is taken: to
 encrypt, send, pass on, receive and decrypt. A plan is made from it.
@@ -75,7 +75,7 @@ def _identity(folder: Path, name: str) -> Identity:
 
 
 class _End:
-    """A party that has nothing to say."""
+    """A party that only sends zeros."""
 
     def __init__(self, folder: Path, consortium: Consortium, name: str, peer: str) -> None:
         self._consortium, self._name, self._peer = consortium, name, peer
@@ -110,11 +110,11 @@ class _End:
 
     def _flush(self) -> None:
         if self._link is not None and self._connection:
-            self._link.send_stream(self._peer, self._connection, self._channel.outgoing())
+            self._link.send(self._peer, self._connection, self._channel.outgoing())
 
     async def _receive(self) -> list[tls.RawRecord]:
         assert self._link is not None
-        frame = await self._link.receive(_PATIENCE)
+        frame = await self._link.receive_frame(_PATIENCE)
         if frame is None:
             raise LinkLost(
                 "SFY-NET-001", "A hub on this machine did not pass on a message in time."

@@ -1,4 +1,4 @@
-"""How taking part in a run can end without a result."""
+"""How a party's run can end without a result."""
 
 from securefedyj.errors import InputError
 
@@ -8,19 +8,19 @@ class JoinError(InputError):
 
 
 class OutOfPatience(JoinError):
-    """Others did not come, or said nothing, for as long as we wait; the same command goes on."""
+    """The others did not connect, or sent nothing, for too long; the same command resumes."""
 
 
 class OwnTrouble(JoinError):
-    """The reason is at our machine, and so is the sentence: it may name files and count rows."""
+    """The reason is on our machine, and stays there: it may name files and count rows."""
 
 
 class EndOfRun(JoinError):
-    """The run has ended for good: a restart does not go on from here, only a new run does."""
+    """The run has ended for good: a restart does not resume it, only a new run helps."""
 
 
 class NotVerified(EndOfRun):
-    """A verified exchange has failed, here or at a peer: all parties end with this sentence."""
+    """A verified exchange has failed, here or at a peer: all parties stop with this error."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -34,4 +34,4 @@ class NotVerified(EndOfRun):
 
 
 class IllegalTransition(Exception):
-    """Something happened that cannot happen in the present state: a mistake of this program."""
+    """An event that cannot happen in the current state: a bug of this program."""

@@ -1,7 +1,7 @@
 """A party's identity: a key that never leaves it, and a certificate for everybody else.
 
-The certificate is self-signed. Nobody vouches for it but the agreed file, which holds it: parties
-compare fingerprints once, over the telephone, and need no authority.
+The certificate is self-signed, and the agreed file holds it: parties compare fingerprints once,
+over the telephone, and need no certificate authority.
 """
 
 from __future__ import annotations
@@ -25,20 +25,18 @@ from securefedyj.printable import shown
 
 LONGEST_NAME = 64  # characters, the limit of a certificate's common name
 _VALID = datetime.timedelta(days=3653)
-# Clocks of other parties may be behind ours.
-_EARLIER = datetime.timedelta(days=1)
-_LOOKED_AT = 1 << 12  # bytes of a file that should be a key
+_EARLIER = datetime.timedelta(days=1)  # clocks of other parties may be behind ours
 
 
 class Identity(NamedTuple):
-    """Where a party's key and certificate are."""
+    """The files of a party's key and certificate."""
 
     key: Path
     certificate: Path
 
 
 def check_name(name: str) -> None:
-    """Refuse a party's name that would not survive files, options and certificates."""
+    """Refuse a party's name that files, options or certificates cannot hold."""
     plain = all(c.isalnum() or c in " ._-" for c in name)
     if not plain or not name[:1].isalnum() or name != name.strip() or len(name) > LONGEST_NAME:
         raise InputError(
@@ -49,7 +47,7 @@ def check_name(name: str) -> None:
 
 
 def keygen(name: str, folder: Path) -> Identity:
-    """Make NAME.key, readable by its owner alone, and NAME.pem beside it."""
+    """Make NAME.key, readable by its owner alone, and the certificate NAME.pem."""
     check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
     identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
@@ -72,10 +70,10 @@ def keygen(name: str, folder: Path) -> Identity:
 
 
 def check_private(key: Path) -> None:
-    """Refuse a key that others on this machine can read, as ssh does."""
+    """Refuse a key that others on this machine can read."""
     with open(key, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        if b"BEGIN CERTIFICATE" in file.read(_LOOKED_AT):
+        if b"BEGIN CERTIFICATE" in file.read(1 << 12):
             raise InputError(
                 "SFY-KEY-002",
                 f"{key} is a certificate, not a private key. Are --key and --certificate swapped?",
@@ -89,7 +87,7 @@ def check_private(key: Path) -> None:
 
 
 def read_certificate(path: Path) -> str:
-    """A certificate in PEM form; an error names the file."""
+    """Read a certificate in PEM form; an error names the file."""
     try:
         pem = path.read_text(encoding="ascii")
         fingerprint(pem)
@@ -101,14 +99,14 @@ def read_certificate(path: Path) -> str:
 
 
 def read_identity(key: Path, certificate: Path) -> Identity:
-    """The files of a key and its certificate, both there and the key private."""
-    open(certificate, "rb").close()  # an error that names the file, where TLS would not
+    """Check that both files exist and that the key is private."""
+    open(certificate, "rb").close()  # its error names the file, TLS would not
     check_private(key)
     return Identity(key, certificate)
 
 
 def fingerprint(pem: str) -> str:
-    """SHA-256 of the certificate itself, as it stands in the agreed file."""
+    """SHA-256 of the certificate in binary form, as in the agreed file."""
     return fingerprint_of_der(to_der(pem))
 
 
@@ -117,7 +115,7 @@ def fingerprint_of_der(der: bytes) -> str:
 
 
 def validity(pem: str) -> tuple[datetime.datetime, datetime.datetime]:
-    """From when to when TLS accepts the certificate."""
+    """The times between which TLS accepts the certificate."""
     certificate = x509.load_der_x509_certificate(to_der(pem))
     return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
@@ -127,7 +125,7 @@ def to_der(pem: str) -> bytes:
     try:
         der = ssl.PEM_cert_to_DER_cert(pem.strip())
         x509.load_der_x509_certificate(der)
-        # It must not be TLS that stumbles, where others use the same settings.
+        # OpenSSL must be able to read it: a hub uses one context for all parties.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
     except Exception:  # errors about certificates are of several kinds
         if "PRIVATE KEY-----" in pem:
@@ -163,7 +161,7 @@ def _self_signed(name: str, key: ec.EllipticCurvePrivateKey) -> x509.Certificate
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Create the file with its mode from the first moment; never touch an existing one."""
+    """Create the file with this mode from the start; never touch an existing one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with open(descriptor, "wb") as file:
         file.write(data)

@@ -1,7 +1,6 @@
-"""A whole consortium on this machine, as it would be on many: a hub and parties, each a process.
+"""A whole consortium on this machine, for demonstrations and tests: each party is a process.
 
-For demonstrations and tests. Everything is real: keys, TLS, the command line. Only the lines are
-short, and the keys are all in one folder.
+Keys, TLS and the command line are those of a real run; only the keys are all in one folder.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import Any
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
-from securefedyj.network.identity import Identity, fingerprint, keygen
+from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.files import write_table
 
-_PATIENCE = 300.0  # seconds until a process that does not start, or end, has no excuse
+_PATIENCE = 300.0  # seconds for a process to start, or to end
 _COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A port of this machine that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -45,18 +44,16 @@ def prepare(
     port: int = 0,
     **numbers: Any,
 ) -> Consortium:
-    """Make keys, tables and the agreed file of a consortium, as its parties would.
+    """Make consortium.toml in a folder, and NAME.key, NAME.pem and NAME.csv for each party.
 
     Parameters
     ----------
-    folder
-        Gets consortium.toml, and for each party NAME.key, NAME.pem and NAME.csv.
     tables
         The rows of each silo; None for a helper, which has no data.
     committee
-        Those that compute; by default the first three, or all with engine `mpyc`.
+        By default the first three parties, or all with engine `mpyc`.
     numbers
-        max_steps, result_bits, levels_per_exchange, minimum_values, max_interruptions, verified.
+        Other fields of `Consortium`, such as max_steps.
     """
     hub = keygen("hub", folder)
     parties = []
@@ -82,9 +79,9 @@ def prepare(
 class Processes:
     """The hub and the parties of a folder that `prepare` has filled.
 
-    Parties write to NAME/ below the folder, without a report unless `reports`, and note their runs
-    in NAME.ledger.jsonl and nowhere else; what they print goes to NAME.log. `within` says what to
-    put before the command of a process, such as to run it in a namespace.
+    Parties write to NAME/ below the folder, without a report unless `reports`, note their runs in
+    NAME.ledger.jsonl, and print to NAME.log. `within` returns a prefix for the command of a
+    process, such as one that runs it in a namespace.
 
         with Processes(folder) as running:
             running.start_hub()
@@ -112,30 +109,29 @@ class Processes:
             self.kill(name)
 
     def start_hub(self, *more: Path) -> None:
-        """Start the hub, for more consortia if there are any, and wait until it listens."""
+        """Start the hub, also for the agreed files in `more`, and wait until it listens."""
         hub = self.consortium.agreed_hub()
-        files = [str(self.folder / name) for name in ("hub.pem", "hub.key")]
+        own = str(self.folder / "hub")
         before = self.log("hub").count(" listening ")
-        self._start("hub", "hub", *map(str, more), "--certificate", files[0], "--key", files[1],
-                    "--listen", hub.address)  # fmt: skip
+        self._start("hub", "hub", *map(str, more), "--certificate", f"{own}.pem", "--key",
+                    f"{own}.key", "--listen", hub.address)  # fmt: skip
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
             if self.log("hub").count(" listening ") > before:
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"The hub does not listen: {self.last_line('hub') or 'no word of it'}")
+        raise TimeoutError(f"The hub does not listen: {self.last_line('hub') or 'no output'}")
 
     def start_party(
         self, name: str, *options: str, file: str = "consortium.toml", table: Path | None = None
     ) -> None:
-        """Start a party with a table, or with that of `prepare`; options are those of `join`."""
-        identity = Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
+        """Start a party with the options of `join`, and with the table of `prepare` by default."""
         table = self.folder / f"{name}.csv" if table is None else table
         data = ["--data", str(table)] if table.exists() else []
         data += [] if self._reports else ["--no-report"]
-        self._start(name, "join", "--key", str(identity.key), "--certificate",
-                    str(identity.certificate), *data, "--output", str(self.folder / name),
-                    "--ledger", str(self.folder / f"{name}.ledger.jsonl"), *options,
+        own = str(self.folder / name)
+        self._start(name, "join", "--key", f"{own}.key", "--certificate", f"{own}.pem", *data,
+                    "--output", own, "--ledger", f"{own}.ledger.jsonl", *options,
                     file=file)  # fmt: skip
 
     def log(self, name: str) -> str:
@@ -144,7 +140,7 @@ class Processes:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def last_line(self, name: str) -> str:
-        """What a process has printed last, if anything."""
+        """The last line that a process has printed, or an empty text."""
         return (self.log(name).strip().splitlines() or [""])[-1]
 
     def wait(self, timeout: float) -> dict[str, int]:
@@ -157,7 +153,7 @@ class Processes:
         }
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """End a process; by default it gets no chance to say anything."""
+        """End a process, by default without warning."""
         process = self.running.pop(name)
         if process.poll() is None:
             process.send_signal(number)
@@ -169,7 +165,7 @@ class Processes:
         self.start(name, "-c", _COMMAND, command, str(self.folder / file), *arguments)
 
     def start(self, name: str, *program: str) -> None:
-        """Start a process by the arguments of the Python interpreter."""
+        """Start a Python process with these arguments."""
         environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", PYTHONUNBUFFERED="1")
         with open(self.folder / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Locks on files. This module alone decides what needs them, and what happens without them."""
+"""Locks on files. Only this module decides what needs them, and what happens without them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def require_locks() -> None:
 
 
 def lock(handle: int, *, shared: bool = False, wait: bool = True) -> None:
-    """Lock an open file until it is closed. Without locks it can be read, and no more.
+    """Lock an open file until it is closed. Without locks it can only be read.
 
     Raises
     ------
     BlockingIOError
-        If another process has it, and we are not to wait.
+        If another process has it, and we do not wait.
     """
     if not shared:
         require_locks()

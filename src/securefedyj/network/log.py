@@ -1,4 +1,4 @@
-"""The hub's log: one line an event, few lines about strangers, never contents."""
+"""The hub's log: one line per event, few lines about strangers, never contents."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
 
 from securefedyj.printable import printable_lines
 
 LONGEST_VALUE = 600  # characters
 BURST, PAUSE = 40, 2.0
-"""So many lines at once about those who are refused, then one in so many seconds."""
+"""Lines at once about refused connections, then seconds per line."""
 
-Log = Callable[..., None]
+EventLog = Callable[..., None]
 
 
 def log_line(event: str, **fields: object) -> None:
-    """One line for a person and a script: time, event, key=value. Never contents."""
-    write_line(sys.stderr, event, **fields)
-
-
-def write_line(stream: TextIO, event: str, **fields: object) -> None:
+    """Print one line for people and scripts to stderr: time, event, key=value."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     pairs = " ".join(f"{key}={json.dumps(_short(value))}" for key, value in fields.items())
-    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=stream, flush=True)
+    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=sys.stderr, flush=True)
 
 
 def _short(value: object) -> object:
@@ -35,14 +30,14 @@ def _short(value: object) -> object:
 
 
 class Throttle:
-    """Who knocks again and again must not fill the disk with lines about it."""
+    """Limits log lines, so that connecting again and again does not fill the disk."""
 
     def __init__(self, now: float) -> None:
         self._lines, self._since = float(BURST), now
         self._left_out = 0
 
     def lets_through(self, now: float) -> bool:
-        """Whether there may be a line; if not, it is counted."""
+        """Whether to write a line; if not, count it."""
         self._lines = min(float(BURST), self._lines + (now - self._since) / PAUSE)
         self._since = now
         if self._lines < 1:
@@ -52,6 +47,6 @@ class Throttle:
         return True
 
     def left_out(self) -> dict[str, int]:
-        """A field of the next line, if lines were left out before it."""
+        """The field of the next line that counts those left out before it, if any."""
         number, self._left_out = self._left_out, 0
         return {"left_out": number} if number else {}

@@ -1,6 +1,6 @@
-"""What a party learns of others by subtracting its own part from the result, said plainly.
+"""What a party learns about others by subtracting its own part from the result.
 
-No secure computation prevents it: the result itself tells, and more so the fewer silos have values.
+No secure computation prevents it: the result itself reveals it, the more the fewer silos there are.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from securefedyj.network.consortium import Consortium
-from securefedyj.printable import printable
-
-_MOST_NAMES = 5
+from securefedyj.printable import in_words, printable
 
 
 def note_on_silos(consortium: Consortium) -> str:
-    """What to say where one or two parties have data; nothing otherwise."""
+    """A note for one or two parties with data; otherwise empty."""
     silos = [printable(party.name) for party in consortium.silos]
     if len(silos) == 1:
         return (
@@ -31,12 +29,11 @@ def note_on_silos(consortium: Consortium) -> str:
 
 
 def note_on_missing(consortium: Consortium, features: Sequence[str]) -> str:
-    """What to say to a silo that has no values of these features; nothing where many others may."""
+    """A note for a silo without values of these features; empty if many others may have some."""
     others = len(consortium.silos) - 1
     if not features or others > 2:
         return ""
-    more = f" and {len(features) - _MOST_NAMES} more" if len(features) > _MOST_NAMES else ""
-    names = f"{', '.join(map(printable, features[:_MOST_NAMES]))}{more}"
+    names = in_words(features, 5)
     if others < 2:
         return (
             f"Note: this table has no values of {names}, so at most one silo has any. All parties "

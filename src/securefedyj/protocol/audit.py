@@ -17,6 +17,7 @@ from securefedyj.printable import printable
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Verdict
+from securefedyj.protocol.secrecy import secrecy_of
 
 if TYPE_CHECKING:
     from securefedyj.protocol.transcript import Transcript
@@ -76,7 +77,7 @@ class Audit:
         return [
             f"Parties: {_names(agreement.parties)}{without}.",
             f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
-            *facts.statement,
+            *secrecy_of(agreement.engine).statement,
             *textwrap.wrap(few, 79, break_on_hyphens=False),
         ]
 

@@ -27,6 +27,7 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
 from securefedyj.printable import printable_lines
 from securefedyj.protocol.audit import MOST_LISTED, OPENED, one_could_cheat
+from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility
 from securefedyj.report.charts import number, signed
@@ -90,7 +91,7 @@ def render(
         own = OwnRows(values, result, rows)
         implausible = plausibility.implausible(values, result).nonzero()[0]
         doubtful = [agreement.features[j] for j in implausible]
-    facts, name = facts_of(agreement.engine), Markup("<bdi>{}</bdi>")
+    secrecy, name = secrecy_of(agreement.engine), Markup("<bdi>{}</bdi>")
     members = [name.format(printable_lines(member)) for member in agreement.committee]
     template = _environment().get_template("report.html")
     return template.render(
@@ -101,8 +102,9 @@ def render(
         result=result,
         own=own,
         implausible=plausibility.warning(doubtful) if doubtful else "",
-        facts=facts,
-        collusion=Markup(facts.collusion(members, len(agreement.silos))),
+        facts=facts_of(agreement.engine),
+        secrecy=secrecy,
+        collusion=Markup(secrecy.collusion(members, len(agreement.silos))),
         audit=transcript.audit(),
         one_could_cheat=one_could_cheat(agreement),
         signs=transcript.signs_opened(),

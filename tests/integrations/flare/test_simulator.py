@@ -71,7 +71,7 @@ def test_server_that_swaps_two_sites_is_refused(tmp_path):
     sites.prepare(tmp_path, sites.tables(1))
     printed = simulate(tmp_path, tmp_path / "consortium.toml", SWAP="north,south")
     assert list((tmp_path / "watched").glob("*.swapped"))
-    refusal = "did not come from there unchanged, and was not used"
+    refusal = "was changed on its way and is not used"
     assert refusal in printed, printed
     assert not list(tmp_path.rglob("parameters.json"))
     assert all('"reveal"' not in state.read_text() for state in tmp_path.rglob("state.jsonl"))

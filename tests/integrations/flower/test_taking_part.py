@@ -80,7 +80,7 @@ def test_proxy_of_a_site_is_told_to_nobody(folder, consortium):
         back = answer({"digest": named(consortium)}, own)
         proxy.shutdown()
     assert "south cannot take part" in str(back["reason"])
-    assert f"The proxy at {address} does not let us" in (folder / "south" / LOG).read_text()
+    assert f"The proxy at {address} blocked the connection" in (folder / "south" / LOG).read_text()
     assert (folder / "south" / LOG).stat().st_mode & 0o077 == 0
 
 

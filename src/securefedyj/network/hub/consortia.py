@@ -1,184 +1,181 @@
-"""One consortium at the hub: who of it is there, and what the others are told about that."""
+"""The consortia that a hub serves: which parties are connected, and who may connect."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from securefedyj.errors import CodedError, InputError, code_of
+from securefedyj.errors import CodedError, InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.framing import Frame, FrameType
+from securefedyj.network.transport.frame_queue import FrameQueue
+from securefedyj.network.transport.framing import FrameType, Hello, HubFrame
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import shown
-from securefedyj.strict import check_fields, parse
+from securefedyj.strict import Malformed, convert, parse
 
 QUEUE = 1 << 18  # bytes that wait for one connection
 TELL_EVERY = 10.0  # seconds between two notices about the same party
+HELLO = 1 << 12  # bytes of the first frame
 
 
-class Refused(CodedError):
-    """A connection that may not stay; the sentence is told to it and logged."""
+class HubRefusal(CodedError):
+    """A connection that may not stay; the message is sent to it and logged.
+
+    If it claims to be party `name` of `room`, the other parties get the notice `for_others`.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        room: Room | None = None,
+        name: str = "",
+        for_others: str = "",
+    ) -> None:
+        super().__init__(code, message)
+        self.room, self.name, self.for_others = room, name, for_others
 
 
 @dataclass
 class Traffic:
-    """Frames of one direction, and the bytes of their bodies."""
+    """Frames from and to a party, and the bytes of their bodies."""
 
-    frames: int = 0
-    bytes: int = 0
-
-    def count(self, frame: Frame) -> None:
-        self.frames += 1
-        self.bytes += len(frame.body)
+    frames_received: int = 0
+    bytes_received: int = 0
+    frames_sent: int = 0
+    bytes_sent: int = 0
 
 
 @dataclass
-class Tally:
-    """What a party has sent and got since the hub serves its consortium."""
+class PartyStatus(Traffic):
+    """A party since the hub serves its consortium; times are in seconds since 1970."""
 
-    received: Traffic = field(default_factory=Traffic)
-    sent: Traffic = field(default_factory=Traffic)
+    since: float | None = None
+    """When it connected; None while it is not connected."""
     active: float | None = None
-    """When it last sent something for a peer, in seconds since 1970."""
+    """When it last sent data for a peer."""
+
+    @property
+    def connected(self) -> int:
+        return int(self.since is not None)
 
 
 @dataclass
 class Connection:
-    """A party that is there."""
+    """A connected party."""
 
     room: Room
     name: str
     number: int
-    outbox: Outbox = field(default_factory=lambda: Outbox(QUEUE))
-    received: Traffic = field(default_factory=Traffic)
-    sent: Traffic = field(default_factory=Traffic)
-    since: float = field(default_factory=time.time)
+    outbox: FrameQueue = field(default_factory=lambda: FrameQueue(QUEUE))
+    traffic: Traffic = field(default_factory=Traffic)
 
-    def count_received(self, frame: Frame) -> None:
-        tally = self.room.tallies[self.name]
-        self.received.count(frame)
-        tally.received.count(frame)
+    def notify(self, kind: FrameType, message: str = "") -> None:
+        self.outbox.put_notice(HubFrame(kind, body=message.encode()))
+
+    def end(self, kind: FrameType, message: str = "") -> None:
+        """Send a last frame after those that wait."""
+        self.notify(kind, message)
+        self.outbox.close()
+
+    def count_received(self, frame: HubFrame) -> None:
+        status = self.room.status[self.name]
+        for traffic in (self.traffic, status):
+            traffic.frames_received += 1
+            traffic.bytes_received += len(frame.body)
         if frame.type == FrameType.DATA:
-            tally.active = time.time()
+            status.active = time.time()
 
-    def count_sent(self, frame: Frame) -> None:
-        self.sent.count(frame)
-        self.room.tallies[self.name].sent.count(frame)
-
-
-class _Told(NamedTuple):
-    sentence: str
-    at: float
+    def count_sent(self, frame: HubFrame) -> None:
+        for traffic in (self.traffic, self.room.status[self.name]):
+            traffic.frames_sent += 1
+            traffic.bytes_sent += len(frame.body)
 
 
 class Room:
-    """One consortium, and who of it is there."""
+    """One consortium, its parties, and the connections of those that are present."""
 
     def __init__(self, consortium: Consortium) -> None:
         self.consortium = consortium
         self.present: dict[str, Connection] = {}
-        self.tallies = {party.name: Tally() for party in consortium.parties}
-        self._refusals: dict[str, _Told] = {}  # the last one of each party that is not there
-        self._over = ""  # why, as soon as it is
+        self.status = {party.name: PartyStatus() for party in consortium.parties}
+        # The time and words of the last refusal of each party that is not connected.
+        self._refusals: dict[str, tuple[float, str]] = {}
+        self._over = ""  # the reason, once it is
 
-    async def enter(self, name: str, number: int) -> Connection:
+    def enter(self, name: str, number: int) -> Connection:
         """Let a party in; an earlier connection of it must go."""
         connection = Connection(self, name, number)
         previous = self.present.pop(name, None)
         if previous is not None:
-            await _end(previous, f"Another process has joined as {name}; this one must stop.")
-            await self._tell(previous, FrameType.LEFT)
+            previous.end(
+                FrameType.REFUSED, f"Another process has joined as {name}; this one must stop."
+            )
+            self._announce(FrameType.LEFT, previous)
         if self._over:
-            raise Refused("SFY-HUB-004", self._over)
-        await connection.outbox.put_notice(Frame(FrameType.WELCOME, name, connection.number))
+            raise HubRefusal("SFY-HUB-004", self._over)
+        connection.outbox.put_notice(HubFrame(FrameType.WELCOME, name, number))
         for other in self.present.values():
-            await connection.outbox.put_notice(Frame(FrameType.PRESENT, other.name, other.number))
+            connection.outbox.put_notice(HubFrame(FrameType.PRESENT, other.name, other.number))
         self._refusals.pop(name, None)
-        for refusal in self._refusals.values():
-            await connection.outbox.put_notice(_notice(refusal.sentence))
+        for _, message in self._refusals.values():
+            connection.notify(FrameType.NOTICE, message)
+        self._announce(FrameType.PRESENT, connection)
         self.present[name] = connection
-        await self._tell(connection, FrameType.PRESENT)
+        self.status[name].since = time.time()
         return connection
 
-    async def leave(self, connection: Connection) -> None:
-        await connection.outbox.close()
+    def leave(self, connection: Connection) -> None:
+        connection.outbox.close()
         if self.present.get(connection.name) is connection:
             del self.present[connection.name]
-            await self._tell(connection, FrameType.LEFT)
+            self.status[connection.name].since = None
+            self._announce(FrameType.LEFT, connection)
 
-    async def tell_of_refusal(self, name: str, why: str) -> None:
-        """Tell those who are there, and those who come, why they may wait for a party in vain.
+    def tell_of_refusal(self, name: str, why: str) -> None:
+        """Tell the parties, also those that connect later, why they may wait for one in vain.
 
-        These are words and no more: nobody is bound to believe the hub. There is one notice about
-        a party at a time, and not often, so that whoever is refused cannot flood the others.
+        These are words only: no party has to believe the hub. There is one notice about a party at
+        a time, and at most one per `TELL_EVERY`, so that a refused party cannot flood the others.
         """
-        if name in self.present or name not in self.tallies:
+        if name in self.present or name not in self.status:
             return
         now = asyncio.get_running_loop().time()
-        sentence = f"{why} ({time.strftime('%H:%M:%S', time.gmtime())} UTC)"
-        earlier = self._refusals.get(name)
-        if earlier is not None and now - earlier.at < TELL_EVERY:
+        if name in self._refusals and now - self._refusals[name][0] < TELL_EVERY:
             return
-        self._refusals[name] = _Told(sentence, now)
-        await self.tell_all(sentence)
+        message = f"{why} ({time.strftime('%H:%M:%S', time.gmtime())} UTC)"
+        self._refusals[name] = now, message
+        self.tell_all(message)
 
-    async def tell_all(self, sentence: str) -> None:
-        for connection in list(self.present.values()):
-            await connection.outbox.put_notice(_notice(sentence))
+    def tell_all(self, message: str) -> None:
+        for connection in self.present.values():
+            connection.notify(FrameType.NOTICE, message)
 
-    async def end(self, sentence: str) -> None:
-        """The hub serves this consortium no more: all must go."""
-        self._over = sentence
-        present, self.present = self.present, {}
-        for connection in present.values():
-            await _end(connection, sentence)
+    def end(self, reason: str) -> None:
+        """Stop serving this consortium: all parties must go."""
+        self._over = reason
+        for connection in self.present.values():
+            connection.end(FrameType.REFUSED, reason)
+        self.present = {}
 
-    async def _tell(self, about: Connection, kind: FrameType) -> None:
-        for name, other in list(self.present.items()):
-            if name != about.name:
-                await other.outbox.put_notice(Frame(kind, about.name, about.number))
-
-
-def _notice(sentence: str) -> Frame:
-    return Frame(FrameType.NOTICE, body=sentence.encode())
-
-
-async def _end(connection: Connection, sentence: str) -> None:
-    await connection.outbox.put_notice(Frame(FrameType.REFUSED, body=sentence.encode()))
-    await connection.outbox.close()
-
-
-HELLO = 1 << 12  # bytes of the first frame
-
-
-class NotAsAgreed(Refused):
-    """Who says that it is a party of a room, and is refused; the others of the room are told."""
-
-    def __init__(self, code: str, sentence: str, room: Room, name: str, for_others: str) -> None:
-        super().__init__(code, sentence)
-        self.room, self.name, self.for_others = room, name, for_others
+    def _announce(self, kind: FrameType, about: Connection) -> None:
+        for other in self.present.values():
+            other.outbox.put_notice(HubFrame(kind, about.name, about.number))
 
 
 class Served:
-    """The consortia of a hub, and TLS for their parties.
+    """The consortia of a hub by their names, and TLS for their parties.
 
-    Attributes
-    ----------
-    rooms
-        By the names of the consortia.
-    tls
-        For all connections. Who has left all files may still pass it, and is told by a sentence
-        that it is not known.
+    A party whose files were all removed may still pass TLS; the hub then tells it that it does not
+    serve its consortium.
     """
 
     def __init__(self, consortia: Sequence[Consortium], identity: Identity) -> None:
@@ -194,23 +191,23 @@ class Served:
             identity, _certificates(consortia), server_side=True, kind=tls.AlertingContext
         )
 
-    async def update(self, consortia: Sequence[Consortium]) -> tuple[list[Room], list[Room]]:
-        """Serve these from now on; return the rooms that are new and those that are over.
+    def update(self, consortia: Sequence[Consortium]) -> tuple[list[Room], list[Room]]:
+        """Serve these from now on; return the new rooms and those that have ended.
 
-        Who is there stays there, unless its file is gone or was agreed upon anew.
+        Parties stay connected unless their file is gone or has another digest.
         """
         wanted = {consortium.name: consortium for consortium in consortia}
-        over = []
+        ended = []
         for name, room in list(self.rooms.items()):
             now = wanted.get(name)
             if now is not None and now.digest() == room.consortium.digest():
                 room.consortium = now
                 continue
-            over.append(self.rooms.pop(name))
-            await room.end(
-                f"The hub does not serve {name!r} any more: its operator has taken the file away."
+            ended.append(self.rooms.pop(name))
+            room.end(
+                f"The hub no longer serves {name!r}: its operator has removed the file."
                 if now is None
-                else f"The hub has another consortium.toml of {name!r} now, whose digest begins "
+                else f"The hub now has another consortium.toml of {name!r}, whose digest begins "
                 f"{now.digest()[:16]!r}: ask for it, and join with it."
             )
         new = [Room(wanted[name]) for name in wanted if name not in self.rooms]
@@ -218,47 +215,38 @@ class Served:
             pems = _certificates(room.consortium for room in new)
             self.tls.load_verify_locations(cadata=tls.joined(pems))
         self.rooms |= {room.consortium.name: room for room in new}
-        return new, over
+        return new, ended
 
-    def identified(self, hello: Frame, der: bytes | None) -> tuple[Room, str]:
-        """Who this is: the name it claims must be that of its certificate."""
-        actual = "none" if der is None else fingerprint_of_der(der)
+    def identified(self, first: HubFrame, der: bytes | None) -> tuple[Room, str]:
+        """Return the room and name of a party; its certificate must be the one of that name."""
         try:
-            said = parse(hello.body, HELLO)
-            names = {key: said[key] for key in ("consortium", "party")}
-            wanted, name = check_fields(names, dict.fromkeys(names, str), "it").values()
-        except (ValueError, KeyError, TypeError):
-            raise Refused(
+            if first.type != FrameType.HELLO:
+                raise Malformed("another frame")
+            hello = convert(parse(first.body, HELLO), Hello, "HELLO")
+        except Malformed:
+            raise HubRefusal(
                 "SFY-HUB-011", "The first frame does not say which party this is."
             ) from None
-        room = self.rooms.get(wanted)
-        if hello.type != FrameType.HELLO or room is None:
-            raise Refused(
+        room, name = self.rooms.get(hello.consortium), hello.party
+        if room is None:
+            raise HubRefusal(
                 "SFY-HUB-009",
-                f"The hub does not serve a consortium named {shown(wanted)}; ask its operator to "
-                "start it with our consortium.toml.",
+                f"The hub does not serve a consortium named {shown(hello.consortium)}; ask its "
+                "operator to start it with our consortium.toml.",
             )
         known = {party.name: party.fingerprint for party in room.consortium.parties}
+        actual = "none" if der is None else fingerprint_of_der(der)
         if known.get(name) != actual:
-            raise NotAsAgreed(
+            raise HubRefusal(
                 "SFY-HUB-010",
                 f"The certificate ({actual}) is not the one of party {shown(name)} in the hub's "
-                f"file of {wanted!r}; it needs the same consortium.toml.",
+                f"file of {hello.consortium!r}; it needs the same consortium.toml.",
                 room,
                 name,
-                f"Somebody who says that it is {name} was refused: its certificate ({actual}) is "
-                "not the one in the hub's file.",
+                f"A connection that claims to be {name} was refused: its certificate ({actual}) "
+                "is not the one in the hub's file.",
             )
-        try:
-            check_same(room.consortium, said)
-        except Refused as error:
-            raise NotAsAgreed(
-                code_of(error, "SFY-HUB-012"),
-                str(error),
-                room,
-                name,
-                f"Party {name} was refused. {error}",
-            ) from None
+        check_same(room, hello)
         return room, name
 
     def owner(self, der: bytes) -> str:
@@ -272,15 +260,21 @@ class Served:
         )
 
     def waiting_for(self, der: bytes) -> list[tuple[Room, str]]:
-        """Who may be meant by an unknown certificate: its subject is not to be trusted, but known.
+        """The missing parties that have the name in an unknown certificate.
 
-        A party that has made its key anew has the name of a party that is missing.
+        Anybody can write that name; but a party that has made a new key has it, too.
         """
-        name = _subject(der)
+        try:
+            subject = x509.load_der_x509_certificate(der).subject
+            (name,) = (
+                str(one.value) for one in subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            )
+        except Exception:  # of several kinds: a stranger may have sent anything
+            return []
         return [
             (room, name)
             for room in self.rooms.values()
-            if name in room.tallies and name not in room.present
+            if name in room.status and name not in room.present
         ]
 
 
@@ -294,92 +288,28 @@ def check_own(consortium: Consortium, own: str, where: Path) -> None:
         )
 
 
-def check_same(consortium: Consortium, said: dict[str, Any]) -> None:
-    """Say early what the peers would find out; they do not rely on the hub for it."""
-    version, digest = said.get("version", VERSION), str(said.get("digest", consortium.digest()))
-    if version != VERSION:
-        raise Refused(
+def check_same(room: Room, hello: Hello) -> None:
+    """Refuse early what the peers would refuse; they do not rely on the hub for it."""
+    digest = room.consortium.digest()
+    if hello.version != VERSION:
+        code, message = (
             "SFY-HUB-006",
-            f"This party speaks protocol version {shown(version)}, the hub speaks version "
+            f"This party speaks protocol version {hello.version}, the hub speaks version "
             f"{VERSION}; install the same release everywhere.",
         )
-    if digest != consortium.digest():
-        raise Refused(
+    elif hello.digest not in ("", digest):
+        code, message = (
             "SFY-HUB-007",
             "This party's consortium.toml is not the hub's: its digest begins "
-            f"{shown(digest[:16])}, the hub's {consortium.digest()[:16]!r}. Use the same file "
-            "everywhere (`securefedyj check` shows the digest), and give the hub the new one if it "
-            "has the old one.",
+            f"{shown(hello.digest[:16])}, the hub's {digest[:16]!r}. Use the same file everywhere "
+            "(`securefedyj check` shows the digest), and give the hub the new one if it has the "
+            "old one.",
         )
+    else:
+        return
+    for_others = f"Party {hello.party} was refused. {message}"
+    raise HubRefusal(code, message, room, hello.party, for_others)
 
 
 def _certificates(consortia: Iterable[Consortium]) -> set[str]:
     return {party.certificate for one in consortia for party in one.parties}
-
-
-def _subject(der: bytes) -> str:
-    """The common name in a certificate of anybody; empty if there is none to be read."""
-    try:
-        names = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(
-            NameOID.COMMON_NAME
-        )
-        return str(names[0].value) if names else ""
-    except Exception:  # of several kinds: it is what a stranger sends
-        return ""
-
-
-_OVERHEAD = 128  # bytes that a frame takes besides its body
-_MOST_NOTICES = 1024
-
-
-class Outbox:
-    """Frames that wait for one connection: so many bytes, and a frame more.
-
-    Notices, such as who is there, never wait for room, so that a slow party cannot hold up the
-    news of others.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.bytes = 0
-        self._limit = limit
-        self._most_frames = limit // _OVERHEAD + _MOST_NOTICES
-        self._frames: deque[Frame] = deque()
-        self._changed = asyncio.Condition()
-        self._closed = False
-
-    async def put(self, frame: Frame) -> None:
-        """Wait for room, then add; nothing is added to a closed box."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or self.bytes < self._limit)
-            self._append(frame)
-
-    async def put_notice(self, frame: Frame) -> None:
-        """Add without waiting for room; a box that nobody empties is closed."""
-        async with self._changed:
-            if len(self._frames) >= self._most_frames:
-                self._closed = True
-            self._append(frame)
-
-    def _append(self, frame: Frame) -> None:
-        if not self._closed:
-            self._frames.append(frame)
-            self.bytes += _OVERHEAD + len(frame.body)
-        self._changed.notify_all()
-
-    async def close(self) -> None:
-        """Take no more; what is in there may still be taken."""
-        async with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    async def frames(self) -> AsyncIterator[Frame]:
-        """All frames in order, until the box is closed and empty."""
-        while True:
-            async with self._changed:
-                await self._changed.wait_for(lambda: self._closed or bool(self._frames))
-                if not self._frames:
-                    return
-                frame = self._frames.popleft()
-                self.bytes -= _OVERHEAD + len(frame.body)
-                self._changed.notify_all()
-            yield frame

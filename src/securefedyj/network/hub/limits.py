@@ -1,9 +1,9 @@
-"""Who has connected to the hub and has not said yet who it is.
+"""Limits on connections that have not identified themselves yet.
 
-Anybody can connect. Until TLS has ended nothing is known of a connection but its address, so there
-are few of them at once, from one address and in all, each for some seconds; and as long as nothing
-comes from it, a connection costs a socket and no buffers. A new one never waits for idle ones: the
-oldest of the address with the most of them is closed.
+Anybody can connect. Until the TLS handshake is over the hub knows only the address, so it allows
+few such connections at once, per address and in all, each for some seconds; and until a connection
+sends something it costs a socket and no buffers. A new one never waits for idle ones: the hub
+closes the oldest one of the address with the most of them.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from securefedyj.network.transport import tls
+from securefedyj.network.transport.addresses import plain_address
 
-GRACE = 5.0  # seconds for the first byte, for TLS and HELLO, and to take leave
+GRACE = 5.0  # seconds for the first byte, for TLS and HELLO, and to close
 GUESTS, GUESTS_OF_ADDRESS = 512, 256
-"""Connections that have not said who they are, in all and from one address."""
+"""The most unidentified connections, in all and from one address."""
 TURNS, TURNS_OF_ADDRESS = 64, 16
-"""Of these, how many have TLS under way, which takes about 0.3 MB."""
-UNDISTURBED = 1.0  # seconds that a turn lasts at least, if others wait
+"""The most of these with a TLS handshake under way, which takes about 0.3 MB."""
+UNDISTURBED = 1.0  # seconds that a handshake may take while others wait
 
 
 class MadeRoom(Exception):
-    """A connection that was closed for the sake of others."""
+    """The hub closes this connection to make room for others."""
 
 
 @dataclass(eq=False)
 class Guest:
-    """A connection that has not said who it is."""
+    """A connection that has not identified itself."""
 
     address: str
     task: asyncio.Task[object]
     waits: bool = False
     """For its turn."""
     turn: float | None = None
-    """Since when TLS is under way."""
-    sent_away: bool = field(default=False)
+    """When the TLS handshake began."""
+    sent_away: bool = False
 
     def send_away(self) -> None:
         self.sent_away = True
@@ -49,7 +50,7 @@ class Guest:
 
 
 class Lobby:
-    """Lets guests wait, takes a few at once, and sends the oldest away where there are too many."""
+    """Lets guests wait, serves a few at once, and sends the oldest away when there are too many."""
 
     def __init__(self) -> None:
         self._guests: list[Guest] = []  # the oldest first
@@ -74,15 +75,15 @@ class Lobby:
             if not guest.sent_away:
                 raise
             task.uncancel()
-            raise MadeRoom("too many connections have not said who they are") from None
+            raise MadeRoom("too many unidentified connections") from None
         finally:
             self._guests.remove(guest)
             self._changed.set()
 
     async def turn(self, guest: Guest) -> None:
-        """Wait until the guest may begin with TLS; who takes too long over it is sent away.
+        """Wait until the guest may begin with TLS; a guest that takes too long is sent away.
 
-        Of those from one address the last comes first: the others have had the time to say more.
+        The newest guest of an address goes first: the others had the time to send more.
         """
         guest.waits = True
         while self._next_of(guest.address) is not guest or not self._may_begin(guest.address):
@@ -91,7 +92,7 @@ class Lobby:
                 async with asyncio.timeout(UNDISTURBED / 4):
                     await self._changed.wait()
         guest.waits, guest.turn = False, asyncio.get_running_loop().time()
-        # In the order of their turns, for those who look for the oldest.
+        # In the order of their turns: `_may_begin` looks for the oldest.
         self._guests.remove(guest)
         self._guests.append(guest)
         self._changed.set()
@@ -100,19 +101,18 @@ class Lobby:
         return next(one for one in reversed(self._guests) if one.waits and one.address == address)
 
     def _may_begin(self, address: str) -> bool:
-        """Whether there is a turn to be had; if not, the longest may have to end."""
+        """Whether there is a free turn; if not, the longest one may have to end."""
         under_way = [one for one in self._guests if one.turn is not None]
         full = _crowded(under_way, address, TURNS, TURNS_OF_ADDRESS)
         if full and not any(one.sent_away for one in full):
-            since = full[0].turn
-            now = asyncio.get_running_loop().time()
-            if since is not None and since < now - UNDISTURBED:
+            latest = asyncio.get_running_loop().time() - UNDISTURBED
+            if (full[0].turn or 0.0) < latest:
                 full[0].send_away()
         return not full
 
 
 def _crowded(guests: Iterable[Guest], address: str, most: int, most_of_one: int) -> list[Guest]:
-    """Those of whom one must go before another can come from that address; empty if none must."""
+    """The guests one of which must go before that address can have another; may be empty."""
     by_address = Counter(guest.address for guest in guests)
     if by_address[address] >= most_of_one:
         crowd = address
@@ -124,20 +124,17 @@ def _crowded(guests: Iterable[Guest], address: str, most: int, most_of_one: int)
 
 
 def block_of(address: str) -> str:
-    """What one owner has: an address, or of IPv6 the 64 bits that a line gets as a whole."""
+    """What one owner controls: an IPv4 address, or the /64 of an IPv6 address."""
+    address = plain_address(address)
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        network = ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(network)
 
 
 async def heard(line: socket.socket) -> None:
-    """Wait for the first byte, without a buffer for it; an error if the line ends before."""
+    """Wait for the first byte, without a buffer for it; raises EOFError if there is none."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(line, ready.set)
@@ -146,14 +143,14 @@ async def heard(line: socket.socket) -> None:
     finally:
         loop.remove_reader(line)
     if not line.recv(1, socket.MSG_PEEK):
-        raise EOFError("it left without a word")
+        raise EOFError("it sent nothing")
 
 
 async def secured(
     line: socket.socket, settings: ssl.SSLContext
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """TLS with a certificate of a party, or an error."""
-    # asyncio sets this for sockets that it has made itself; a frame must not wait for others.
+    """Make a TLS connection, if the client shows a certificate of a party."""
+    # asyncio sets this only for sockets that it makes itself; a frame must not wait for others.
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)

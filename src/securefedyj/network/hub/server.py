@@ -1,12 +1,13 @@
-"""The hub: the only machine with an open port. It relays, and knows who is there.
+"""The hub: the only machine with an open port. It relays, and knows which parties are connected.
 
-What passes through it is encrypted between the parties, so it can read nothing and forge nothing;
-it can only fail to deliver, which the parties notice. Each connection of a party has a number.
-Data is addressed to a connection, not only to a name: what was meant for a connection that is gone
-is dropped, and never reaches the party's next one.
+The parties encrypt what passes through it, so it can read nothing and forge nothing; it can only
+fail to deliver, which the parties notice. Each connection of a party has a number. Data is
+addressed to a connection, not only to a name: data for a connection that is gone is dropped, and
+never reaches the party's next one.
 
-Memory is bounded: `QUEUE` bytes wait for one connection, and a frame more. Who sends to a full one
-waits, and so does its TCP connection. Who has not said who it is waits in the `Lobby`.
+Memory is bounded: `QUEUE` bytes wait for one connection, and a frame more. A party that sends to a
+full one waits, and so does its TCP connection. Connections that have not identified themselves wait
+in the `Lobby`.
 """
 
 from __future__ import annotations
@@ -17,22 +18,21 @@ import itertools
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import NamedTuple
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.consortium import Consortium, ConsortiumError
-from securefedyj.network.hub.consortia import HELLO, Connection, NotAsAgreed, Refused, Room, Served
+from securefedyj.network.hub.consortia import HELLO, Connection, HubRefusal, Room, Served
 from securefedyj.network.hub.limits import GRACE, Lobby, MadeRoom, heard, secured
 from securefedyj.network.identity import Identity, fingerprint_of_der
-from securefedyj.network.log import Log, Throttle, log_line
+from securefedyj.network.log import EventLog, Throttle, log_line
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.addresses import listeners, plain_address
 from securefedyj.network.transport.framing import (
-    MAX_BODY,
-    Frame,
+    MAX_FRAME_BODY,
     FrameReader,
     FrameType,
     FrameWriter,
+    HubFrame,
 )
 
 SILENCE = 20.0  # seconds; a party sends PING more often
@@ -41,30 +41,11 @@ _READ = 1 << 16
 _CLOSED = ("it closed the connection", "the hub closed it")
 
 
-class _Introduced(NamedTuple):
-    """A party that has said who it is, and its line."""
-
-    room: Room
-    name: str
-    frames: AsyncIterator[Frame]
-    numbered: FrameWriter
-
-
 class HubServer:
-    """Serves several consortia on one port.
-
-    Parameters
-    ----------
-    consortia
-        The agreed files, with distinct names.
-    identity
-        Key and certificate of the hub. The certificate is the one in the agreed files.
-    log
-        Called with an event and its fields.
-    """
+    """Serves several consortia on one port; `log` gets each event and its fields."""
 
     def __init__(
-        self, consortia: Sequence[Consortium], identity: Identity, log: Log = log_line
+        self, consortia: Sequence[Consortium], identity: Identity, log: EventLog = log_line
     ) -> None:
         self.served = Served(consortia, identity)
         self._log = log
@@ -76,10 +57,7 @@ class HubServer:
         self._listening: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, on all interfaces if the host is "*"; return the port.
-
-        If 0 was asked for, the system chooses it.
-        """
+        """Listen, on all interfaces if the host is "*"; return the port (0: the system chooses)."""
         self._listeners = listeners(host, port, BACKLOG, "The hub", "--listen")
         found = int(self._listeners[0].getsockname()[1])
         self._listening = [asyncio.create_task(self._listen(one)) for one in self._listeners]
@@ -87,10 +65,10 @@ class HubServer:
         self._check_clock(self.served.rooms.values())
         return found
 
-    async def update(self, consortia: Sequence[Consortium]) -> None:
-        """Serve these consortia from now on; who is not concerned notices nothing."""
-        new, over = await self.served.update(consortia)
-        for room in over:
+    def update(self, consortia: Sequence[Consortium]) -> None:
+        """Serve these consortia from now on; the parties of the others notice nothing."""
+        new, ended = self.served.update(consortia)
+        for room in ended:
             self._log("ended", consortium=room.consortium.name)
         for room in new:
             self._log("serving", consortium=room.consortium.name)
@@ -110,9 +88,8 @@ class HubServer:
         for listener in self._listeners:
             listener.close()
         for room in self.served.rooms.values():
-            for connection in list(room.present.values()):
-                await connection.outbox.put_notice(Frame(FrameType.CLOSING))
-                await connection.outbox.close()
+            for connection in room.present.values():
+                connection.end(FrameType.CLOSING)
         if self._tasks:
             _, pending = await asyncio.wait(self._tasks, timeout=1.0)
             for task in pending:
@@ -121,7 +98,7 @@ class HubServer:
         self._log("stopped")
 
     async def _listen(self, listener: socket.socket) -> None:
-        """Accept connections by hand: asyncio's own server tells nobody whom TLS has refused."""
+        """Accept connections by hand: asyncio's own server does not report those TLS refuses."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -145,14 +122,16 @@ class HubServer:
                 async with asyncio.timeout(GRACE):
                     reader, writer = await secured(line, self.served.tls)
                     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-                    party = await self._introduced(reader, writer, der)
-            await self._serve(party, writer, address)
+                    room, name, frames, numbered = await self._introduced(reader, writer, der)
+            connection = room.enter(name, next(self._numbers))
+            await self._serve(connection, address, frames, writer, numbered)
         except TimeoutError:
-            self._log_refusal(address, "it did not say in time who it is", der)
-        except (OSError, EOFError, ValueError, ProtocolError, MadeRoom, Refused) as error:
-            # A ValueError is of a session of TLS that broke as soon as it stood.
-            self._log_refusal(address, tls.described(error), der or tls.shown_certificate(error))
-            await self._tell_of_refusal(error)
+            self._log_refusal(address, "it did not identify itself in time", der)
+        except (OSError, EOFError, ValueError, ProtocolError, MadeRoom, HubRefusal) as error:
+            # A ValueError is from a TLS session that broke right after the handshake.
+            refused = der or tls.shown_certificate(error)
+            self._log_refusal(address, tls.described(error), refused)
+            self._tell_of_refusal(error)
         finally:
             if writer is None:
                 line.close()
@@ -162,8 +141,26 @@ class HubServer:
                     async with asyncio.timeout(GRACE):
                         await writer.wait_closed()
 
+    async def _introduced(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, der: bytes
+    ) -> tuple[Room, str, AsyncIterator[HubFrame], FrameWriter]:
+        """Identify a party by its first frame and its certificate; tell it if it is refused."""
+        bounded, numbered = FrameReader("this connection", HELLO), FrameWriter()
+        frames = _incoming(reader, bounded)
+        try:
+            room, name = self.served.identified(await anext(frames), der)
+        except StopAsyncIteration:
+            raise HubRefusal("SFY-HUB-001", "it closed the connection at once") from None
+        except HubRefusal as error:
+            last = HubFrame(FrameType.REFUSED, body=str(error).encode())
+            writer.write(numbered.encode(last))
+            await writer.drain()
+            raise
+        bounded.most = MAX_FRAME_BODY
+        return room, name, frames, numbered
+
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
-        """A line that names the party, by its certificate; few lines if there are many."""
+        """Log a line that names the party, by its certificate; few lines if there are many."""
         now, party = asyncio.get_running_loop().time(), self.served.owner(der) if der else ""
         throttle = self._throttles.setdefault(party, Throttle(now))
         if throttle.lets_through(now):
@@ -172,99 +169,77 @@ class HubServer:
             self._log("refused", address=address, **known, **shown, reason=reason,
                       **throttle.left_out())  # fmt: skip
 
-    async def _tell_of_refusal(self, error: Exception) -> None:
-        """Tell those who may wait for this party in vain."""
-        if isinstance(error, NotAsAgreed):
-            await error.room.tell_of_refusal(error.name, error.for_others)
+    def _tell_of_refusal(self, error: Exception) -> None:
+        """Tell the parties that may wait for this one in vain."""
+        if isinstance(error, HubRefusal) and error.room is not None:
+            error.room.tell_of_refusal(error.name, error.for_others)
         elif der := tls.shown_certificate(error):
             for room, name in self.served.waiting_for(der):
-                await room.tell_of_refusal(
+                room.tell_of_refusal(
                     name,
-                    f"Somebody with a certificate in the name of {name} was refused: it is in none "
-                    f"of the hub's files ({fingerprint_of_der(der)}).",
+                    f"A connection with a certificate in the name of {name} was refused: none of "
+                    f"the hub's files has that certificate ({fingerprint_of_der(der)}).",
                 )
 
-    async def _introduced(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, der: bytes
-    ) -> _Introduced:
-        """Who this is, by its first frame and its certificate."""
-        bounded, numbered = FrameReader("this connection", HELLO), FrameWriter()
-        frames = _incoming(reader, bounded)
-        try:
-            hello = await anext(frames)
-            room, name = self.served.identified(hello, der)
-        except StopAsyncIteration:
-            raise Refused("SFY-HUB-001", "it left without a word") from None
-        except Refused as error:
-            writer.write(numbered.encode(Frame(FrameType.REFUSED, body=str(error).encode())))
-            await writer.drain()
-            raise
-        bounded.most = MAX_BODY
-        return _Introduced(room, name, frames, numbered)
-
-    async def _serve(self, party: _Introduced, writer: asyncio.StreamWriter, address: str) -> None:
-        room, name, frames, numbered = party
-        connection = await room.enter(name, next(self._numbers))
+    async def _serve(
+        self,
+        connection: Connection,
+        address: str,
+        frames: AsyncIterator[HubFrame],
+        writer: asyncio.StreamWriter,
+        numbered: FrameWriter,
+    ) -> None:
+        room, name = connection.room, connection.name
         now = asyncio.get_running_loop().time()
-        party_of = f"{name} of {room.consortium.name!r}"
-        throttle = self._throttles.setdefault(party_of, Throttle(now))
-        told = throttle.lets_through(now)
-        if told:
-            self._log("connected", consortium=room.consortium.name, party=name, address=address,
-                      connection=connection.number, **throttle.left_out())  # fmt: skip
-        sender = asyncio.create_task(self._send(connection, writer, numbered))
-        receiver = asyncio.create_task(self._receive(connection, frames))
+        party = f"{name} of {room.consortium.name!r}"
+        throttle = self._throttles.setdefault(party, Throttle(now))
+        logged = throttle.lets_through(now)
+        about = {"consortium": room.consortium.name, "party": name}
+        if logged:
+            self._log("connected", **about, address=address, connection=connection.number,
+                      **throttle.left_out())  # fmt: skip
+        sender = asyncio.create_task(
+            connection.outbox.send_to(writer, numbered, connection.count_sent)
+        )
+        receiver = asyncio.create_task(_receive(connection, frames))
         try:
             await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
             if sender.done() and sender.exception() is not None:
-                # The line is gone; what came before that, say the news of a result, goes on.
+                # The line is gone; what came before, such as the news of a result, is relayed.
                 await asyncio.wait({receiver}, timeout=GRACE)
             reason = _reason(sender, receiver)
         except asyncio.CancelledError:
             reason = "the hub stopped"
         finally:
-            await room.leave(connection)
+            room.leave(connection)
             sender.cancel()
             receiver.cancel()
             await asyncio.gather(sender, receiver, return_exceptions=True)
-        if told:
-            self._log("left", consortium=room.consortium.name, party=name,
-                      connection=connection.number, reason=reason,
-                      frames_received=connection.received.frames,
-                      bytes_received=connection.received.bytes,
-                      frames_sent=connection.sent.frames,
-                      bytes_sent=connection.sent.bytes)  # fmt: skip
+        if logged:
+            self._log("left", **about, connection=connection.number, reason=reason,
+                      **vars(connection.traffic))  # fmt: skip
         if reason not in _CLOSED and name not in room.present:
-            await room.tell_all(f"Party {name} was lost: {reason}.")
-
-    async def _receive(self, connection: Connection, frames: AsyncIterator[Frame]) -> None:
-        """Relay what the party sends; the sender's name is the hub's to write."""
-        async for frame in frames:
-            connection.count_received(frame)
-            if frame.type == FrameType.PING:
-                await connection.outbox.put_notice(Frame(FrameType.PONG))
-            elif frame.type == FrameType.DATA:
-                other = connection.room.present.get(frame.name)
-                if other is not None and other.number == frame.connection:
-                    await other.outbox.put(
-                        Frame(FrameType.DATA, connection.name, connection.number, frame.body)
-                    )
-            else:
-                raise ProtocolError("SFY-HUB-002", f"A party does not send {frame.type.name}.")
-
-    async def _send(
-        self, connection: Connection, writer: asyncio.StreamWriter, numbered: FrameWriter
-    ) -> None:
-        async for frame in connection.outbox.frames():
-            if writer.is_closing():  # nobody reads it any more; the receiver says why
-                continue
-            connection.count_sent(frame)
-            writer.write(numbered.encode(frame))
-            await writer.drain()
+            room.tell_all(f"Party {name} was lost: {reason}.")
 
 
-async def _incoming(reader: asyncio.StreamReader, frames: FrameReader) -> AsyncIterator[Frame]:
-    """Frames as they come; silence is the end, too."""
+async def _receive(connection: Connection, frames: AsyncIterator[HubFrame]) -> None:
+    """Relay what the party sends; the hub writes the sender's name."""
+    async for frame in frames:
+        connection.count_received(frame)
+        if frame.type == FrameType.PING:
+            connection.notify(FrameType.PONG)
+        elif frame.type == FrameType.DATA:
+            other = connection.room.present.get(frame.name)
+            if other is not None and other.number == frame.connection:
+                await other.outbox.put(
+                    HubFrame(FrameType.DATA, connection.name, connection.number, frame.body)
+                )
+        else:
+            raise ProtocolError("SFY-HUB-002", f"A party does not send {frame.type.name}.")
+
+
+async def _incoming(reader: asyncio.StreamReader, frames: FrameReader) -> AsyncIterator[HubFrame]:
+    """Frames as they come; raises TimeoutError after `SILENCE` seconds without any."""
     while True:
         async with asyncio.timeout(SILENCE):
             data = await reader.read(_READ)
@@ -280,7 +255,7 @@ def _reason(sender: asyncio.Task[None], receiver: asyncio.Task[None]) -> str:
         if task.done():
             error = task.exception()
             if isinstance(error, TimeoutError):
-                return f"nothing was heard from it for {SILENCE:g} seconds"
+                return f"it sent nothing for {SILENCE:g} seconds"
             if isinstance(error, (OSError, ProtocolError)):
                 return tls.described(error)
             if error is not None:

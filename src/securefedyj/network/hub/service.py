@@ -1,4 +1,4 @@
-"""A hub as a process: signals, files that change, and the page about who is there."""
+"""A hub as a process: signals, files that change, and the status page."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import errno
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.hub.consortia import check_own
 from securefedyj.network.hub.server import HubServer
-from securefedyj.network.hub.status import Status
+from securefedyj.network.hub.status import StatusServer
 from securefedyj.network.identity import Identity, fingerprint
-from securefedyj.network.log import Log, log_line
+from securefedyj.network.log import EventLog, log_line
 
 LOOK_EVERY = 1.0  # seconds between two looks at folders
+PATTERN = "*.toml"
 
 
 async def serve(
@@ -34,9 +35,13 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     loop.add_signal_handler(signal.SIGHUP, again.set)
-    # Such as a connection that asyncio finds reset twice: a line, and the others go on.
-    loop.set_exception_handler(lambda loop, found: log_line("trouble", reason=_trouble(found)))
-    page = Status(lambda: hub.served.rooms.values())
+    # Such as a connection that asyncio finds reset twice: log it, and serve the others.
+    loop.set_exception_handler(
+        lambda loop, found: log_line(
+            "trouble", reason=f"{found['message']}: {type(found.get('exception')).__name__}"
+        )
+    )
+    page = StatusServer(lambda: hub.served.rooms.values())
     await hub.start(*listen)
     try:
         if status is not None:
@@ -49,11 +54,11 @@ async def serve(
         await hub.stop()
 
 
-async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: Log) -> None:
-    """Let the hub serve what the files say, when asked to, and when a folder has changed.
+async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: EventLog) -> None:
+    """Let the hub serve what the files contain, when asked to and when a folder has changed.
 
-    A change counts when it has lasted from one look to the next: who copies a file writes half of
-    it first, and half of a list of parties is a list of parties.
+    A change counts when it has lasted from one look to the next: a file that is being copied is
+    half there at first, and half of a list of parties is a list of parties.
     """
     known = last = files.state()
     while True:
@@ -67,22 +72,10 @@ async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: L
                 known = now
                 consortia, troubles = await asyncio.to_thread(files.read)
                 log_troubles(troubles, log)
-                await hub.update(consortia)
+                hub.update(consortia)
             last = now
-        except Exception as error:  # the hub goes on with what it has
+        except Exception as error:  # the hub keeps what it has
             log("trouble", reason=f"the files could not be read: {type(error).__name__}")
-
-
-def log_troubles(troubles: Sequence[Trouble], log: Log) -> None:
-    for trouble in troubles:
-        log("trouble", reason=trouble.sentence)
-
-
-def _trouble(found: dict[str, Any]) -> str:
-    return f"{found['message']}: {type(found.get('exception')).__name__}"
-
-
-PATTERN = "*.toml"
 
 
 class Trouble(NamedTuple):
@@ -98,15 +91,15 @@ class Trouble(NamedTuple):
         return str(self.error)
 
 
-class AgreedFiles:
-    """Files, and folders with files; of a file that is broken the last good state is kept.
+def log_troubles(troubles: Sequence[Trouble], log: EventLog) -> None:
+    for trouble in troubles:
+        log("trouble", reason=trouble.sentence)
 
-    Parameters
-    ----------
-    paths
-        Of a folder all files are meant that end in .toml, but for hidden ones.
-    identity
-        Of the hub, which must be the one in each file.
+
+class AgreedFiles:
+    """Files of the hub with this identity; while one is broken, its last good version counts.
+
+    A folder stands for all its files that end in .toml, except hidden ones.
     """
 
     def __init__(self, paths: Sequence[Path], identity: Identity) -> None:
@@ -116,33 +109,33 @@ class AgreedFiles:
         self._good: dict[Path, Consortium] = {}
 
     def read(self) -> tuple[list[Consortium], list[Trouble]]:
-        """What is to be served now, and what is wrong with files."""
+        """Return the consortia to serve now, and the files that cannot be served."""
         if gone := [path for path in self._folders if not path.is_dir()]:
-            lost = OSError(errno.ENOENT, "the folder is gone; what was in it is served on")
+            lost = OSError(errno.ENOENT, "the folder is gone; the hub still serves its files")
             return list(self._good.values()), [Trouble(path, lost) for path in gone]
         found: dict[Path, Consortium] = {}
         troubles = []
         for path in self._files():
             try:
-                found[path] = Consortium.read(path)
-                check_own(found[path], self._own, self._identity.certificate)
+                consortium = Consortium.read(path)
+                check_own(consortium, self._own, self._identity.certificate)
+                found[path] = consortium
             except (OSError, ValueError) as error:
-                found.pop(path, None)
                 troubles.append(Trouble(path, error))
                 if path in self._good and not isinstance(error, FileNotFoundError):
                     found[path] = self._good[path]
         served: dict[str, Path] = {}
-        # Who was there first stays.
+        # Of two files with the same name, the one that was there first stays.
         for path in sorted(found, key=lambda path: path not in self._good):
-            if served.setdefault(found[path].name, path) != path:
-                name = found[path].name
+            name = found[path].name
+            if served.setdefault(name, path) != path:
                 sentence = f"{path}: {served[name]} has the same consortium name, {name!r}."
                 troubles.append(Trouble(path, ValueError(f"{sentence} Rename one.")))
         self._good = {path: found[path] for path in served.values()}
         return list(self._good.values()), troubles
 
     def state(self) -> tuple[object, ...]:
-        """What changes when a file of a folder does."""
+        """A value that changes when a file of a folder does."""
         return tuple(map(_state, self._files(watched=True)))
 
     def _files(self, *, watched: bool = False) -> list[Path]:

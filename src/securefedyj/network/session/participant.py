@@ -377,7 +377,7 @@ class _Participant:
         name, agreement, part = self._settings.name, self._agreement, memory.part
         own = bytes.fromhex(part.bits) if part is not None else b""
         accepted = (reveals, own) if reopening else None
-        party = self._party = (self._facts.party or Party)(
+        party = self._party = self._facts.party(
             name,
             agreement.parties,
             run_party(name, agreement, self._silo, transcript, memory, accepted),

@@ -1,4 +1,4 @@
-"""Addresses as people write them, and sockets that listen there, by IPv4 and IPv6."""
+"""Addresses in options and files, and sockets that listen there, by IPv4 and IPv6."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import socket
 from securefedyj.errors import InputError
 
 ANYWHERE = "*"
-"""In place of a host: all interfaces."""
+"""The host that stands for all interfaces."""
 
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def parse_address(address: str, option: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT; an IPv6 address is in brackets."""
+    """The host and port in HOST:PORT; an IPv6 address is in brackets."""
     host, _, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     plain = host[1:-1] if bracketed else host
@@ -34,12 +34,12 @@ def parse_address(address: str, option: str) -> tuple[str, int]:
 
 
 def written(host: str, port: int) -> str:
-    """The same in one text."""
+    """HOST:PORT."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list[socket.socket]:
-    """A socket for each address of a host; if the system is to choose a port, it is one for all."""
+    """A socket for each address of a host, all on the same port; 0 lets the system choose it."""
     made: list[socket.socket] = []
     try:
         if host == ANYWHERE:
@@ -58,7 +58,7 @@ def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list
         reason = (error.strerror or str(error)).partition(" (while")[0]
         raise OSError(
             f"{who} cannot listen on {written(host, port)} ({reason}): choose another address with "
-            f"{option}, or end what uses this one."
+            f"{option}, or stop the program that uses this one."
         ) from None
     for one in made:
         one.setblocking(False)
@@ -67,22 +67,21 @@ def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list
 
 def _listen_each(made: list[socket.socket], host: str, port: int, backlog: int) -> None:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    missing: OSError | None = None
     for family, _, _, _, address in dict.fromkeys(found):
         if made:
             address = (address[0], made[0].getsockname()[1], *address[2:])
         try:
             made.append(socket.create_server(address, family=family, backlog=backlog))
         except OSError as error:  # such as ::1 of "localhost" on a machine without IPv6
+            missing = error
             if error.errno not in _NOT_HERE:
                 raise
-            missing = error
-    if not made and missing is not None:
+    if not made:
         raise missing
 
 
 def plain_address(address: str) -> str:
-    """The address of a peer, without what IPv6 adds to one of IPv4."""
+    """The address of a peer; an IPv4 address mapped into IPv6 becomes plain."""
     try:
         mapped = ipaddress.IPv6Address(address.partition("%")[0]).ipv4_mapped
     except ValueError:

@@ -9,18 +9,19 @@
         18        the name in UTF-8: to the hub, the recipient; from the hub, the sender
                   the body
 
-TLS keeps bytes whole and in order already. The sequence numbers and limits are there for a faulty
-peer: whatever does not fit ends the connection with a sentence, and nothing is guessed.
+TLS already keeps bytes whole and in order. The sequence numbers and limits are there for a faulty
+peer: a frame that does not fit ends the connection with an error, and nothing is guessed.
 """
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 from securefedyj.errors import InputError, ProtocolError
+from securefedyj.party.messages import VERSION
+from securefedyj.strict import Record
 
-MAX_BODY = 1 << 16  # bytes; longer streams travel in pieces
+MAX_FRAME_BODY = 1 << 16  # bytes; longer streams travel in pieces
 
 _LENGTH = struct.Struct("!I")
 _HEADER = struct.Struct("!BQIB")
@@ -29,10 +30,10 @@ _HEADER = struct.Struct("!BQIB")
 class FrameType(IntEnum):
     """What a frame is about."""
 
-    HELLO = 1  # party: which consortium, which party; JSON
+    HELLO = 1  # party: which consortium, which party; see `Hello`
     WELCOME = 2  # hub: accepted; the connection is the party's own number
     REFUSED = 3  # hub: a sentence; the connection is over
-    PRESENT = 4  # hub: a peer is there, by that connection
+    PRESENT = 4  # hub: a peer is connected, by that connection
     LEFT = 5  # hub: a peer has left
     DATA = 6  # a piece of the stream between two parties
     PING = 7  # party: is the hub there?
@@ -41,14 +42,26 @@ class FrameType(IntEnum):
     NOTICE = 10  # hub: a sentence about a peer that it has refused or lost
 
 
-@dataclass(frozen=True)
-class Frame:
-    """One frame; the sequence number is the business of `FrameWriter` and `FrameReader`."""
+class HubFrame(Record, frozen=True):
+    """One frame; `FrameWriter` and `FrameReader` add and check the sequence number."""
 
     type: FrameType
     name: str = ""
     connection: int = 0
-    body: bytes = field(default=b"", repr=False)
+    body: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"HubFrame({self.type.name}, {self.name!r}, {self.connection})"
+
+
+class Hello(Record, frozen=True, forbid_unknown_fields=False):
+    """The body of HELLO, in JSON. Later releases may add fields; the version tells."""
+
+    consortium: str
+    party: str
+    version: int = VERSION
+    digest: str = ""
+    """Of the agreed file."""
 
 
 class FrameWriter:
@@ -57,11 +70,12 @@ class FrameWriter:
     def __init__(self) -> None:
         self._next = 0
 
-    def encode(self, frame: Frame) -> bytes:
+    def encode(self, frame: HubFrame) -> bytes:
         name = frame.name.encode()
-        if len(frame.body) > MAX_BODY:
+        if len(frame.body) > MAX_FRAME_BODY:
             raise InputError(
-                "SFY-NET-006", f"A frame holds {MAX_BODY} bytes at most, not {len(frame.body)}."
+                "SFY-NET-006",
+                f"A frame holds at most {MAX_FRAME_BODY} bytes, not {len(frame.body)}.",
             )
         header = _HEADER.pack(frame.type, self._next, frame.connection, len(name))
         self._next += 1
@@ -72,17 +86,16 @@ class FrameWriter:
 class FrameReader:
     """Bytes in, frames out; raises ProtocolError where the bytes are not the next frame.
 
-    `most` is what the body of a frame may have, in bytes; who has not said yet who it is needs
-    little.
+    `most` limits the bytes of a body; it is small until the other side has identified itself.
     """
 
-    def __init__(self, peer: str, most: int = MAX_BODY) -> None:
+    def __init__(self, peer: str, most: int = MAX_FRAME_BODY) -> None:
         self._peer = peer
         self.most = most
         self._next = 0
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[HubFrame]:
         """Take bytes as they come; yield the frames that are complete."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
@@ -102,13 +115,13 @@ class FrameReader:
             yield self._decoded(content)
 
     def end(self) -> None:
-        """The stream has ended: in the middle of a frame, that is an error."""
+        """Note the end of the stream; within a frame it is an error."""
         if self._buffer:
             raise ProtocolError(
                 "SFY-NET-007", f"The connection to {self._peer} ended in the middle of a frame."
             )
 
-    def _decoded(self, content: bytes) -> Frame:
+    def _decoded(self, content: bytes) -> HubFrame:
         kind, sequence, connection, length = _HEADER.unpack_from(content)
         if sequence != self._next:
             what = "came twice" if sequence < self._next else "is out of order"
@@ -130,4 +143,4 @@ class FrameReader:
             raise ProtocolError(
                 "SFY-NET-009", f"Frame {sequence} from {self._peer} has a wrong length."
             )
-        return Frame(frame_type, name, connection, content[start:])
+        return HubFrame(frame_type, name, connection, content[start:])

@@ -1,8 +1,8 @@
-"""Through an HTTP proxy: many hospitals let nothing out but by one.
+"""Connections to the hub through an HTTP proxy, the only way out of many hospitals.
 
-The proxy is asked by CONNECT for a line to the hub, and TLS with the hub begins on that line: the
-proxy sees where we go, how much, and when. One that opens TLS shows a certificate of its own, which
-is not the agreed one.
+CONNECT asks the proxy for a connection to the hub, and TLS with the hub begins on it: the proxy
+sees where we connect, how much we send, and when. A proxy that inspects TLS shows a certificate of
+its own, which is not the one in consortium.toml.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ from securefedyj.network.transport.addresses import written
 from securefedyj.printable import printable
 
 CREDENTIALS = "SECUREFEDYJ_PROXY_AUTH"
-"""In the environment: USER:PASSWORD for a proxy whose URL has none."""
+"""The environment variable with USER:PASSWORD for a proxy whose URL has none."""
 MOST_HEAD = 1 << 14  # bytes of a proxy's answer
 _PORTS = {"http": 80, "https": 443}
-_PASSING = (408, 429)  # of 400 to 499, what may be over soon
+_TEMPORARY = (408, 429)  # of 400 to 499, what may be over soon
 _VARIABLE = "The environment variable https_proxy"
-
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """Where a proxy is, and what it may ask for."""
+    """The address of a proxy, and how to connect to it."""
 
     host: str
     port: int
     secure: bool
-    """Whether the proxy itself is spoken to by TLS."""
+    """Whether the connection to the proxy itself uses TLS."""
     credentials: str = field(default="", repr=False)
 
     @property
@@ -51,15 +50,15 @@ class Proxy:
 
 
 def proxy_to(hub: HubEntry, chosen: str | None) -> Proxy | None:
-    """The proxy that leads to the hub, if any: the one chosen, or that of the environment.
+    """The proxy that leads to the hub, if any: the one chosen, or the one in the environment.
 
-    As everywhere, the environment has it in https_proxy or HTTPS_PROXY, and in no_proxy for whom it
-    is not used. A hub on this very machine is not behind it.
+    As usual, the environment variables https_proxy or HTTPS_PROXY name it, and no_proxy lists the
+    hosts to reach without it. A hub on this machine is always reached without it.
 
     Raises
     ------
-    ValueError
-        If it cannot be used; the sentence has no credentials.
+    InputError
+        If it cannot be used; the message has no credentials.
     """
     if chosen is not None:
         proxy = _parsed(chosen, "--proxy")
@@ -67,8 +66,8 @@ def proxy_to(hub: HubEntry, chosen: str | None) -> Proxy | None:
             raise InputError(
                 "SFY-NET-024",
                 "--proxy must have no user name and password: other users of this machine can see "
-                f"them in the list of processes. Put them into the environment, as {CREDENTIALS}="
-                "USER:PASSWORD.",
+                f"them in the list of processes. Set the environment variable {CREDENTIALS} to "
+                "USER:PASSWORD instead.",
             )
     else:
         url = urllib.request.getproxies().get("https")
@@ -80,17 +79,17 @@ def proxy_to(hub: HubEntry, chosen: str | None) -> Proxy | None:
 
 
 def _goes_around(hub: HubEntry) -> bool:
-    """Whether the environment's proxy is not for the hub; never for one on this very machine."""
+    """Whether the hub is to be reached without the proxy of the environment."""
     names = [written(hub.host, hub.port)]
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(hub.host).is_loopback:
             return True
-        names.append(hub.host)  # of IPv6, the brackets make a difference
+        names.append(hub.host)  # an IPv6 address without its brackets
     return hub.host == "localhost" or any(map(urllib.request.proxy_bypass, names))
 
 
 def _parsed(url: str, where: str) -> Proxy:
-    """What a URL says; it is never quoted, since it may hold a password."""
+    """Parse a URL; errors never quote it, since it may hold a password."""
     try:
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         usual = _PORTS[parts.scheme]
@@ -103,7 +102,7 @@ def _parsed(url: str, where: str) -> Proxy:
         raise InputError(
             "SFY-NET-025",
             f"{where} must be the URL of an HTTP proxy, such as http://proxy.example.org:3128; "
-            "others, such as SOCKS, cannot be used.",
+            "other kinds, such as SOCKS, are not supported.",
         ) from None
     given = ""
     if parts.username is not None:
@@ -113,33 +112,40 @@ def _parsed(url: str, where: str) -> Proxy:
 
 
 def on_inspection(hub: HubEntry) -> str:
-    """What to do if something on the way may have opened TLS."""
+    """Advice for when something on the way may have inspected TLS."""
     return (
-        f"If a proxy or firewall opens TLS on the way, ask your network team for no TLS inspection "
-        f"for {hub.host}, port {hub.port}"
+        f"If a proxy or firewall inspects TLS on the way, ask your network team to exempt "
+        f"{hub.host}, port {hub.port}"
     )
 
 
 async def through(proxy: Proxy, hub: HubEntry, settings: ssl.SSLContext) -> Streams:
-    """Connect to the hub by TLS on a line that the proxy makes.
+    """Connect to the hub by TLS through a proxy.
 
-    Raises LinkLost if the proxy fails this time, Unwelcome if it will go on to do so, and what TLS
-    with the hub raises.
+    Raises LinkLost if the proxy fails this time, Unwelcome if it will always fail, and the errors
+    of TLS with the hub.
     """
     loop = asyncio.get_running_loop()
     outer = ssl.create_default_context() if proxy.secure else None
+    answer = asyncio.StreamReader(MOST_HEAD, loop)
     try:
-        line, answer = await loop.create_connection(_Answer, proxy.host, proxy.port, ssl=outer)
+        line, _ = await loop.create_connection(
+            lambda: asyncio.StreamReaderProtocol(answer, loop=loop),
+            proxy.host,
+            proxy.port,
+            ssl=outer,
+        )
     except OSError as error:
         raise LinkLost(
             "SFY-NET-026",
-            f"The proxy at {proxy.address} cannot be reached: {tls.described(error)}.",
+            f"Cannot connect to the proxy at {proxy.address}: {tls.described(error)}.",
         ) from None
     try:
         line.write(_request(proxy, hub))
-        _check(await answer.head, proxy, hub)
+        _check(await _head(answer), proxy, hub)
         # The hub speaks after us: what is there already is not from it, and must not look so.
-        if answer.more:
+        answer.feed_eof()
+        if await answer.read(1):
             raise Unwelcome(
                 "SFY-NET-027", f"The proxy at {proxy.address} sends more than an answer to CONNECT."
             )
@@ -154,6 +160,15 @@ async def through(proxy: Proxy, hub: HubEntry, settings: ssl.SSLContext) -> Stre
     return reader, asyncio.StreamWriter(inner, protocol, reader, loop)
 
 
+async def _head(answer: asyncio.StreamReader) -> bytes:
+    try:
+        return await answer.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        raise Unwelcome("SFY-NET-029", "The proxy's answer has no end.") from None
+    except (asyncio.IncompleteReadError, OSError):
+        raise LinkLost("SFY-NET-028", "The proxy closed the connection.") from None
+
+
 def _request(proxy: Proxy, hub: HubEntry) -> bytes:
     host = hub.host if hub.host.isascii() else hub.host.encode("idna").decode()
     target = written(host, hub.port)
@@ -166,59 +181,32 @@ def _request(proxy: Proxy, hub: HubEntry) -> bytes:
 
 
 def _check(head: bytes, proxy: Proxy, hub: HubEntry) -> None:
-    """Refuse an answer that is not a line to the hub."""
+    """Refuse an answer other than success."""
     status = re.match(rb"HTTP/1\.[01] ([0-9]{3})(?: ([^\r\n]*))?\r?\n", head)
     if status is None:
-        raise Unwelcome("SFY-NET-020", f"What answers at {proxy.address} is not an HTTP proxy.")
+        raise Unwelcome("SFY-NET-020", f"The server at {proxy.address} is not an HTTP proxy.")
     code = int(status[1])
     words = printable(f"{code} {(status[2] or b'').decode('latin-1')}".strip(), 80)
     if 200 <= code < 300:
         return
     who = f"The proxy at {proxy.address}"
     if code == 407:
-        asks = "does not accept our user name and password" if proxy.credentials else (
-            "asks for a user name and a password"
-        )  # fmt: skip
+        asks = "requires a user name and password"
+        if proxy.credentials:
+            asks = "does not accept our user name and password"
         raise Unwelcome(
             "SFY-NET-021",
-            f"{who} {asks} ({words}): put them into the environment, as {CREDENTIALS}="
-            "USER:PASSWORD; only the method Basic is possible.",
+            f"{who} {asks} ({words}): set the environment variable {CREDENTIALS} to "
+            "USER:PASSWORD; only the method Basic is supported.",
         )
     if code == 403:
         raise Unwelcome(
             "SFY-NET-022",
-            f"{who} does not let us go to the hub ({words}): ask your network team to allow "
+            f"{who} blocked the connection to the hub ({words}): ask your network team to allow "
             f"CONNECT to {hub.host}, port {hub.port}.",
         )
-    if 400 <= code < 500 and code not in _PASSING:
+    if 400 <= code < 500 and code not in _TEMPORARY:
         raise Unwelcome(
-            "SFY-NET-023", f"{who} does not make a line to the hub at {hub.address} ({words})."
+            "SFY-NET-023", f"{who} refused to connect to the hub at {hub.address} ({words})."
         )
-    raise LinkLost("SFY-NET-019", f"{who} does not reach the hub at {hub.address} ({words}).")
-
-
-class _Answer(asyncio.Protocol):
-    """Takes the head of a proxy's answer, and nothing that follows it."""
-
-    def __init__(self) -> None:
-        self.head: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._received = bytearray()
-
-    @property
-    def more(self) -> bool:
-        """Whether something has come after the head."""
-        return len(self._received) > len(self.head.result())
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        if self.head.done():
-            return
-        end = self._received.find(b"\r\n\r\n")
-        if 0 <= end <= MOST_HEAD:
-            self.head.set_result(bytes(self._received[: end + 4]))
-        elif len(self._received) > MOST_HEAD:
-            self.head.set_exception(Unwelcome("SFY-NET-029", "The proxy's answer has no end."))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if not self.head.done():
-            self.head.set_exception(LinkLost("SFY-NET-028", "The proxy closed the connection."))
+    raise LinkLost("SFY-NET-019", f"{who} cannot reach the hub at {hub.address} ({words}).")

@@ -1,8 +1,7 @@
-"""TLS 1.3 with both sides known beforehand, and a stream of records on top of it.
+"""TLS 1.3 between two sides that know each other's certificate, and records on top of it.
 
-Nothing here is home-made: the handshake is that of OpenSSL, through the standard library. What
-is ours is whom to trust: the certificates of the agreed file and nobody else, so there are no
-authorities, and no host names to check.
+The handshake is OpenSSL's, through the standard library. Only the certificates of the agreed file
+are trusted, so there are no certificate authorities and no host names to check.
 """
 
 import ssl
@@ -14,7 +13,7 @@ from securefedyj.errors import InputError, ProtocolError
 from securefedyj.network.identity import Identity, fingerprint_of_der, to_der
 
 MAX_RECORD = 1 << 30  # bytes; the largest message of the protocol is far below
-MOST_AT_FIRST = (1 << 20) + (1 << 12)  # bytes of a record, while nothing is known of a session
+MOST_AT_FIRST = (1 << 20) + (1 << 12)  # bytes of a record, before a session sets its own limit
 
 _RECORD = struct.Struct("!BI")
 _READ = 1 << 16
@@ -28,7 +27,7 @@ def context(
     server_side: bool,
     kind: type[ssl.SSLContext] = ssl.SSLContext,
 ) -> ssl.SSLContext:
-    """Settings of one side that accepts the given certificates (PEM) only."""
+    """Settings of one side that accepts only the given certificates (PEM)."""
     made = kind(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # the certificate itself is pinned, which is more
@@ -37,7 +36,7 @@ def context(
     if certificates := joined(trusted):
         made.load_verify_locations(cadata=certificates)
     if server_side:
-        made.num_tickets = 0  # sessions are never resumed: every one has fresh keys
+        made.num_tickets = 0  # no resumption: every session has fresh keys
     try:
         made.load_cert_chain(identity.certificate, identity.key)
     except ssl.SSLError:
@@ -50,7 +49,7 @@ def context(
 
 
 def joined(pems: Iterable[str]) -> bytes:
-    """Certificates one after the other, as OpenSSL takes them; in the form whose hash is pinned."""
+    """Concatenate certificates for OpenSSL, in the form whose hash is pinned."""
     return b"".join(map(to_der, pems))
 
 
@@ -68,13 +67,13 @@ class _AlertingSession(ssl.SSLObject):
             error.shown = self.shown  # type: ignore[attr-defined]
             raise
         if isinstance(self.context, AlertingContext):
-            self.context = self.context.silent  # else it looks at each record, for long
+            self.context = self.context.silent  # otherwise it inspects every record
 
 
 class AlertingContext(ssl.SSLContext):
-    """For asyncio, which drops what TLS tells a side that it refuses: the error has it.
+    """Adds to the error of a failed handshake the alert for the other side, and its certificate.
 
-    It has as well which certificate was refused, where Python lets us see that: OpenSSL forgets it.
+    asyncio drops the alert, and OpenSSL forgets a certificate that it refuses.
     """
 
     sslobject_class = _AlertingSession
@@ -82,7 +81,7 @@ class AlertingContext(ssl.SSLContext):
     def __init__(self, protocol: int) -> None:
         super().__init__()
         self.silent = ssl.SSLContext(protocol)
-        if hasattr(ssl.SSLContext, "_msg_callback"):  # Python does not promise it
+        if hasattr(ssl.SSLContext, "_msg_callback"):  # an undocumented part of Python
             self._msg_callback = _note_certificate
 
     def wrap_bio(
@@ -97,7 +96,7 @@ class AlertingContext(ssl.SSLContext):
 def _note_certificate(
     session: ssl.SSLObject, direction: str, version: int, content: int, kind: int, data: bytes
 ) -> None:
-    """Of a message Certificate (RFC 8446, section 4.4.2) keep the first certificate."""
+    """Keep the first certificate of a Certificate message (RFC 8446, section 4.4.2)."""
     if direction == "read" and kind == _CERTIFICATE and isinstance(session, _AlertingSession):
         start = 4 + 1 + data[4] + 3 if len(data) > 4 else len(data)  # headers and the context
         length = int.from_bytes(data[start : start + 3], "big")
@@ -105,34 +104,34 @@ def _note_certificate(
 
 
 def shown_certificate(error: Exception) -> bytes:
-    """The certificate that was refused, if the error is from an `AlertingContext`."""
+    """The refused certificate, if the error is from an `AlertingContext`."""
     return bytes(getattr(error, "shown", b""))
 
 
 def alert(error: ssl.SSLError) -> bytes:
-    """What tells the other side why we refuse it, if the error is from an `AlertingContext`."""
+    """The TLS alert for the refused side, if the error is from an `AlertingContext`."""
     return bytes(getattr(error, "alert", b""))
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the other side of TLS says that it does not accept our certificate."""
+    """Whether the other side does not accept our certificate."""
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
     return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
 
 
 def check_fingerprint(der: bytes | None, expected: str, who: str) -> None:
-    """Refuse a certificate that is not the very one of the agreed file."""
+    """Refuse any certificate except the one in the agreed file."""
     actual = "none" if der is None else fingerprint_of_der(der)
     if actual != expected:
         raise ProtocolError(
             "SFY-NET-030",
-            f"{who} shows another certificate than the agreed file says: expected {expected}, "
-            f"got {actual}.",
+            f"{who} does not show the certificate in consortium.toml: expected {expected}, got "
+            f"{actual}.",
         )
 
 
 class RawRecord(NamedTuple):
-    """One unit of what two parties say to each other."""
+    """One message between two parties."""
 
     type: int
     body: bytes
@@ -143,22 +142,20 @@ class Channel:
 
     Parameters
     ----------
-    peer
-        The name of the other party.
-    fingerprint
-        That of its certificate in the agreed file.
+    peer, fingerprint
+        The other party, and its certificate in the agreed file.
     settings
-        Made by `context` with the peer's certificate as the only one trusted.
+        From `context`, with the peer's certificate as the only trusted one.
     server_side
         Whether this end is the TLS server.
 
     Attributes
     ----------
     established
-        Whether the handshake is over, and the peer is who it should be.
+        Whether the handshake is over, and the peer is the right one.
     most
-        Bytes that the body of a record may have, and so what the peer can make us hold here. Who
-        knows what the peer has to send sets it; a session sets it to its largest message.
+        Bytes in the body of a record, and so what the peer can make us hold here. A session sets
+        it to its largest message.
     """
 
     def __init__(
@@ -173,9 +170,9 @@ class Channel:
         self._plain = bytearray()
 
     def receive(self, data: bytes) -> Iterator[RawRecord]:
-        """Take what came from the peer; yield the records that are complete.
+        """Take bytes from the peer; yield the records that are complete.
 
-        Raises ProtocolError if anybody but the peer could have sent it.
+        Raises ProtocolError unless the peer sent them, unchanged and in order.
         """
         self._in.write(data)
         try:
@@ -188,21 +185,21 @@ class Channel:
         except ssl.SSLError as error:
             raise ProtocolError(
                 "SFY-NET-032",
-                f"What came in the name of {self.peer} did not come from there unchanged, and was "
-                f"not used ({_reason(error)}).",
+                f"Data from party {self.peer} was changed on its way and is not used "
+                f"({_reason(error)}).",
             ) from None
         yield from self._records()
 
     def send(self, record: RawRecord) -> None:
-        """Encrypt one record; `outgoing` has the bytes."""
+        """Encrypt one record; `outgoing` returns the bytes."""
         self._tls.write(_RECORD.pack(record.type, len(record.body)) + record.body)
 
     def outgoing(self) -> bytes:
-        """What is to be sent to the peer, in order."""
+        """The bytes to send to the peer."""
         return self._out.read()
 
     def begin(self) -> None:
-        """Let the TLS client speak first."""
+        """Start the handshake, if we are the TLS client."""
         self._handshake()
 
     def _handshake(self) -> bool:
@@ -234,20 +231,20 @@ class Channel:
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """OpenSSL's own words, without file names and line numbers."""
+    """OpenSSL's reason, without file names and line numbers."""
     return (error.reason or "TLS error").lower().replace("_", " ")
 
 
 def described(error: Exception) -> str:
-    """An error of a connection in words for a user."""
+    """The reason of a connection's error, for users."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate was not accepted: {error.verify_message}"
+        return f"certificate not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return _reason(error)
     if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there"
+        return "connection refused"
     if isinstance(error, ConnectionError):
-        return "the connection was cut"
+        return "the connection was closed"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
