@@ -85,8 +85,7 @@ class Moments(NamedTuple):
 class Final(NamedTuple):
     """The verdict of a batch and, if it holds, magnitudes and moments: the end of a verified run.
 
-    One opening, so that no party sees a part of it and can still change the rest. A feature without
-    values has zeros, and so has every feature if the verdict does not hold.
+    A feature without values has zeros, and so has every feature if the verdict does not hold.
     """
 
     features: Index

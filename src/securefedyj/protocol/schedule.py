@@ -1,9 +1,7 @@
 """The schedule of a run: what may be opened next, given what was revealed before.
 
-docs/protocol.md, sections 6 and 7.2. The order of the openings, the features of each and the points
-of the search follow from the agreement and the reveals so far; only the answers are new. So a
-reader of a transcript, or of a part of one, can check whether every reveal was due. The program
-itself follows the schedule.
+docs/protocol.md, sections 6 and 7.2. It follows from the agreement and the reveals so far; only the
+answers are new. The program itself follows it, and a reader can check that every reveal was due.
 """
 
 from __future__ import annotations
@@ -160,7 +158,9 @@ class Schedule:
             raise Malformed(f"{kind} with lists of different lengths")
         match reveal:
             case Counts():
-                self._take_counts(reveal)
+                if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
+                    raise Malformed("a number of values below 0 or above 2^40")
+                self.n[:] = reveal.n
             case Variation():
                 self.varies[reveal.features] = reveal.varies
                 self._stage = Step
@@ -176,11 +176,6 @@ class Schedule:
             case Final():
                 self._take_final(reveal)
         self.due = self._next()
-
-    def _take_counts(self, reveal: Counts) -> None:
-        if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
-            raise Malformed("a number of values below 0 or above 2^40")
-        self.n[:] = reveal.n
 
     def _take_step(self, reveal: Step, due: NextOpening) -> None:
         if reveal.step != due.step:
