@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo check test test-reduced test-under-load coverage lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
+.PHONY: help demo check test test-reduced sanitize test-under-load coverage lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.svg"
 	@echo "make check   run the tests that are quick, in about a minute"
 	@echo "make test    run all tests"
 	@echo "make test-reduced  the numerical tests, as on a processor without vector units"
+	@echo "make sanitize  the numerical tests with a kernel that checks its memory and arithmetic"
 	@echo "make test-under-load  all tests, five times, next to busy processes; an hour"
 	@echo "make coverage  all tests; which lines and branches they reach, into out/coverage"
 	@echo "make lint    ruff and mypy"
@@ -22,7 +23,8 @@ help:
 	@echo "make dist    build wheel and sdist into out/dist, and check both; installs without a network"
 	@echo "make clean   remove .venv, caches and out/"
 
-.venv/ready: pyproject.toml
+# The kernel is compiled here, if there is a C compiler.
+.venv/ready: pyproject.toml setup.py $(wildcard src/securefedyj/kernel/*.[ch])
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
@@ -43,6 +45,13 @@ NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameter
 	$(patsubst %,--ignore=tests/estimators/test_%.py,contract display)
 test-reduced: .venv/ready
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.reduced_dispatch -m pytest -n auto --dist loadfile -m "not processes and not mpyc and not slow" $(NUMERICAL)
+
+# Python itself is not built for sanitizers: they are loaded before it, and leaks are not looked for.
+SANITIZED := out/sanitized
+sanitize: .venv/ready
+	rm -rf $(SANITIZED)
+	SECUREFEDYJ_SANITIZE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(SANITIZED) .
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -s tests/numerics
 
 test-under-load: .venv/ready
 	$(BIN)/python -m benchmarks.under_load

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = "src/securefedyj/"
+KERNEL = "securefedyj/_kernel.abi3.so"
 
 
 def main(folder: Path) -> None:
@@ -17,15 +18,23 @@ def main(folder: Path) -> None:
 
     held = set(zipfile.ZipFile(wheel).namelist())
     packaged = {name for name in held if ".dist-info/" not in name}
-    tell("the wheel lacks", ours - packaged)
-    tell("the wheel should not have", packaged - ours)
+    tell("the wheel lacks", (ours | {KERNEL}) - packaged)
+    tell("the wheel should not have", packaged - ours - {KERNEL})
+    if "-cp311-abi3-" not in wheel.name:
+        sys.exit(f"{wheel.name} is not for every version of Python from 3.11 on")
     tell("the wheel lacks", {"LICENSE"} - {Path(name).name for name in held})
 
     with tarfile.open(sdist) as archive:
-        unpacked = {name.partition("/")[2] for name in archive.getnames()}
+        files = [member.name for member in archive.getmembers() if member.isfile()]
+        unpacked = {name.partition("/")[2] for name in files}
     tell("the sdist lacks", tracked - unpacked)
-    tell("the sdist should not have", unpacked - tracked - {"PKG-INFO"})
+    tell("the sdist should not have", {name for name in unpacked - tracked if not generated(name)})
     print(f"{wheel.name}: {len(held)} files; {sdist.name}: {len(unpacked)} files")
+
+
+def generated(name: str) -> bool:
+    """Whether setuptools has added it."""
+    return name in ("PKG-INFO", "setup.cfg") or ".egg-info" in name
 
 
 def tell(what: str, names: set[str]) -> None:

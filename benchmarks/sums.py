@@ -1,10 +1,11 @@
-"""A silo's exact sums: the compiled loops of extra `fast` beside NumPy, in the same minute.
+"""A silo's exact sums at every level of the kernel and by NumPy, in the same minute.
 
     python -m benchmarks.sums
 
-Nanoseconds per value and lambda: NumPy and the loops by turns on one core, then the loops on all
-that this process may use. The shortest of several counts. `--busy` measures one core alone, by the
-time that it has worked for us: for machines that others use as well.
+Nanoseconds per value, lambda and core: the shortest of several runs on one core, by the time that
+it has worked for us, so that other programs on the machine do not count. Then, at the best level,
+five tables of equal size whose sums must take the same time: in a consortium a peer sees how long
+an answer takes.
 """
 
 from __future__ import annotations
@@ -13,83 +14,92 @@ import argparse
 import os
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from securefedyj.numerics.encoding import DIGIT, Domain, Encoding, choose_encoding
-from securefedyj.numerics.fast import THREADS_VARIABLE, threads
-from securefedyj.numerics.fused import Blocks
-from securefedyj.numerics.matrices import Matrices
+from securefedyj import kernel
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.encoding import Domain, choose_encoding
+from securefedyj.numerics.sums import ArraySilo
 
-SHAPES = ((200, 1000), (350, 2000), (10_000, 100), (1_000_000, 2))
+ROWS, FEATURES = 10_000, 10
+BOUNDS = ((0.0, 300.0), (-10.0, 10.0), (-(2.0**20), 2.0**20))
 LAMBDAS = (-2.0, -1.0, 0.0, 0.5, 1.0, 2.0)
+MANY_ROWS = 1_000_000
 
 
-def shortest(
-    numpy: Callable[[], Any], loops: Callable[[], Any], turns: int, busy: bool
-) -> dict[str, float]:
-    """Seconds of NumPy, of the loops on one core, and of the loops on all of them, by turns."""
-    ways = {"numpy": (1, numpy), "fast": (1, loops), "cores": (threads(), loops)}
-    best = dict.fromkeys(ways, np.inf)
-    clock = time.thread_time if busy else time.perf_counter
+def shortest(function: Callable[[], object], turns: int) -> float:
+    """Seconds of work of one core."""
+    best = np.inf
     for _ in range(turns):
-        for name, (cores, function) in ways.items():
-            if busy and name == "cores":
-                continue
-            with mock.patch.dict(os.environ, {THREADS_VARIABLE: str(cores)}):
-                start = clock()
-                function()
-                best[name] = min(best[name], clock() - start)
+        start = time.thread_time()
+        function()
+        best = min(best, time.thread_time() - start)
     return best
 
 
-def digits(encoding: Encoding) -> int:
-    """How many digits of 22 bits the values >= 0 of an encoding take."""
-    side = encoding.positive
-    bits = np.maximum(side.y_bits, side.d_bits) + 1 - DIGIT * (side.spare // DIGIT)
-    return int(-(-bits.max() // DIGIT))
+def at_level(level: str) -> dict[str, str]:
+    return {kernel.VARIABLE: level, kernel.THREADS_VARIABLE: "1"}
 
 
-def measure(rows: int, features: int, turns: int, busy: bool) -> None:
-    X = np.random.default_rng(0).lognormal(size=(rows, features))
-    domain, names = Domain.from_bounds(None, features), [""] * features
-    arranging = partial(Matrices, X, domain, names), partial(Blocks, X, domain, names)
-    print(f"\n{rows:,} rows x {features:,} features")
-    _show("arranging", "", shortest(*arranging, 2, busy), X.size)
-    numpys, fused = Matrices(X, domain, names), Blocks(X, domain, names)
-    # Each lambda by itself, and all of them together, as an exchange asks for them.
-    for lmbdas in (*((one,) for one in LAMBDAS), LAMBDAS):
-        pairs, lambdas = np.tile(np.arange(features), len(lmbdas)), np.repeat(lmbdas, features)
-        encoding = choose_encoding(domain.take(pairs), fused.count[pairs], lambdas)
-        asked = pairs, lambdas, encoding, int(encoding.limbs.max())
-        if not np.array_equal(numpys.sums(*asked), fused.sums(*asked)):
-            raise AssertionError(f"the bits differ at lambda {lmbdas}")
-        summing = partial(numpys.sums, *asked), partial(fused.sums, *asked)
-        name = f"{lmbdas[0]:+.1f}" if len(lmbdas) == 1 else "all"
-        values = X.size * len(lmbdas)
-        _show(name, str(digits(encoding)), shortest(*summing, turns, busy), values)
+def asked(silo: ArraySilo, domain: Domain, lmbdas: tuple[float, ...]) -> Callable[[], object]:
+    """The sums at some lambdas, as an exchange asks for them."""
+    feature = np.tile(np.arange(len(silo.count)), len(lmbdas))
+    lmbda = np.repeat(lmbdas, len(silo.count))
+    encoding = choose_encoding(domain.take(feature), silo.count[feature], lmbda)
+    return lambda: silo.sums(feature, lmbda, encoding, int(encoding.limbs.max()))
 
 
-def _show(what: str, digits: str, seconds: dict[str, float], values: int) -> None:
-    numpy, fast, cores = (seconds[name] / values * 1e9 for name in ("numpy", "fast", "cores"))
-    print(
-        f"{what:>10} {digits:>6} {numpy:8.1f} {fast:8.2f} {cores:9.2f} "
-        f"{numpy / fast:9.1f}x {fast / cores:9.2f}x"
-    )
+def per_value(turns: int) -> None:
+    levels = kernel.levels()
+    print(f"ns per value, lambda and core, {ROWS:,} x {FEATURES}")
+    print(f"{'bounds':>24} {'lambda':>7}", *(f"{level:>9}" for level in levels))
+    for bounds in BOUNDS:
+        X = np.clip(np.random.default_rng(0).lognormal(size=(ROWS, FEATURES)), *bounds)
+        domain = Domain.from_bounds(bounds, FEATURES)
+        for lmbda in LAMBDAS:
+            found = []
+            for level in levels:
+                with mock.patch.dict(os.environ, at_level(level)):
+                    sums = asked(ArraySilo(X, domain, [""] * FEATURES), domain, (lmbda,))
+                    found.append(shortest(sums, turns) / X.size * 1e9)
+            print(f"{bounds!s:>24} {lmbda:>7}", *(f"{ns:9.2f}" for ns in found))
+
+
+def tables() -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    return {
+        "zeros": np.zeros(MANY_ROWS),
+        "1 % ones": np.where(rng.random(MANY_ROWS) < 0.01, 1.0, 0.0),
+        "ones": np.ones(MANY_ROWS),
+        "narrow": 100 + rng.random(MANY_ROWS) * 1e-3,
+        "wide, both signs": rng.normal(size=MANY_ROWS) * 10 ** rng.uniform(-6, 5, MANY_ROWS),
+    }
+
+
+def equal_time(turns: int) -> None:
+    """The slowest and the fastest of five tables, of the lambdas of the first exchange."""
+    lmbdas = (0.0, -1.0, 1.0, -2.0, -0.5, 0.5, 2.0, -4.0, -1.5, -0.75, -0.25, 0.25, 0.75, 1.5, 4.0)
+    domain = Domain.from_bounds(None, 1)
+    print(f"\n{MANY_ROWS:,} rows, {len(lmbdas)} lambdas, level {kernel.level()}")
+    with mock.patch.dict(os.environ, at_level(kernel.level())):
+        silos = {name: ArraySilo(x[:, None], domain, ["x"]) for name, x in tables().items()}
+        seconds = dict.fromkeys(silos, np.inf)
+        for _ in range(turns):  # by turns: what else happens on the machine meets all alike
+            for name, silo in silos.items():
+                seconds[name] = min(seconds[name], shortest(asked(silo, domain, lmbdas), 1))
+    for name, took in seconds.items():
+        print(f"{name:>24} {took * 1e3:8.1f} ms")
+    print(f"slowest / fastest: {max(seconds.values()) / min(seconds.values()):.3f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--busy", action="store_true")
-    asked = parser.parse_args()
-    print(f"ns per value and lambda; {threads()} core(s)")
-    print("    lambda digits    NumPy     fast all cores  NumPy/fast    cores")
-    for rows, features in SHAPES:
-        measure(rows, features, asked.turns, asked.busy)
+    turns = parser.parse_args().turns
+    per_value(turns)
+    equal_time(turns)
 
 
 if __name__ == "__main__":

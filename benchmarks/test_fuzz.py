@@ -13,10 +13,9 @@ from benchmarks.fuzz import campaign as fuzz
 from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.cases import FITS, Case, make, outcomes
 from benchmarks.fuzz.verdict import judge, next_to_few_digits, reproduction
-from securefedyj.numerics.blocks import Held
+from securefedyj.numerics.blocks import Held, survey
 from securefedyj.numerics.elementary import log1p
 from securefedyj.numerics.sides import Sides
-from securefedyj.numerics.survey import survey
 
 X = np.array([1.0, 2, 2, 4, 9, -3])
 CASES = [Case("few", fit, X) for fit in ("newton", "federated")]
@@ -157,7 +156,7 @@ def test_a_feature_is_made_again_by_its_number(fit, name):
 def test_the_sampled_rows_are_those_that_decide_the_reference(n):
     x = np.linspace(1, 2, n)
     x[aimed.sampled_rows(n)[-33:]] = 1000.0  # of 64, or of all
-    table = Held.copy_of(x[None])
+    table = Held.copy_of(x[:, None])
     assert Sides(table, *survey(table)).measure.reference == 1000.0
 
 

@@ -13,14 +13,10 @@ import pytest
 from hypothesis import settings
 
 from securefedyj.network.ledger import LEDGER_VARIABLE
-from securefedyj.numerics import fast
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
-
-# Whoever tests the compiled loops asks for them: others would only wait until they are compiled.
-os.environ.setdefault(fast.VARIABLE, "0")
 
 # Of fixtures of whole modules, which come before those of a test. Not made unless it is needed.
 os.environ[LEDGER_VARIABLE] = os.path.join(

@@ -1,8 +1,8 @@
 """Run Python as on a processor without vector units: `python -m tests.reduced_dispatch -m pytest`.
 
-NumPy, OpenBLAS and Numba choose what this processor computes fastest with, and with another
-choice the last bits of exp, log1p or a matrix product may be others. Here they are told to do
-without all that they chose.
+NumPy, OpenBLAS and the kernel choose what this processor computes fastest with. With another choice
+the last bits of NumPy's exp and log1p or of a matrix product may be others; those of the kernel may
+not. Here they do without all that they chose.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import os
 import platform
 import sys
 
+from securefedyj.kernel import VARIABLE as LEVEL
+from securefedyj.kernel import levels
+
 DISABLE = "NPY_DISABLE_CPU_FEATURES"
 CORE = "OPENBLAS_CORETYPE"
-COMPILED_FOR = "NUMBA_CPU_NAME"
 # What OpenBLAS takes for the least that NumPy runs on.
 _OLDEST_CORES = {"x86_64": "Nehalem", "aarch64": "ARMV8"}
 
@@ -34,19 +36,18 @@ def environment() -> dict[str, str]:
         changed[DISABLE] = " ".join(features)
     if core := _OLDEST_CORES.get(platform.machine()):
         changed[CORE] = core
-    changed[COMPILED_FOR] = "generic"
+    if len(levels()) > 1:
+        changed[LEVEL] = levels()[1]  # after NumPy comes the slowest of the kernel
     return changed
 
 
 def full_environment() -> dict[str, str]:
     """The environment of a process with the dispatch that NumPy chooses itself."""
-    reduced = (DISABLE, CORE, COMPILED_FOR)
+    reduced = (DISABLE, CORE, LEVEL)
     return {name: value for name, value in os.environ.items() if name not in reduced}
 
 
 if __name__ == "__main__":
     reduced = environment()
-    print(
-        *(f"{name}={reduced.get(name, '')}" for name in (DISABLE, CORE, COMPILED_FOR)), flush=True
-    )
+    print(*(f"{name}={reduced.get(name, '')}" for name in (DISABLE, CORE, LEVEL)), flush=True)
     os.execve(sys.executable, [sys.executable, *sys.argv[1:]], reduced)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import securefedyj
+from securefedyj import kernel
 from tests.protocol.small_run import small_run
 
 PROGRAM = """
@@ -45,4 +46,4 @@ def test_a_report_needs_no_scikit_learn(tmp_path: Path) -> None:
 
 def test_the_program_runs_as_a_module() -> None:
     told = subprocess.check_output([sys.executable, "-m", "securefedyj", "--version"], text=True)
-    assert told == f"securefedyj {securefedyj.__version__}\n"
+    assert told == f"securefedyj {securefedyj.__version__} ({kernel.described()})\n"

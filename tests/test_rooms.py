@@ -19,6 +19,7 @@ SOURCE = ROOT / "src" / PACKAGE
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = (
     ("errors", "files", "printable", "strict"),
+    ("kernel",),
     ("numerics",),
     ("tables",),
     ("party",),

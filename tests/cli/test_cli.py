@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import securefedyj
+from securefedyj import kernel
 from securefedyj.cli.display import Display
 from securefedyj.cli.main import main
 from securefedyj.demo import run as demo
@@ -24,7 +25,8 @@ def exit_code_of(*arguments: str) -> int | str | None:
 
 def test_version_is_that_of_the_package(capsys):
     assert exit_code_of("--version") == 0
-    assert capsys.readouterr().out == f"securefedyj {securefedyj.__version__}\n"
+    said = f"securefedyj {securefedyj.__version__} ({kernel.described()})\n"
+    assert capsys.readouterr().out == said
 
 
 def test_an_error_is_broken_between_words_on_a_terminal_and_one_line_elsewhere(

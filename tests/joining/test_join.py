@@ -28,7 +28,7 @@ from securefedyj.joining.part import Part
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import participant
 from securefedyj.numerics.passes import rows_at_once
-from securefedyj.numerics.rows import OutOfBounds
+from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Origin

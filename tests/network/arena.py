@@ -18,8 +18,7 @@ from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.session import participant as network
 from securefedyj.network.session.participant import JoinError
-from securefedyj.numerics.silo import TimedSilo
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.results import PARAMETERS, write_results
 from tests.network.attackers import STATE, LyingSilo, Stage, launder

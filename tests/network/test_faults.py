@@ -30,9 +30,8 @@ from securefedyj.network.session.journal import JournalError, open_journal
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.participant import JoinError, Progress, Worker
 from securefedyj.network.session.progress import SessionCosts
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.messages import Kind, Message
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.cost import read_cost
 from securefedyj.tables.digest import rows_digest

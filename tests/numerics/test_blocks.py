@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from securefedyj import ExpYJ
-from securefedyj.numerics import blocks, fast, passes, pooled, survey
+from securefedyj import ExpYJ, kernel
+from securefedyj.numerics import blocks, passes, pooled
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.pooled import PooledFit, fit_pooled
 
@@ -90,7 +90,6 @@ def always_streamed(patch: pytest.MonkeyPatch) -> None:
 def expected(solver: str) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooled, "_MANY_ROWS", 5000)
-        patch.setenv(fast.VARIABLE, "0")
         return bits(fit_pooled(table(), solver, 12))
 
 
@@ -155,19 +154,29 @@ def test_one_block_is_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_compiled_loops_give_the_bits_of_numpy(
-    threads: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("level", kernel.levels())
+def test_all_levels_of_the_kernel_give_the_same_bits(
+    level: str, threads: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("numba")
-    monkeypatch.setenv(fast.VARIABLE, "1")
-    monkeypatch.setenv(fast.THREADS_VARIABLE, threads)
+    """NumPy differs by rounding, and as little as the fit promises."""
+    monkeypatch.setenv(kernel.VARIABLE, kernel.levels()[-1])
     monkeypatch.setattr(pooled, "_MANY_ROWS", 5000)
-    monkeypatch.setattr(survey, "_SHARE", 1000)
-    assert survey.LOOPS.after(0.0) is not None
-    for solver in ("newton", "expsearch"):
-        assert bits(fit_pooled(table(), solver, 12)) == expected(solver)
+    best = {solver: fit_pooled(table(), solver, 12) for solver in ("newton", "expsearch")}
+    monkeypatch.setenv(kernel.VARIABLE, level)
+    monkeypatch.setenv(kernel.THREADS_VARIABLE, threads)
+    monkeypatch.setattr(kernel, "_SHARE", 1000)
+    for solver, expected in best.items():
+        fitted = fit_pooled(table(), solver, 12)
+        if level == kernel.NUMPY:
+            np.testing.assert_allclose(fitted.lmbda, expected.lmbda, rtol=1e-9, atol=1e-9)
+            np.testing.assert_array_equal(fitted.converged, expected.converged)
+            for ours, others in zip(fitted.standardization, expected.standardization, strict=True):
+                np.testing.assert_allclose(ours, others, rtol=1e-9, atol=1e-9)
+        else:
+            assert bits(fitted) == bits(expected)
     always_streamed(monkeypatch)
-    assert bits(fit_pooled(Blocks(table(), [3000]), "newton", 1)) == expected("newton")
+    whole = bits(fit_pooled(table(), "newton", 1))
+    assert bits(fit_pooled(Blocks(table(), [3000]), "newton", 1)) == whole
 
 
 def test_the_estimator_takes_a_source() -> None:

@@ -11,9 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from securefedyj import ExpYJ
 from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.blocks import drawn
 from securefedyj.numerics.likelihood import Likelihood
+from securefedyj.numerics.noise import noise as bounds
 from securefedyj.numerics.solvers import newton
-from securefedyj.numerics.survey import drawn
 from tests import oracle
 from tests.datasets import NAMES, table
 from tests.numerics.test_certainty import is_right, pooled
@@ -57,7 +58,7 @@ def spread_out(seed: int) -> Array:
 
 def unit_of_variance(likelihood: Likelihood, top: float, lmbda: mp.mpf) -> mp.mpf:
     """What the variance of an evaluation is divided by."""
-    sides, factor = likelihood._sides, mp.mpf(1)
+    sides, factor = likelihood.sides, mp.mpf(1)
     if sides.one_sided[0]:
         u = lmbda if sides.sign[0] > 0 else 2 - lmbda
         factor = (1 + mp.mpf(sides.measure.reference[0])) ** (2 * u)
@@ -90,7 +91,7 @@ def test_rounding_moves_nothing_by_more_than_its_bound(family, seed):
     best = newton(likelihood).lmbda[0]
     for v in np.array([best, best + 1, 0.3, 2 - best]) * scale:
         found = likelihood.evaluate(feature, np.array([v]))
-        noise = likelihood.noise(found)
+        noise = bounds(found.rounding, likelihood.sides)
         with mp.workdps(50):
             lmbda = mp.mpf(v) / mp.mpf(scale)
             right = oracle.score(x, lmbda) / scale

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from securefedyj.numerics import passes
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.passes import ChangedData, ahead, over_blocks, read
-from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.streamed import StreamedSilo, silo_of
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 
 NAMES = ["a", "b", "c"]
 DOMAIN = Domain.from_bounds([(-5, 100), (0, 40), (-20, 0)], 3)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from securefedyj.numerics.encoding import DEFAULT_BOUND, Domain, choose_encoding, is_decaying
-from securefedyj.numerics.rows import OutOfBounds
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 from tests.federated_data import Totals, added, exact_y_d_phi, one_by_one, totals
 
 pytestmark = pytest.mark.filterwarnings("error")

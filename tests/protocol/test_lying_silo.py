@@ -7,8 +7,7 @@ import json
 import numpy as np
 from scipy import stats
 
-from securefedyj.numerics.silo import Sums
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, Sums
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import Verdict
 from securefedyj.report.plausibility import implausible

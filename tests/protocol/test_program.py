@@ -20,9 +20,7 @@ from securefedyj.engines.replicated.engine import Replicated
 from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
-from securefedyj.numerics.rows import OutOfBounds
-from securefedyj.numerics.silo import Sums
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, OutOfBounds, Sums
 from securefedyj.party import inprocess
 from securefedyj.party.messages import Kind
 from securefedyj.protocol.program import secure_fed_yj

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from securefedyj import ExpYJ, SecureFedYJ
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.passes import ChangedData, over_blocks
-from securefedyj.numerics.rows import OutOfBounds
 from securefedyj.numerics.streamed import silo_of
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 from securefedyj.tables import dask_source
 from securefedyj.tables.cells import BadCellsError
 from securefedyj.tables.dialect import Dialect

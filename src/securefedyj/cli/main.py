@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
-from securefedyj import __version__
+from securefedyj import __version__, kernel
 from securefedyj.cli.common import FAILED, INTERRUPTED, OK, complain
 from securefedyj.errors import with_code
 from securefedyj.printable import printable
@@ -56,6 +57,14 @@ def _sentence(error: Exception) -> str:
     return with_code(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", error)
 
 
+class _Version(argparse.Action):
+    """Prints the version, and the kernel in use: without one, everything is slower."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"securefedyj {__version__} ({kernel.described()})")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="securefedyj",
@@ -63,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="A consortium types keygen, new, check, hub and join, in this order; see "
         "docs/first-consortium.md. `securefedyj COMMAND --help` has an example of each.",
     )
-    parser.add_argument("--version", action="version", version=f"securefedyj {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)

@@ -14,6 +14,7 @@ import numpy as np
 import sklearn
 
 import securefedyj
+from securefedyj import kernel
 from securefedyj.demo import comparison, federated
 from securefedyj.demo.comparison import FitComparison
 from securefedyj.files import write_atomically
@@ -35,6 +36,7 @@ def run(output: Path) -> None:
             f"cannot write {output} ({error.strerror}): choose another folder with --output"
         ) from error
     cancer, digits = comparison.compare_breast_cancer(), comparison.compare_digits()
+    print(f"securefedyj {securefedyj.__version__} ({kernel.described()})\n")
     print("\n".join(_pooled_section(cancer, digits)), flush=True)
     fit = federated.fit(cancer)
     print("", *_federated_section(fit, cancer), sep="\n", flush=True)

@@ -18,12 +18,11 @@ from securefedyj.network.locks import require_locks
 from securefedyj.network.session.progress import Progress
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
-from securefedyj.numerics.budget import default_cache_bytes
 from securefedyj.numerics.passes import Source
-from securefedyj.numerics.rows import OutOfBounds
-from securefedyj.numerics.silo import TimedSilo
+from securefedyj.numerics.streamed import default_cache_bytes
+from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.printable import printable
-from securefedyj.protocol.silos import timed_silo
+from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.tables.digest import rows_digest
 from securefedyj.tables.files import HERE, MISSING, Dialect, TableError, TableReader
 from securefedyj.tables.silo_table import SiloTable, few_values, load_or_stream, without

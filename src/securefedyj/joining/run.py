@@ -11,8 +11,8 @@ from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.participant import Settings, Worker
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.plausibility import implausible_for, warning
 from securefedyj.report.results import PARAMETERS, REPORT, write_report, write_results

@@ -26,8 +26,7 @@ from securefedyj.network.crossing import measure as measure_crossing
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
-from securefedyj.numerics.silo import Sums
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party

@@ -1,6 +1,7 @@
 """Names for the arrays that everything here is made of."""
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,16 @@ Signs: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
 Index: TypeAlias = NDArray[np.intp]
 """Positions: of features, of rows, of pairs of a feature and a lambda."""
+T = TypeVar("T")
+
+
+def each(function: Callable[..., Any], *records: T) -> T:
+    """The record of what a function makes of every array of some records, and of those in them."""
+    kind: Any = type(records[0])
+    if not issubclass(kind, tuple):
+        return cast(T, function(*records))
+    parts = zip(*cast(Any, records), strict=True)
+    return cast(T, kind(*(each(function, *arrays) for arrays in parts)))
 
 
 def unmasked(data: Any) -> Any:

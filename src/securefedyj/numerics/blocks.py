@@ -1,6 +1,7 @@
-"""Tables in pieces: the rows of a source, cut alike whatever blocks they come in.
+"""Tables in pieces, and what a fit has to know of one before it begins.
 
-A piece is PIECE rows of some features, in order; only the last one of a table is shorter. Sums are
+The rows of a source are cut alike, whatever blocks they come in. A piece is PIECE rows of some
+features, in order; only the last one of a table is shorter. Sums are
 taken over each piece and then added up in order, so that their bits depend on the rows alone: not
 on whether these are held in memory, nor on the blocks that a file is read in.
 """
@@ -9,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from securefedyj.numerics.arrays import Array, Index
+from securefedyj import kernel
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
 from securefedyj.numerics.passes import Source, read
 
 # A handful of arrays of this size stays in the cache of a core.
 PIECE = 8192
-# Sums over a piece are taken in so many lanes, side by side. It is what rows are padded to.
-LANES = 64
-# Numbers that are handed on at once, in as many pieces as that are.
+# Rows are padded to a multiple of this: the lanes in which the kernel sums.
+LANES = 8
+# This many values are summed in lanes at a time, by the kernel.
+SOME = 512
+# Numbers that are handed on at once, in whole pieces.
 _AT_ONCE = 1 << 21
 
 
@@ -47,13 +51,12 @@ class Held:
         self.n_features = len(chunks[0])
 
     @classmethod
-    def copy_of(cls, values: Array) -> Held:
-        """The table of an array that has one feature in each row."""
-        n_features, rows = values.shape
+    def copy_of(cls, X: Array) -> Held:
+        """The table of some columns of an array."""
+        rows, n_features = X.shape
         whole = rows - rows % PIECE
         bounds = [*range(0, whole, _rows_at_once(n_features)), whole, rows]
-        parts = [values[:, first:last] for first, last in pairwise(bounds) if first < last]
-        return cls([np.array(part, order="C") for part in parts])
+        return cls([_copy(X[slice(*pair)]) for pair in pairwise(bounds) if pair[0] < pair[1]])
 
     def take(self, features: Index) -> Held:
         if len(features) == self.n_features:
@@ -90,5 +93,87 @@ class Streamed:
             yield chunk[:, :filled]
 
 
+def _copy(X: Array) -> Array:
+    """Some rows of a table, those of each feature next to each other."""
+    rows, features = X.shape
+    copied, stride, loops = np.empty((features, rows)), X.strides[0] // 8, kernel.loops()
+    if loops is None or not (X.flags.aligned and X.strides[1] == 8 and stride >= features):
+        return np.array(X.T, order="C")
+    # From the first number of X to the last one, with what is between its rows.
+    span = np.lib.stride_tricks.as_strided(X, ((rows - 1) * stride + features,), (8,))
+
+    def work(left: int, right: int) -> None:
+        some = copied[left:right]
+        loops.transpose(span, stride, left, right - left, rows, some, rows)
+
+    kernel.shared_out(features, copied.size, work)
+    return copied
+
+
 def _rows_at_once(n_features: int) -> int:
     return PIECE * max(1, _AT_ONCE // (PIECE * n_features))
+
+
+class Survey(NamedTuple):
+    """Counts and extremes of each feature; of those without a value they are infinite."""
+
+    n: Integers  # values that are not missing
+    negative: Integers  # values < 0
+    lowest: Array
+    highest_negative: Array  # of the values < 0
+    lowest_other: Array  # of the values >= 0
+    highest: Array
+
+    def take(self, features: Index) -> Survey:
+        """The survey of some of the features."""
+        return each(lambda column: column[features], self)
+
+    @property
+    def varies(self) -> Bools:
+        """Which features have two distinct values."""
+        return self.lowest < self.highest
+
+
+def survey(table: Table) -> tuple[int, Survey]:
+    """The number of rows, and the survey of all features."""
+    # Of the values < 0, and of the others:
+    count = np.zeros((table.n_features, 2), dtype=np.int64)
+    low, high = np.full((2, table.n_features, 2), np.inf) * [[[1]], [[-1]]]
+    rows = 0
+    for chunk in table.chunks():
+        rows += chunk.shape[1]
+        counts, lowest, highest = _extremes(chunk)
+        count += counts
+        np.minimum(low, lowest, out=low)
+        np.maximum(high, highest, out=high)
+    n, lowest, highest = count.sum(axis=1), low.min(axis=1), high.max(axis=1)
+    return rows, Survey(n, count[:, 0], lowest, high[:, 0], low[:, 1], highest)
+
+
+def _extremes(values: Array) -> tuple[Integers, Array, Array]:
+    """Counts, least and largest of the values < 0 and of the others, of each feature."""
+    features, rows = values.shape
+    counts = np.empty((features, 2), dtype=np.int64)
+    lowest, highest = np.empty((2, features, 2))
+    if loops := kernel.loops():
+        values = np.require(values, requirements=["C", "A"])
+
+        def work(first: int, last: int) -> None:
+            some = slice(first, last)
+            of_some = counts[some], lowest[some], highest[some]
+            loops.survey(values[some], last - first, rows, *of_some)
+
+        kernel.shared_out(features, values.size, work)
+    else:
+        for k, chosen in enumerate((values < 0, values >= 0)):
+            counts[:, k] = np.count_nonzero(chosen, axis=1)
+            lowest[:, k] = np.min(np.where(chosen, values, np.inf), axis=1)
+            highest[:, k] = np.max(np.where(chosen, values, -np.inf), axis=1)
+    return counts, lowest, highest
+
+
+def drawn(n: int, size: int) -> Index:
+    """That many of n positions in order, drawn at random but always alike: no order is special."""
+    if n <= size:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(n).integers(n, size=size))

@@ -1,19 +1,39 @@
-"""The distances D / s of the values of every side, piece by piece."""
+"""The distances D / s of the values of every side, and what a pass of the pooled fit sums of them.
+
+Sums are taken over each piece of a table and then added up in order, with what each addition loses
+kept aside. So the bits of a sum depend on the values and their order alone, and on whether the
+kernel or NumPy takes them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
+from securefedyj.numerics.elementary import exponential
 from securefedyj.numerics.sides import Sides, distance_of, distance_of_close, logarithm
-from securefedyj.numerics.survey import LOOPS, shared_out
+from securefedyj.numerics.yeojohnson import phi_series
 
-# What NumPy takes for one value.
-_SECONDS = 30e-9
+# Of r0, r1, r2, r0^2, r0 r1, r1^2, r0 r2, D, r3, r1 r2 and r0 r3.
+SUMS = 11
+
+# e^z is as good as 0 below this, and a normal number above.
+LEAST_EXPONENT = -700.0
+
+
+# The struct yardstick of kernel.h.
+_YARDSTICK = np.dtype(
+    [
+        *((name, "<i8") for name in ("position", "complete", "close")),
+        *((name, "<f8") for name in ("least", "most", "reference", "log_reference", "size")),
+    ]
+)
 
 
 class Distances(NamedTuple):
@@ -24,19 +44,7 @@ class Distances(NamedTuple):
 
     sides: Index
     D: Array  # (sides, pieces, width)
-    length: Integers  # (sides, pieces): the zeros after so many, a multiple of LANES, are left out
-
-
-class Yardstick(NamedTuple):
-    """Which values each side holds, and how their distances are measured."""
-
-    complete: Bools
-    least: Array
-    most: Array
-    close: Bools
-    reference: Array
-    log_reference: Array
-    size: Array
+    length: Integers  # (sides, pieces): how many count, a multiple of LANES
 
 
 def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
@@ -45,71 +53,86 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
     They take its memory: where nothing is missing and no feature has two sides, its chunks are
     written over.
     """
-    measure = sides.measure
-    yardstick = Yardstick(
-        sides.complete[chosen],
-        sides.least[chosen],
-        sides.most[chosen],
-        measure.close[chosen],
-        measure.reference[chosen],
-        logarithm(measure.reference[chosen]),
-        measure.size[chosen],
-    )
+    measure, reference = sides.measure, sides.measure.reference[chosen]
     features, position = np.unique(sides.feature[chosen], return_inverse=True)
+    yardsticks = np.empty(len(chosen), dtype=_YARDSTICK)
+    yardsticks["position"], yardsticks["complete"] = position, sides.complete[chosen]
+    yardsticks["least"], yardsticks["most"] = sides.least[chosen], sides.most[chosen]
+    yardsticks["close"], yardsticks["size"] = measure.close[chosen], measure.size[chosen]
+    yardsticks["reference"], yardsticks["log_reference"] = reference, logarithm(reference)
+    alone = len(features) == len(chosen) and bool(sides.complete[chosen].all())
     for chunk in table.take(features).chunks():
-        yield Distances(chosen, *_of_chunk(chunk, position, yardstick))
-
-
-def _of_chunk(chunk: Array, position: Index, by: Yardstick) -> tuple[Array, Integers]:
-    rows = chunk.shape[1]
-    width = min(PIECE, -(-rows // LANES) * LANES)
-    shape = len(position), -(-rows // width), width
-    in_place = rows % width == 0 and bool(by.complete.all())
-    D = chunk.reshape(shape) if in_place else np.empty(shape)
-    length = np.empty(shape[:2], dtype=np.int64)
-    if loops := LOOPS.after(_SECONDS * rows * len(position)):
-        shared_out(
-            length.size,
-            rows * len(position),
-            lambda first, last: loops.distances(chunk, position, *by, D, length, first, last),
-        )
-    else:
-        by_numpy(chunk, position, by, D, length)
-    return D, length
-
-
-def by_numpy(chunk: Array, position: Index, by: Yardstick, D: Array, length: Integers) -> None:
-    """What the compiled loop does."""
-    pieces, width = D.shape[1:]
-    for piece in range(pieces):
-        values = chunk[position, piece * width : (piece + 1) * width]
-        if by.complete.all():
-            n = np.full(len(D), values.shape[1])
-            np.abs(values, out=D[:, piece, : values.shape[1]])
+        chunk = np.require(chunk, requirements=["C", "A"])
+        rows = chunk.shape[1]
+        width = min(PIECE, -(-rows // LANES) * LANES)
+        shape = len(chosen), -(-rows // width), width
+        D = chunk.reshape(shape) if alone and rows % width == 0 else np.empty(shape)
+        length = np.empty(shape[:2], dtype=np.int64)
+        if loops := kernel.loops():
+            fixed = chunk, rows, yardsticks, D, shape[1], width, length
+            kernel.shared_out(length.size, D.size, partial(loops.distances, *fixed))
         else:
-            belongs = (values >= by.least[:, None]) & (values <= by.most[:, None])
-            n = np.count_nonzero(belongs, axis=1)
-            held = values.take(np.flatnonzero(belongs))  # faster than by a mask
-            D[:, piece][np.arange(width) < n[:, None]] = np.abs(held)
-        length[:, piece] = -(-n // LANES) * LANES
-        for which in (np.flatnonzero(by.close == close) for close in (False, True)):
-            for some in blocks_of(which, int(np.max(n))):
-                _measure(D[:, piece], some, by, n[some])
+            _measured(chunk, yardsticks, D, length)
+        yield Distances(chosen, D, length)
 
 
-def _measure(D: Array, sides: Index, by: Yardstick, n: Integers) -> None:
-    """Replace the first n |x| of some sides, which are all close or all not, by D / s."""
-    most = np.max(n)
-    x, reference = D[sides, :most], by.reference[sides, None]
-    if np.min(n) < most:
-        x = np.where(np.arange(most) < n[:, None], x, reference)
-    distance = distance_of_close(x, reference) if by.close[sides[0]] else distance_of(x, reference)
-    D[sides, :most] = distance / by.size[sides, None]
-    D[sides, most:] = 0.0
+def _measured(chunk: Array, yardsticks: Any, D: Array, length: Integers) -> None:
+    """The distances by NumPy."""
+    width = D.shape[2]
+    for k, piece in np.ndindex(*length.shape):
+        by = yardsticks[k]
+        x = chunk[by["position"], piece * width : (piece + 1) * width]
+        x = np.abs(x[(x >= by["least"]) & (x <= by["most"])])
+        distance = distance_of_close if by["close"] else distance_of
+        D[k, piece, : len(x)] = distance(x, by["reference"]) / by["size"]
+        D[k, piece, len(x) :] = 0.0
+        length[k, piece] = -(-len(x) // LANES) * LANES
 
 
-def blocks_of(sides: Index, values: int) -> Iterator[Index]:
-    """Some of the sides at a time: as many as fit the cache, with so many values each."""
-    step = max(1, round(PIECE / max(1, values)))
-    for first in range(0, len(sides), step):
-        yield sides[first : first + step]
+def row_sums(
+    parts: Iterable[Distances], chosen: Index, kappa: Array, shift: Array, small: Bools
+) -> Array:
+    """The sums of each of the chosen sides, of shape (SUMS, len(chosen)).
+
+    D is multiplied by kappa, and e^{uD} is divided by e^shift. Where kappa is small, r0 to r3 are R
+    and its derivatives, by their series. Elsewhere they are q0 = e^{uD} - 1, q1 = D e^{uD},
+    q2 = D^2 e^{uD} and q3 = D^3 e^{uD}, in which R and its derivatives are linear.
+    """
+    one = exponential(np.maximum(-shift, LEAST_EXPONENT))  # e^-shift
+    at = np.array([kappa, shift, one, small])
+    total, lost = np.zeros((2, len(chosen), SUMS))
+    for part in parts:
+        where = np.searchsorted(part.sides, chosen)
+        pieces, width = part.D.shape[1:]
+        sums = np.zeros((len(chosen), pieces, SUMS))
+        if loops := kernel.loops():
+            fixed = part.D, pieces, width, part.length, where, at, sums
+            work = len(chosen) * pieces * width
+            kernel.shared_out(len(chosen) * pieces, work, partial(loops.row_sums, *fixed))
+        else:
+            for k, piece in np.ndindex(*sums.shape[:2]):
+                some = slice(part.length[where[k], piece])
+                sums[k, piece] = _sums(part.D[where[k], piece, some], *at[:, k])
+        for summand in sums.swapaxes(0, 1):
+            added = total + summand
+            back = added - total
+            lost += (total - (added - back)) + (summand - back)  # what rounding takes (Knuth)
+            total = added
+    result = np.ascontiguousarray((total + lost).T)
+    # q0 q2 = q1^2 - q2 and q0 q3 = q1 q2 - q3.
+    result[6] = np.where(small, result[6], result[5] - one * result[2])
+    result[10] = np.where(small, result[10], result[9] - one * result[8])
+    return result
+
+
+def _sums(D: Array, kappa: float, shift: float, one: float, small: float) -> list[float]:
+    """The sums over a piece by NumPy."""
+    if small:
+        phi1, phi2, phi3, phi4 = phi_series(kappa * D)
+        r0, r1, r2 = D * phi1, D**2 * (phi1 - phi2), D**3 * (phi1 - 2 * phi2 + 2 * phi3)
+        r3 = D**4 * (phi1 - 3 * phi2 + 6 * phi3 - 6 * phi4)
+    else:
+        e = exponential(np.maximum(kappa * D - shift, LEAST_EXPONENT))
+        r0, r1, r2, r3 = e - one, D * e, D * (D * e), D * (D * (D * e))
+    terms = r0, r1, r2, r0 * r0, r0 * r1, r1 * r1, r0 * r2, D, r3, r1 * r2, r0 * r3
+    return [float(np.sum(term)) for term in terms]

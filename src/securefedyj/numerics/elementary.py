@@ -45,93 +45,51 @@ R = (
 
 
 def log1p(x: Array) -> Array:
-    """log(1 + x) for x >= 0, to within three units of the last place."""
-    shape, x = np.shape(x), np.atleast_1d(x)  # in place, which a single number is not
+    """log(1 + x) for x >= -1/2, to within three units of the last place."""
     t = 1 + x
     # t = m 2^e with m between sqrt(1/2) and sqrt(2): counted from the bits of sqrt(1/2), those of
     # the exponent are e.
-    m = np.array(t)
-    bits = m.view(np.int64)
-    bits -= _SQRT_HALF_BITS
-    exponent = (bits >> 52).astype(np.float64)
-    bits &= _MANTISSA_BITS
-    bits += _SQRT_HALF_BITS
+    bits = t.view(np.int64) - _SQRT_HALF_BITS
+    e = (bits >> 52).astype(np.float64)
+    m = ((bits & _MANTISSA_BITS) + _SQRT_HALF_BITS).view(np.float64)
     # What 1 + x lost in rounding. Where e = 0, x itself is used and nothing is lost.
-    lost = np.minimum(x, 1.0)
-    lost -= t - np.maximum(x, 1.0)
-    lost /= t
-    near = exponent == 0
-    np.copyto(lost, 0.0, where=near)
-    divisor = m + 1
-    m -= 1
-    np.copyto(m, x, where=near)
-    np.copyto(divisor, 2 + x, where=near)
-    m /= divisor
+    near = e == 0
+    lost = np.where(near, 0.0, (np.minimum(x, 1.0) - (t - np.maximum(x, 1.0))) / t)
     # log(t) = e ln 2 + 2 atanh(s) of s = (t - 1)/(t + 1)
-    np.multiply(m, m, out=t)
-    _polynomial(ATANH, t, divisor)
-    m *= 2
-    m *= divisor
-    log = exponent * LN2_LOW
-    log += lost
-    log += m
-    exponent *= LN2_HIGH
-    exponent += log
-    return exponent.reshape(shape)
+    s = np.where(near, x, m - 1) / np.where(near, 2 + x, m + 1)
+    log: Array = e * LN2_HIGH + ((e * LN2_LOW + lost) + 2 * s * _polynomial(ATANH, s * s))
+    return log
 
 
-# The functions below write into arrays that the caller lends, of the shape of their argument:
-# fresh memory for large arrays would cost as much as the arithmetic.
-
-
-def phi12(r: Array, phi1: Array, phi2: Array) -> None:
+def phi12(r: Array) -> tuple[Array, Array]:
     """(e^r - 1)/r and (e^r - 1 - r)/r^2 for |r| <= ln(2)/2, right also at r = 0."""
-    _polynomial(PHI2, r, phi2)
-    np.multiply(phi2, r, out=phi1)
-    phi1 += 1.0
+    phi2 = _polynomial(PHI2, r)
+    return phi2 * r + 1.0, phi2
 
 
-def exp(r: Array, square: Array, divisor: Array) -> None:
-    """Replace r by e^r, for |r| <= ln(2)/2; the other two are scratch.
-
-    e^r = 1 + 2 r / (R - r) with R = r coth(r/2).
-    """
-    np.multiply(r, r, out=square)
-    _polynomial(R, square, divisor)
-    divisor -= r
-    r /= divisor
-    r *= 2.0
-    r += 1.0
+def exp(r: Array) -> Array:
+    """e^r = 1 + 2 r / (R - r) with R = r coth(r/2), for |r| <= ln(2)/2."""
+    return r / (_polynomial(R, r * r) - r) * 2.0 + 1.0
 
 
-def _polynomial(coefficients: Sequence[float], x: Array, out: Array) -> None:
-    """Horner's scheme, the highest coefficient first."""
-    np.multiply(x, coefficients[0], out=out)
-    out += coefficients[1]
-    for c in coefficients[2:]:
-        out *= x
-        out += c
-
-
-def reduce_exponent(z: Array, power: Array, n: Array, product: Array) -> None:
-    """Write 2^n to power and leave r in z: e^z = 2^n e^r and |r| <= ln(2)/2, for -710 < z < 709."""
-    np.multiply(z, LOG2_E, out=power)
-    power += _ROUND
-    np.subtract(power, _ROUND, out=n)
-    np.multiply(n, LN2_HIGH, out=product)
-    z -= product
-    n *= LN2_LOW
-    z -= n
+def reduce_exponent(z: Array) -> tuple[Array, Array]:
+    """2^n and r with e^z = 2^n e^r and |r| <= ln(2)/2, for -710 < z < 709."""
+    rounded = z * LOG2_E + _ROUND
+    n = rounded - _ROUND
     # The lowest bits of n + _ROUND are those of n: shift them to where the exponent belongs.
-    bits = power.view(np.int64)
-    bits += 1023
-    bits <<= 52
+    power = ((rounded.view(np.int64) + 1023) << 52).view(np.float64)
+    return power, (z - n * LN2_HIGH) - n * LN2_LOW
 
 
 def exponential(z: Array) -> Array:
     """e^z for -700 <= z <= 700, which is right to a few units of the last place."""
-    r, power, square, divisor = np.array(z, dtype=np.float64), *np.empty((3, *np.shape(z)))
-    reduce_exponent(r, power, square, divisor)
-    exp(r, square, divisor)
-    result: Array = r * power
-    return result
+    power, r = reduce_exponent(z)
+    return exp(r) * power
+
+
+def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
+    """Horner's scheme, the highest coefficient first."""
+    p = x * coefficients[0] + coefficients[1]
+    for c in coefficients[2:]:
+        p = p * x + c
+    return p

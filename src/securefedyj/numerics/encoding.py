@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, Bools, Index, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
 from securefedyj.numerics.elementary import LOG2_E, log1p
 from securefedyj.numerics.search import Limits
 
@@ -59,6 +59,10 @@ DIGIT = 22
 NEAR = 0.34
 # Where -u L goes beyond this, e^{uL} would lose digits beside 1.
 DECAYING = 1.0
+# On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
+NEAR_ZERO = 2.0**-3
+# Kinds of sides: y by series, in closed form, or as constant + residual.
+SERIES, CLOSED, DECAY = range(3)
 
 _MARGIN = 1 + 2.0**-20
 
@@ -161,25 +165,12 @@ class Encoding(NamedTuple):
         return -(-self.sum_bits // 64)
 
     def take(self, pairs: Index | slice) -> Encoding:
-        return Encoding(
-            self.grid[pairs],
-            SideEncoding(*(part[pairs] for part in self.positive)),
-            SideEncoding(*(part[pairs] for part in self.negative)),
-            self.v_bits[pairs],
-            self.sum_bits[pairs],
-        )
+        return each(lambda part: part[pairs], self)
 
     @classmethod
     def joined(cls, parts: Sequence[Encoding]) -> Encoding:
         """The encodings of several lists of pairs, one behind the other."""
-        grid, positive, negative, v_bits, sum_bits = zip(*parts, strict=True)
-        return cls(
-            np.concatenate(grid),
-            SideEncoding(*(np.concatenate(part) for part in zip(*positive, strict=True))),
-            SideEncoding(*(np.concatenate(part) for part in zip(*negative, strict=True))),
-            np.concatenate(v_bits),
-            np.concatenate(sum_bits),
-        )
+        return each(lambda *arrays: np.concatenate(arrays), *parts)
 
 
 def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
@@ -208,9 +199,9 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     return Encoding(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
 
 
-def is_near_one(L: Array, u: Array) -> Bools:
-    """Where e^{uL} is within a factor of sqrt(2) from 1 for all values of a side."""
-    return np.abs(u) * L <= NEAR
+def kinds(L: Array, u: Array) -> Integers:
+    """The kind of each side: by series, where e^{uL} is within a factor of sqrt(2) from 1."""
+    return np.where(np.abs(u) * L <= NEAR, SERIES, np.where(is_decaying(L, u), DECAY, CLOSED))
 
 
 def is_decaying(L: Array, u: Array) -> Bools:

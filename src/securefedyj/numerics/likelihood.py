@@ -21,12 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.blocks import Held, Table
-from securefedyj.numerics.distances import distances
-from securefedyj.numerics.noise import Noise, Rounding, noise
-from securefedyj.numerics.row_sums import Exponents, row_sums
+from securefedyj.numerics.blocks import Held, Table, survey
+from securefedyj.numerics.distances import distances, row_sums
+from securefedyj.numerics.noise import Rounding
 from securefedyj.numerics.sides import Sides, sum_by
-from securefedyj.numerics.survey import survey
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
 
 # What one of the sums behind a score usually loses: some units of the last place.
@@ -51,6 +49,8 @@ class Evaluation(NamedTuple):
     score_noise: Array
     """How far rounding may well have moved the score: below this, its sign tells nothing."""
     curvature: Array
+    bend: Array
+    """The third derivative."""
     top: Array
     side: Index
     """The row of the side that the mean is on."""
@@ -77,10 +77,13 @@ class _Moments(NamedTuple):
     m0: Array
     m1: Array
     m2: Array
+    m3: Array
     c00: Array
     c01: Array
     c11: Array
     c02: Array
+    c12: Array
+    c03: Array
 
 
 class Likelihood:
@@ -92,8 +95,8 @@ class Likelihood:
     """
 
     def __init__(self, data: Array | Table, sides: Sides | None = None, keep: bool = True) -> None:
-        table = Held.copy_of(data) if isinstance(data, np.ndarray) else data
-        self._sides = sides = sides or Sides(table, *survey(table))
+        table = Held.copy_of(data.T) if isinstance(data, np.ndarray) else data
+        self.sides = sides = sides or Sides(table, *survey(table))
         self._table = table
         self._kept = list(distances(table, sides, np.arange(len(sides.sign)))) if keep else None
         self.n = sides.n
@@ -101,13 +104,13 @@ class Likelihood:
 
     def start(self) -> Array:
         """Where to begin the search: lambda = 1, or u = 0 where there is but one side."""
-        sides = self._sides
+        sides = self.sides
         negative = np.bincount(sides.feature, sides.sign < 0) > 0
         return self.scale * np.where(sides.one_sided, np.where(negative, 2.0, 0.0), 1.0)
 
     def evaluate(self, features: Index, v: Array) -> Evaluation:
         """The likelihood of the given features, each at its own v."""
-        sides = self._sides
+        sides = self.sides
         position = np.full(len(self.n), -1)
         position[features] = np.arange(len(features))
         rows = np.flatnonzero(position[sides.feature] >= 0)
@@ -130,13 +133,13 @@ class Likelihood:
         relative = origin - sign * o[owner]
         alone = sides.one_sided[features]
         reference = (
-            (np.zeros_like(u),) * 3  # such a side is its own origin
+            (np.zeros_like(u),) * 4  # such a side is its own origin
             if alone.all()
             else _relative_to(sign * o[owner], _reference_derivatives(u, origin, top[owner]))
         )
         offsets, covariances, products = _rescale(moments, relative, ratio, exponent, top[owner])
         # d/dv is d/du on the side of u = v and -d/du on the side of u = 2 - v, where y = -Y.
-        signs = (sign, np.ones_like(sign), sign)
+        signs = (sign, np.ones_like(sign), sign, np.ones_like(sign))
         own = [s * offset for s, offset in zip(signs, offsets, strict=True)]
         at_reference = [s * at for s, at in zip(signs, reference, strict=True)]
 
@@ -144,14 +147,18 @@ class Likelihood:
             return sum_by(owner, share * values, len(features))
 
         y = [a + b for a, b in zip(own, at_reference, strict=True)]
-        e0, e1, e2 = map(average, y)
-        z0, z1, z2 = y[0] - e0[owner], y[1] - e1[owner], y[2] - e2[owner]
+        means = [average(values) for values in y]
+        e0, e1 = means[:2]
+        z0, z1, z2, z3 = (a - mean[owner] for a, mean in zip(y, means, strict=True))
         k00 = average(covariances[0] + z0 * z0)
         k01 = average(sign * covariances[1] + z0 * z1)
         k11_02 = average(covariances[2] + z1 * z1 + z0 * z2)
+        k03_12 = average(sign * covariances[3] + z0 * z3 + 3 * (z1 * z2))
 
         mean_phi = average(sign * (relative + ratio * mean_D))
-        slope = k01 / k00
+        slope = k01 / k00  # of log(sqrt(k00)), then its first and second derivative
+        slope_1 = k11_02 / k00 - 2 * slope * slope
+        slope_2 = k03_12 / k00 - slope * (6 * slope_1 + 4 * slope * slope)
         noise = _ROUNDING * (
             average(np.abs(relative) + ratio * np.abs(mean_D))
             + (np.abs(slope) * average(products[0]) + average(products[1])) / k00
@@ -182,7 +189,8 @@ class Likelihood:
             - sides.log_jacobian[features],
             n * (mean_phi - slope),
             n * noise,
-            -n * (k11_02 / k00 - 2 * slope * slope),
+            -n * slope_1,
+            -n * slope_2,
             top,
             rows[center],
             mean,
@@ -199,12 +207,8 @@ class Likelihood:
             ),
         )
 
-    def noise(self, evaluation: Evaluation) -> Noise:
-        """How far rounding may have moved an evaluation, at most."""
-        return noise(evaluation.rounding, self._sides)
-
     def _row_moments(self, rows: Index, kappa: Array) -> _Moments:
-        sides = self._sides
+        sides = self.sides
         n, lowest, highest = (
             column[rows]
             for column in (sides.measure.n, sides.measure.lowest_D, sides.measure.highest_D)
@@ -213,10 +217,12 @@ class Likelihood:
         shift = np.where(largest > _EXPONENT_MAX, largest, 0.0)
         small = np.abs(kappa) <= SERIES_BELOW
         D = distances(self._table, sides, rows) if self._kept is None else self._kept
-        sums = row_sums(D, rows, Exponents.of(kappa, shift, small))
-        m0, m1, m2, s00, s01, s11, s02, mean_D = sums / n
+        sums = row_sums(D, rows, kappa, shift, small)
+        m0, m1, m2, s00, s01, s11, s02, mean_D, m3, s12, s03 = sums / n
         moments = _Moments(
-            shift, mean_D, m0, m1, m2, s00 - m0 * m0, s01 - m0 * m1, s11 - m1 * m1, s02 - m0 * m2
+            *(shift, mean_D, m0, m1, m2, m3),
+            *(s00 - m0 * m0, s01 - m0 * m1, s11 - m1 * m1, s02 - m0 * m2),
+            *(s12 - m1 * m2, s03 - m0 * m3),
         )
         divided = _divided(moments, np.where(small, 1.0, kappa))
         return _Moments(*(np.where(small, a, b) for a, b in zip(moments, divided, strict=True)))
@@ -225,7 +231,7 @@ class Likelihood:
         self, features: Index, evaluation: Evaluation, step: Array | float = 0.0
     ) -> Standardization:
         """Center and width of the features, a small step in v from where they were evaluated."""
-        sides, row = self._sides, evaluation.side
+        sides, row = self.sides, evaluation.side
         v, scale = evaluation.v + step, self.scale[features]
         two_sided = ~sides.one_sided[features]
         from_0 = evaluation.mean_from_0 + step * evaluation.mean_from_0_slope
@@ -287,7 +293,7 @@ def _evaluate_one(x: Array, lmbda: float) -> tuple[Evaluation, float]:
 
 
 def _divided(q: _Moments, kappa: Array) -> _Moments:
-    """Moments of R = q0/u, R' = (q1 - R)/u, R'' = (q2 - 2R')/u from those of q0, q1, q2."""
+    """Moments of R = q0/u, R' = (q1 - R)/u and so on: R^(k) = (q_k - k R^(k-1))/u."""
     b = 1 / kappa
     b2 = b * b
     return _Moments(
@@ -296,51 +302,65 @@ def _divided(q: _Moments, kappa: Array) -> _Moments:
         b * q.m0,
         b * (q.m1 - b * q.m0),
         b * (q.m2 - 2 * b * q.m1 + 2 * b2 * q.m0),
+        b * (q.m3 - 3 * b * q.m2 + 6 * b2 * q.m1 - 6 * b2 * b * q.m0),
         b2 * q.c00,
         b2 * (q.c01 - b * q.c00),
         b2 * (q.c11 - 2 * b * q.c01 + b2 * q.c00),
         b2 * (q.c02 - 2 * b * q.c01 + 2 * b2 * q.c00),
+        b2 * (q.c12 - b * (2 * q.c11 + q.c02) + 4 * b2 * q.c01 - 2 * b2 * b * q.c00),
+        b2 * (q.c03 - 3 * b * q.c02 + 6 * b2 * q.c01 - 6 * b2 * b * q.c00),
     )
 
 
 def _rescale(
     r: _Moments, origin: Array, ratio: Array, exponent: Array, top: Array
-) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array], tuple[Array, Array]]:
+) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, Array]]:
     """From R of each side to Y - Y(c) = e^{u origin} R, all divided by e^top.
 
-    Returns the means of it and of its two derivatives, less those of Y(c); Var(Y), Cov(Y, Y')
-    and Var(Y') + Cov(Y, Y''); and the sizes of the products that the first two are sums of.
+    Returns the means of it and of its three derivatives, less those of Y(c); Var(Y) and its first
+    three derivatives, these divided by 2; and the sizes of the products that the first two are
+    sums of.
     """
+    o, o2 = origin, origin**2
     with np.errstate(under="ignore"):
         f = np.exp(exponent - top)
-        m0, m1, m2 = f * ratio * r.m0, f * ratio**2 * r.m1, f * ratio**3 * r.m2
-        f2 = f * f * ratio**2
+        r1, r2, r3 = ratio, ratio**2, ratio**3
+        m0, m1, m2, m3 = f * r1 * r.m0, f * r2 * r.m1, f * r3 * r.m2, f * r2 * r2 * r.m3
+        f2 = f * f * r2
         c00, c01 = f2 * r.c00, f2 * ratio * r.c01
-        c11_02 = f2 * ratio**2 * (r.c11 + r.c02)
+        c11_02, c03_12 = f2 * r2 * (r.c11 + r.c02), f2 * r3 * (r.c03 + 3 * r.c12)
         squares = c00 + m0 * m0
-        slopes = np.sqrt(f2 * ratio**2 * np.abs(r.c11) + m1 * m1)
+        slopes = np.sqrt(f2 * r2 * np.abs(r.c11) + m1 * m1)
     return (
-        (m0, origin * m0 + m1, origin**2 * m0 + 2 * origin * m1 + m2),
-        (c00, origin * c00 + c01, 2 * origin**2 * c00 + 4 * origin * c01 + c11_02),
+        (
+            *(m0, o * m0 + m1, o2 * m0 + 2 * o * m1 + m2),
+            o2 * o * m0 + 3 * o2 * m1 + 3 * o * m2 + m3,
+        ),
+        (
+            *(c00, o * c00 + c01, 2 * o2 * c00 + 4 * o * c01 + c11_02),
+            4 * o2 * o * c00 + 12 * o2 * c01 + 6 * o * c11_02 + c03_12,
+        ),
         (squares, np.abs(origin) * squares + np.sqrt(squares) * slopes),
     )
 
 
-def _relative_to(o: Array, y: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-    """Y and its derivatives by those of e^{-o u} Y: Y' - o Y, Y'' - 2 o Y' + o^2 Y."""
-    y0, y1, y2 = y
-    return y0, y1 - o * y0, y2 - 2 * o * y1 + o * o * y0
+def _relative_to(o: Array, y: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Y and its derivatives by those of e^{-o u} Y: Y' - o Y, Y'' - 2 o Y' + o^2 Y, and so on."""
+    y0, y1, y2, y3 = y
+    o2 = o * o
+    return y0, y1 - o * y0, y2 - 2 * o * y1 + o2 * y0, y3 - 3 * o * y2 + 3 * o2 * y1 - o * o2 * y0
 
 
-def _reference_derivatives(u: Array, origin: Array, top: Array) -> tuple[Array, Array, Array]:
-    """Y = (e^{u origin} - 1)/u at the reference and its two derivatives, divided by e^top."""
+def _reference_derivatives(u: Array, origin: Array, top: Array) -> tuple[Array, ...]:
+    """Y = (e^{u origin} - 1)/u at the reference and its three derivatives, divided by e^top."""
     z = u * origin
     small = np.abs(z) <= SERIES_BELOW
-    phi1, phi2, phi3 = phi_series(np.where(small, z, 0.0))
+    phi1, phi2, phi3, phi4 = phi_series(np.where(small, z, 0.0))
     scale = np.exp(-top)
     z = np.where(small, 1.0, z)
     e = np.exp(z - top)
     h0 = np.where(small, scale * phi1, (e - scale) / z)
     h1 = np.where(small, scale * (phi1 - phi2), (e - h0) / z)
     h2 = np.where(small, scale * (phi1 - 2 * phi2 + 2 * phi3), (e - 2 * h1) / z)
-    return origin * h0, origin**2 * h1, origin**3 * h2
+    h3 = np.where(small, scale * (phi1 - 3 * phi2 + 6 * phi3 - 6 * phi4), (e - 3 * h2) / z)
+    return origin * h0, origin**2 * h1, origin**3 * h2, origin**4 * h3

@@ -24,9 +24,10 @@ So the root mean squares of the errors of R and R' are at most
     A = eps ((18 (1 + z) + 16) r0 + (far + (16 + shift) b) w)
     B = eps ((18 (2 + z) + 16) r1 + (1 + z) (far + (20 + shift) b) r0 + (16 + shift) b^2 w).
 
-*Sums.* A piece is summed in lanes, each value after the other, then lane by lane; pieces are added
-together with what that loses. So a sum of t is off by (d - 10) eps sum |t| at most, where d - 16 is
-the number of values in a lane, up to 128. Products, quotients and differences of sums add less than
+*Sums.* Some values at a time are summed in lanes, these are added up over a piece, then lane by
+lane; pieces are added together with what that loses. So a sum of t is off by (d - 10) eps sum |t|
+at most, where d - 16 is the number of additions to a lane, up to 80. Products, quotients and
+differences of sums add less than
 10 eps. By Cauchy and Schwarz, with m0 the mean of R,
 
     Var(R) is off by      C  = d eps r0 (r0 + 2 |m0|)
@@ -52,7 +53,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.blocks import LANES, PIECE
+from securefedyj.numerics.blocks import LANES, PIECE, SOME
 from securefedyj.numerics.sides import Sides, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW
 
@@ -122,7 +123,8 @@ def noise(at: Rounding, sides: Sides) -> Noise:
             + (1 + z) * (far + (20 + shift) * b) * r0
             + (16 + shift) * b * b * w
         )
-        d = np.ceil(np.minimum(measure.n[side], PIECE) / LANES) + 16
+        values = np.minimum(measure.n[side], PIECE)
+        d = np.ceil(np.minimum(values, SOME) / LANES) + np.ceil(values / SOME) + 16
         spread = r0 + 2 * np.abs(at.m0)
         C, C1 = d * _EPS * r0 * spread, 2 * d * _EPS * spread * (r1 + b * r0)
 

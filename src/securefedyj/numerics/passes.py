@@ -6,24 +6,22 @@ pass calls `read`, which makes float64 of them whatever they were, once and for 
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, unmasked
+from securefedyj.numerics.arrays import Array, T, unmasked
 from securefedyj.numerics.encoding import Domain
-from securefedyj.numerics.silo import Silo
+from securefedyj.numerics.sums import Silo
 
 BLOCK_VALUES = 1 << 20
 """About as many values are in a block: enough to outweigh the calls, and 8 MB."""
 _FEWEST_ROWS = 1 << 10
 
-T = TypeVar("T")
 R = TypeVar("R")
 OnRows = Callable[[int, int | None], None]
 """Called with the number of rows read in a pass, and the number of all rows if it is known."""
@@ -141,42 +139,13 @@ def over_all(source: Source, function: Callable[[Source], R]) -> R:
 
 def ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
     """The same items, each made in another thread while the one before it is used."""
-    waiting: queue.Queue[tuple[bool, Any]] = queue.Queue(maxsize=1)
-    left = threading.Event()
-
-    def put(message: tuple[bool, Any]) -> bool:
-        while not left.is_set():
-            try:
-                waiting.put(message, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
-        try:
-            with closing(items):
-                for item in items:
-                    if not put((True, item)):
-                        return
-            put((False, None))
-        except BaseException as error:
-            put((False, error))
-
-    thread = threading.Thread(target=work, name="reader", daemon=True)
-    thread.start()
-    try:
-        while True:
-            more, item = waiting.get()
-            if not more:
-                if item is not None:
-                    raise item
-                return
+    over = object()
+    with closing(items), ThreadPoolExecutor(1, "reader") as reader:
+        coming: Future[Any] = reader.submit(next, items, over)
+        while (item := coming.result()) is not over:
+            coming = reader.submit(next, items, over)
             yield item
             del item
-    finally:
-        left.set()
-        thread.join()
 
 
 def _pieces(blocks: Iterable[Array], most: int) -> Generator[Array, None, None]:

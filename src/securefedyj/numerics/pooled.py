@@ -8,23 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.blocks import Held, Streamed, Table
+from securefedyj.numerics.arrays import Array, Bools, Integers, each
+from securefedyj.numerics.blocks import Held, Streamed, Survey, Table, survey
 from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import Source, read
 from securefedyj.numerics.sides import Sides
 from securefedyj.numerics.solvers import Optimum, expsearch, newton
-from securefedyj.numerics.survey import Survey, drawn, survey
 from securefedyj.numerics.yeojohnson import Standardization
 
 # Numbers held at once: features are fitted in batches of this size (16 MB), or one by one. A source
 # with more is read again for every pass.
 _BATCH = 1 << 21
 
-# Beyond this many rows, a fit to a sample of a sixteenth, but no more than so many, gives the start
-# of the fit to all.
-_MANY_ROWS = 1 << 16
-_THINNING, _MOST = 16, 1 << 14
+# Beyond this many rows, a fit to a sample gives the start of the fit to all. Where there are fewer,
+# a pass over all rows costs no more than one over the sample.
+_MANY_ROWS = 1 << 19
+# Columns of a source that are fitted at once.
+_COLUMNS = 128
 
 
 class PooledFit(NamedTuple):
@@ -73,22 +73,19 @@ def _held(source: Source) -> Array | None:
 def _batches(X: Array) -> Iterator[Table]:
     at_once = max(1, _BATCH // len(X))
     for first in range(0, X.shape[1], at_once):
-        yield Held.copy_of(X[:, first : first + at_once].T)
+        yield Held.copy_of(X[:, first : first + at_once])
 
 
 def _streamed(source: Source) -> Iterator[Table]:
     columns = np.arange(len(source.names))
-    at_once = max(1, _BATCH // _MOST)
-    for first in range(0, len(columns), at_once):
-        yield Streamed(source, columns[first : first + at_once])
+    for first in range(0, len(columns), _COLUMNS):
+        yield Streamed(source, columns[first : first + _COLUMNS])
 
 
 def _joined(parts: tuple[Any, ...], visits: int) -> Any:
     """One field of the fits of all batches, the features of which stand side by side."""
-    if isinstance(parts[0], Standardization):
-        return Standardization(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-    if parts[0].ndim == 1:
-        return np.concatenate(parts)
+    if np.ndim(parts[0]) == 1 or isinstance(parts[0], Standardization):
+        return each(lambda *arrays: np.concatenate(arrays), *parts)
     missing = [np.full((visits - len(path), path.shape[1]), np.nan) for path in parts]
     paths = [np.concatenate(pair) for pair in zip(parts, missing, strict=True)]
     return np.concatenate(paths, axis=1)
@@ -98,7 +95,11 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
     """Fit all features of a table, the distances of which are kept or not."""
     p = table.n_features
     rows, found = survey(table)
-    _refuse_infinite(found)
+    if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
+        raise InputError(
+            "SFY-NUM-008",
+            "The table contains infinity. Declare it missing, or leave out the rows that have it.",
+        )
     constant = ~found.varies
     center = np.where(found.n == 0, 0.0, found.lowest)
     # Of a constant c: Psi(1, x) - c = x - c, as if its standard deviation were 1.
@@ -118,15 +119,6 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
     return PooledFit(lmbda, at_bound, converged, constant, standardization, path, found.n)
 
 
-def _refuse_infinite(found: Survey) -> None:
-    """Raise an error if a value is infinite; arrays have been checked before."""
-    if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):
-        raise InputError(
-            "SFY-NUM-008",
-            "The table contains infinity. Declare it missing, or leave out the rows that have it.",
-        )
-
-
 def _optimize(
     table: Table, rows: int, found: Survey, keep: bool, solver: str, max_steps: int
 ) -> Optimum:
@@ -134,9 +126,8 @@ def _optimize(
     if solver == "expsearch":
         return expsearch(Likelihood(table, Sides(table, rows, found), keep), max_steps)
     many = rows > _MANY_ROWS
-    part = drawn(rows, min(rows // _THINNING, _MOST) if many else 0)
-    sides = Sides(table, rows, found, part)
-    start = _rough_fit(sides.also) if many else None
+    sides = Sides(table, rows, found)
+    start = _rough_fit(sides.sample) if many else None
     likelihood = Likelihood(table, sides, keep)
     optimum = newton(likelihood, start)
     if many and not optimum.converged.all():
@@ -158,9 +149,9 @@ def _better(first: Optimum, second: Optimum) -> Optimum:
 
 
 def _rough_fit(part: Array) -> Array:
-    """Starting points from a part of the values, NaN where it will not do."""
+    """Starting points from a sample of the rows, NaN where it will not do."""
     start = np.full(len(part), np.nan)
-    varies = survey(Held.copy_of(part))[1].varies
+    varies = survey(Held.copy_of(part.T))[1].varies
     if varies.any():
         rough = newton(Likelihood(part[varies]), rough=True)
         start[varies] = np.where(rough.converged, rough.lmbda, np.nan)

@@ -50,12 +50,12 @@ from securefedyj.numerics.elementary import exponential, log1p
 from securefedyj.numerics.encoding import (
     DIGIT,
     NEAR,
+    NEAR_ZERO,
     Domain,
     Encoding,
     choose_encoding,
     is_decaying,
 )
-from securefedyj.numerics.residuals import NEAR_ZERO
 from securefedyj.numerics.search import PRECISION, Bracket, Path, promised
 from securefedyj.numerics.yeojohnson import Standardization
 

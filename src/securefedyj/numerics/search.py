@@ -156,10 +156,7 @@ class Path(NamedTuple):
 
 
 def recover_path(
-    lmbda: ArrayLike,
-    max_steps: int,
-    limits: Limits = UNLIMITED,
-    at_bound: ArrayLike = False,
+    lmbda: ArrayLike, max_steps: int, limits: Limits = UNLIMITED, at_bound: ArrayLike = False
 ) -> Path:
     """The paper's function F (algorithm 4): every revealed sign, from the result alone.
 

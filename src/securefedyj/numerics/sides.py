@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
-from securefedyj.numerics.blocks import PIECE, Table
+from securefedyj.numerics.blocks import PIECE, Survey, Table, drawn
 from securefedyj.numerics.elementary import log1p
-from securefedyj.numerics.survey import Survey, drawn
 
 # Below this, log(1+x) is x.
 TINY = 1e-290
@@ -24,8 +23,6 @@ _SAMPLE = 64
 # Where the distances of a sample from its median are smaller than this, beside log(1+|c|), the
 # difference of two logarithms would not keep their digits.
 _CONCENTRATED = 0.01
-
-_NO_ROWS = np.empty(0, dtype=np.intp)
 
 _HIGHEST_NEGATIVE = -float(np.finfo(np.float64).smallest_subnormal)
 
@@ -48,16 +45,14 @@ class Sides:
     ----------
     table, rows, survey
         The features, their number of rows and what was found out about them.
-    also
-        Rows of the table, in order, to be read on the way.
 
     Attributes
     ----------
-    also
-        The values in those rows, of shape (n_features, len(also)).
+    sample
+        Some rows of the table, drawn at random, of shape (n_features, rows).
     """
 
-    def __init__(self, table: Table, rows: int, survey: Survey, also: Index = _NO_ROWS) -> None:
+    def __init__(self, table: Table, rows: int, survey: Survey) -> None:
         n_features = table.n_features
         # Zero is a fixed point of both sides: it joins whichever side there is.
         below, above = survey.negative > 0, survey.highest > 0
@@ -76,7 +71,7 @@ class Sides:
         outer = np.where(negative, survey.lowest[f], survey.highest[f])
         self.least: Array = np.where(alone | negative, -np.inf, 0.0)
         self.most: Array = np.where(alone | ~negative, np.inf, _HIGHEST_NEGATIVE)
-        samples, self.also = self._samples(table, rows, n, also)
+        samples, self.sample = self._samples(table, rows, n)
         samples[:, 0] = np.where(np.isnan(samples[:, 0]), outer, samples[:, 0])  # if nothing is
         self.measure = measure = _measure(np.abs(samples), np.abs(inner), np.abs(outer), n)
 
@@ -100,8 +95,8 @@ class Sides:
         self.larger_origin: Array = (self.sign * self.origin)[larger]
         self.log_jacobian: Array = sum_by(f, np.where(alone, n * L_reference, 0.0))
 
-    def _samples(self, table: Table, rows: int, n: Integers, also: Index) -> tuple[Array, Array]:
-        """Values of each side, drawn at random, and NaN after them; and the rows in ``also``."""
+    def _samples(self, table: Table, rows: int, n: Integers) -> tuple[Array, Array]:
+        """Values of each side, drawn at random, and NaN after them; and some rows of the table."""
         samples = np.full((len(n), _SAMPLE), np.nan)
         # Of a side that holds many rows, there are enough values among these.
         some = drawn(rows, 16 * _SAMPLE)
@@ -109,10 +104,8 @@ class Sides:
         ranks = {count: drawn(count, _SAMPLE) for count in set(n[rare].tolist())}
         seen = np.zeros(len(n), dtype=np.int64)
         read, parts = 0, []
-        both = np.concatenate([some, also])
-        order = np.argsort(both, kind="stable")
         for chunk in table.chunks():
-            parts.append(chunk[:, _within(both[order], read, chunk.shape[1])[1] - read])
+            parts.append(chunk[:, _within(some, read, chunk.shape[1])[1] - read])
             read += chunk.shape[1]
             for first in range(0, chunk.shape[1] if len(rare) else 0, PIECE):
                 for side in rare:
@@ -121,15 +114,13 @@ class Sides:
                     places, here = _within(ranks[n[side]], seen[side], len(x))
                     samples[side, places] = x[here - seen[side]]
                     seen[side] += len(x)
-        values = np.empty((table.n_features, len(both)))
-        values[:, order] = np.concatenate(parts, axis=1)
-        values, also_values = values[:, : len(some)], values[:, len(some) :]
+        values = np.concatenate(parts, axis=1)
         complete = n == rows
         samples[complete, : len(some)] = _spread(values[self.feature[complete]])
         for side in np.flatnonzero((4 * n >= rows) & ~complete):
             x = _spread(self._held_by(side, values[self.feature[side]]))
             samples[side, : len(x)] = x
-        return samples, also_values
+        return samples, values
 
     def _held_by(self, side: Any, values: Array) -> Array:
         """Those of the values of its feature that a side holds."""
@@ -158,11 +149,7 @@ def _measure(samples: Array, lowest: Array, highest: Array, n: Integers) -> Meas
     """The reference of each side, and what follows from it for its extremes."""
     reference, close = _references(samples)
     low, high = (
-        np.where(
-            close,
-            distance_of_close(x, reference),
-            distance_of(x, reference),
-        )
+        np.where(close, distance_of_close(x, reference), distance_of(x, reference))
         for x in (lowest, highest)
     )
     size = np.maximum(high, -low)
@@ -192,10 +179,7 @@ def _lower_median(rows: Array) -> Array:
 
 def logarithm(x: Array) -> Array:
     """log(1+x) for x >= -1/2; `log1p` has no digits of a subnormal number."""
-    log, tiny = log1p(x), np.abs(x) < TINY
-    if tiny.any():
-        np.copyto(log, x, where=tiny)
-    return log
+    return np.where(np.abs(x) < TINY, x, log1p(x))
 
 
 def distance_of(x: Array, reference: Array) -> Array:
@@ -207,6 +191,4 @@ def distance_of_close(x: Array, reference: Array) -> Array:
     """The same from the difference of x and c, which is exact where they are close."""
     share = (x - reference) / (1 + reference)
     far = share < -0.5  # where 1 + share, the ratio, would lose its digits
-    if not far.any():
-        return logarithm(share)
     return np.where(far, distance_of(x, reference), logarithm(np.where(far, 0.0, share)))

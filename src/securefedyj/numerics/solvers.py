@@ -12,6 +12,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.likelihood import Evaluation, Likelihood
+from securefedyj.numerics.noise import noise
 from securefedyj.numerics.search import (
     PRECISION,
     Bracket,
@@ -36,8 +37,8 @@ _ROUGH = 1e-3
 _MAX_PASSES = 100
 # Below this a width has too few digits.
 _SMALLEST_WIDTH = 1e-300
-# A Newton step is corrected for the change of the curvature by at most this share.
-_SLIGHT = 0.1
+# A Newton step is corrected for the change of the curvature where that is less than this share.
+_SLIGHT = 0.6
 # No start is taken from a part of the data beyond this |v|.
 _FAR = 1e9
 
@@ -71,7 +72,6 @@ def newton(
     limit = LAMBDA_LIMIT * likelihood.scale
     lower, upper = np.full_like(v, -np.inf), np.full_like(v, np.inf)
     last_step = np.full_like(v, np.inf)
-    last_v, last_curvature = np.full((2, len(v)), np.nan)
     was_lost = np.zeros(len(v), dtype=bool)
     converged = np.zeros(len(v), dtype=bool)
     standardization = Standardization(*(np.ones_like(v) for _ in Standardization._fields))
@@ -84,16 +84,8 @@ def newton(
         rising = evaluation.score > 0
         lower[active] = np.where(rising, at, lower[active])
         upper[active] = np.where(rising, upper[active], at)
-        with np.errstate(all="ignore"):
-            bend = (evaluation.curvature - last_curvature[active]) / (at - last_v[active])
-        last_v[active], last_curvature[active] = at, evaluation.curvature
         proposal, newton_step = _propose(
-            evaluation,
-            at,
-            lower[active],
-            upper[active],
-            last_step[active],
-            bend,
+            evaluation, at, lower[active], upper[active], last_step[active]
         )
         # Where the score is lost in rounding, and was so before, its sign cannot narrow the bracket
         # any further.
@@ -108,6 +100,8 @@ def newton(
         short |= rough & (step <= _ROUGH)
         done = (short & newton_step) | (step <= 2 * np.spacing(np.abs(proposal)))
         done |= len(path) == _MAX_PASSES
+        if not done.any():
+            continue
         last, ending = evaluation.take(done), active[done]
         found = likelihood.standardization(ending, last, (proposal - at)[done])
         for column, values in zip(standardization, found, strict=True):
@@ -185,37 +179,29 @@ def _certified(
     moves the score by no more than its noise, and so moves the optimum by no more than that over
     the curvature. Mean and variance are taken a step from the point, by their slopes.
     """
-    n, noise = likelihood.n[features], likelihood.noise(evaluation)
+    n, moved = likelihood.n[features], noise(evaluation.rounding, likelihood.sides)
     with np.errstate(all="ignore"):
         curvature = -evaluation.curvature
         allowed = precision * np.maximum(np.abs(evaluation.v), np.sqrt(n / curvature))
-        of_moments = noise.mean + noise.variance + noise.bend * step * step
+        of_moments = moved.mean + moved.variance + moved.bend * step * step
         certified: Bools = (
             (curvature > 0)
             & np.isfinite(evaluation.score)
-            & (n * noise.score / curvature + distance <= allowed)
+            & (n * moved.score / curvature + distance <= allowed)
             & (of_moments <= max(precision, PRECISION))
         )
     return certified
 
 
 def _propose(
-    evaluation: Evaluation,
-    v: Array,
-    lower: Array,
-    upper: Array,
-    last_step: Array,
-    bend: Array,
+    evaluation: Evaluation, v: Array, lower: Array, upper: Array, last_step: Array
 ) -> tuple[Array, Bools]:
-    """Where to go next, and whether that is a Newton step.
-
-    ``bend`` is how fast the curvature has changed from the last point to this one; NaN at first.
-    """
+    """Where to go next, and whether that is a step of Newton or Halley."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         step = -evaluation.score / evaluation.curvature
-        # The root of the parabola, where it is close to that of the tangent.
-        share = -step * bend / (2 * evaluation.curvature)
-        step = np.where(np.abs(share) < _SLIGHT, step * (1 + share), step)
+        # Halley's step, where it is close enough to Newton's.
+        share = step * evaluation.bend / (2 * evaluation.curvature)
+        step = np.where(np.abs(share) < _SLIGHT, step / (1 + share), step)
     bracketed = np.isfinite(lower) & np.isfinite(upper)
     # Without a bracket: in the direction of the score, and further each time.
     reach = np.abs(v) * (2 + np.abs(v)) + 4

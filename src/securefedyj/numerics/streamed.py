@@ -7,23 +7,28 @@ read and prepared while one is summed. Prepared blocks are kept as far as memory
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import reduce
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.arrays import Array, Index, Integers, each
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import OnRows, RemoteSource, Source, ahead, check_rows, read
-from securefedyj.numerics.rows import refuse_outside, values_outside
-from securefedyj.numerics.silo import Silo, Sums
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, Silo, Sums, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 
 PHI_LIMBS = 2
+
+_SHARE = 4
+_UNKNOWN = 1 << 30  # where the system does not say what it has
+# What a container may use, in the two versions of control groups.
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def silo_of(
@@ -93,8 +98,7 @@ class StreamedSilo:
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs; in one pass."""
         kept = (silo.sums(feature, lmbda, encoding, limbs) for silo in self._kept)
-        nothing = wide.zeros(limbs, len(feature))
-        zero = Sums(nothing, nothing, nothing, nothing)
+        zero = Sums(*[wide.zeros(limbs, len(feature))] * 4)
         return reduce(added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
 
     def _again(
@@ -122,4 +126,20 @@ class StreamedSilo:
 
 def added(one: Sums, other: Sums) -> Sums:
     """The sums over the rows of both."""
-    return Sums(*(wide.add(a, b) for a, b in zip(one, other, strict=True)))
+    return each(wide.add, one, other)
+
+
+def default_cache_bytes() -> int:
+    """A quarter of the memory of this machine, or of what this process may use of it."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return _UNKNOWN
+    for path in _LIMITS:
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            memory = min(memory, int(text))
+    return memory // _SHARE

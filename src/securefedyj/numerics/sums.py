@@ -2,26 +2,74 @@
 
 Every residual is rounded once to an integer on the grid of the encoding; everything after that is
 integer arithmetic. So the sums do not depend on the order or the grouping of the rows: over
-silos, over blocks of a file, over threads. Nor on what computes them: NumPy does where the extra
-`fast` is not installed, or where little is to be done.
+silos, over blocks of a file, over threads. Nor on what computes them: the kernel, or `reference`
+where there is none.
+
+A silo keeps L = log(1+|x|) of every row with the sign of x, and 0 where the value is missing, which
+adds nothing to any sum. The kernel does the same work for every row, whatever its value: so how
+long an answer takes tells the number of rows and the encodings, which are public, and no more.
 """
 
 from __future__ import annotations
 
+from functools import partial, reduce
+from typing import Any, NamedTuple, Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from securefedyj import kernel
+from securefedyj.errors import InputError
+from securefedyj.numerics import reference, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
-from securefedyj.numerics.encoding import Domain, Encoding
-from securefedyj.numerics.fast import Loops
-from securefedyj.numerics.matrices import Matrices
-from securefedyj.numerics.silo import Sums
+from securefedyj.numerics.encoding import DECAY, DIGIT, Domain, Encoding, kinds
 from securefedyj.numerics.wide import Limbs
 
-# What a fit of 40 steps asks of each value, in NumPy's seconds.
-_SECONDS_PER_VALUE = 40 * 20e-9
+# Rows are padded to a multiple of this, the PADDING of kernel.h.
+_PADDING = 32
+# Values that are copied at once to bring columns together.
+_COPIED = 1 << 18
+# The digits of the kernel, in bits; y and d have two at least.
+_KERNEL_DIGIT = 26
+# One part of the rows for each thread, where pairs of a feature and a lambda are few.
+_FEW_PAIRS = 8
 
-_FUSED = Loops("securefedyj.numerics.fused")
+# The struct pair of kernel.h.
+_PAIR = np.dtype(
+    [
+        *((name, "<i8") for name in ("feature", "grid", "digits_y", "digits_d", "decaying")),
+        ("kind", "<i8", 2),
+        ("skipped", "<i8", 2),
+        ("u", "<f8", 2),
+    ]
+)
+
+
+class Sums(NamedTuple):
+    """The sums of pairs of a feature and a lambda, each on the grid of its encoding."""
+
+    y: Limbs
+    d: Limbs
+    yy: Limbs
+    yd: Limbs
+
+
+class Silo(Protocol):
+    """A silo's data, known by exact sums over its rows (docs/protocol.md, section 4)."""
+
+    @property
+    def count(self) -> Integers:
+        """How many values each feature has here."""
+
+    def phi_sum(self, features: Index, limbs: int) -> Limbs:
+        """S_phi of the features, on the grid of their domain."""
+
+    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
+        """The sums of each pair of a feature and a lambda, in that many limbs."""
+
+
+class OutOfBounds(InputError):
+    """A value outside the bounds that were agreed for its feature."""
 
 
 class ArraySilo:
@@ -39,20 +87,106 @@ class ArraySilo:
 
     def __init__(self, X: ArrayLike, domain: Domain, names: list[str]) -> None:
         # Logarithms of narrower numbers would have other bits.
-        table = np.asarray(X, dtype=np.float64)
-        fused = _FUSED.after(table.size * _SECONDS_PER_VALUE)
-        self._values = (fused.Blocks if fused else Matrices)(table, domain, names)
-        self.count: Integers = self._values.count
+        table = np.require(X, np.float64, ["C", "A"])
+        rows, features = table.shape
+        self._domain = domain
+        padding = _PADDING if kernel.loops() else reference.ROWS
+        self._values = np.zeros((features, max(1, -(-rows // padding)) * padding))
+        self._phi: Integers = np.zeros((features, 2), dtype=np.int64)
+        self.count: Integers = np.zeros(features, dtype=np.int64)
+        scale = np.ldexp(1.0, domain.phi_grid().astype(np.int32))
+        step = max(1, _COPIED // max(rows, 1))
+        pieces = [slice(j, min(j + step, features)) for j in range(0, features, step)]
+
+        def fill(some: slice) -> bool:
+            return self._fill(table, some, scale[some])
+
+        if any(kernel.in_threads(fill, pieces)):
+            refuse_outside(values_outside(table, domain), domain, names)
+
+    def _fill(self, table: Array, some: slice, scale: Array) -> bool:
+        """Arrange some columns; return whether a value is outside its bounds."""
+        lower, upper = self._domain.lower[some], self._domain.upper[some]
+        if (loops := kernel.loops()) is None:
+            X = table[:, some].T
+            outside = bool(np.any((lower[:, None] > X) | (upper[:, None] < X)))
+            if not outside:
+                L, phi = reference.arranged(X, scale)
+                self._values[some, : X.shape[1]], self._phi[some] = L, phi
+                self.count[some] = np.count_nonzero(X == X, axis=1)
+            return outside
+        rows, features = len(table), some.stop - some.start
+        X = np.empty((features, rows))
+        loops.transpose(table, table.shape[1], some.start, features, rows, X, rows)
+        values, count, phi = self._values[some], self.count[some], self._phi[some]
+        room = values.shape[1]
+        return bool(loops.arrange(X, features, rows, lower, upper, scale, values, room, count, phi))
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the values take as they are arranged."""
-        return self._values.nbytes
+        return self._values.nbytes + self._phi.nbytes + self.count.nbytes
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
-        return self._values.phi_sum(features, limbs)
+        digits = np.ascontiguousarray(self._phi[features].T)
+        return wide.from_digits(digits, reference.PHI_DIGIT, limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-        return self._values.sums(feature, lmbda, encoding, limbs)
+        pairs = _pairs(self._domain.take(feature), feature, lmbda, encoding)
+        if (loops := kernel.loops()) is None:
+            return Sums(*reference.sums(self._values, pairs, limbs))
+        rows, values = self._values.shape[1], self._values.shape[1] * len(pairs)
+        parts = kernel.threads() if len(pairs) < _FEW_PAIRS and values > 1 << 17 else 1
+        results = np.empty((parts, 4, limbs, len(pairs)), dtype=np.uint64)
+
+        def work(part: int, first: int, last: int) -> None:
+            blocks = rows // _PADDING
+            begin, end = (blocks * k // parts * _PADDING for k in (part, part + 1))
+            asked = pairs, first, last, limbs, results[part]
+            loops.sums(self._values, rows, begin, end, *asked)
+
+        if parts == 1:
+            kernel.shared_out(len(pairs), values, partial(work, 0))
+        else:
+            kernel.in_threads(lambda part: work(part, 0, len(pairs)), range(parts))
+        return Sums(*(reduce(wide.add, several) for several in zip(*results, strict=True)))
+
+
+def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Any:
+    """What the loops take for each pair of a feature and a lambda; all of it is public."""
+    L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
+    sides = np.array([encoding.positive, encoding.negative])  # (side, bits, pair)
+    kind, bits, skipped = kinds(L, u), sides[:, :2], sides[:, 2] // DIGIT * DIGIT
+    pairs = np.zeros(len(feature), dtype=_PAIR)
+    pairs["decaying"] = (kind[0] == DECAY) * 1 - (kind[1] == DECAY)  # never both
+    # A side that no value can be on takes what the other one takes.
+    for own, other in ((0, 1), (1, 0)):
+        empty = L[own] == 0
+        for part in (u, kind, bits, skipped):
+            part[own][..., empty] = part[other][..., empty]
+    pairs["feature"], pairs["grid"] = feature, encoding.grid
+    digits = np.maximum(-(-bits.max(axis=0) // _KERNEL_DIGIT), 2)
+    pairs["digits_y"], pairs["digits_d"] = digits
+    pairs["kind"], pairs["skipped"], pairs["u"] = kind.T, skipped.T, u.T
+    return pairs
+
+
+def values_outside(X: Array, domain: Domain) -> Integers:
+    """How many values of each feature are outside its bounds."""
+    outside = (domain.lower > X) | (domain.upper < X) | np.isinf(X)
+    count: Integers = np.count_nonzero(outside, axis=0)
+    return count
+
+
+def refuse_outside(count: Integers, domain: Domain, names: list[str]) -> None:
+    """Raise `OutOfBounds` for the first feature that has such values."""
+    if count.any():
+        j = int(np.flatnonzero(count)[0])
+        raise OutOfBounds(
+            "SFY-NUM-009",
+            f"feature {names[j]!r} has {int(count[j])} value(s) outside its agreed "
+            f"bounds [{domain.lower[j]:g}, {domain.upper[j]:g}]. Nothing was sent. Correct the "
+            "values, or agree on wider bounds with all silos.",
+        )

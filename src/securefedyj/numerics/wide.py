@@ -7,16 +7,16 @@ object. What acts on each value alone takes arrays with more axes, too. No funct
 value, except on the public factor of ``scale``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj import kernel
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Bools, Integers
-from securefedyj.numerics.fast import Loops
 
 Limbs: TypeAlias = NDArray[np.uint64]
 
@@ -26,12 +26,6 @@ _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
 _TOP_BIT = np.uint64(63)
 _ALL_ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-# Columns multiplied at a time: the halves, the products and the column sums stay in L2 cache.
-_BLOCK = 1024
-
-# Of NumPy, for the product of two limbs.
-_SECONDS = 10e-9
-_COMPILED = Loops("securefedyj.numerics.compiled.wide")
 
 
 def from_ints(values: Iterable[int], limbs: int) -> Limbs:
@@ -136,48 +130,42 @@ def _ripple(overflows: Bools, passes: Bools, following: Limbs, apply: np.ufunc) 
 def sum_of_products(a: Limbs, b: Limbs) -> Limbs:
     """Return a_0 * b_0 + a_1 * b_1 + ... of vectors side by side, of shape (limbs, terms, n)."""
     _check_shapes(a, b)
-    limbs, _, size = a.shape
-    if compiled := _COMPILED.after(_SECONDS * limbs * a.size):
-        return _compiled_product(compiled, a, b)
-    total = np.empty((limbs, size), dtype=np.uint64)
-    for start in range(0, size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        first, second = _halves(a[..., block]), _halves(b[..., block])
-        total[:, block] = _schoolbook(list(enumerate(first)), second)
-    return total
-
-
-def _compiled_product(compiled: Any, a: Limbs, b: Limbs) -> Limbs:
-    product: Limbs = compiled.sum_of_products(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    return product
+    return _products(a, b)
 
 
 def scale(a: Limbs, factor: int | Limbs) -> Limbs:
     """Return a times a public factor: one integer, or one for each value."""
     if isinstance(factor, int):
-        from_ints([factor], a.shape[0])  # refuses a factor that does not fit
-        digits = [(abs(factor) >> (32 * i)) & 0xFFFF_FFFF for i in range(2 * a.shape[0])]
-        product = _scaled(a, [(i, np.uint64(digit)) for i, digit in enumerate(digits) if digit])
-        return negate(product) if factor < 0 else product
+        factor = np.repeat(from_ints([factor], a.shape[0]), a.shape[1], axis=1)
     _check_shapes(a, factor)
-    if compiled := _COMPILED.after(_SECONDS * a.size):
-        used = np.flatnonzero(factor.any(axis=1)).max(initial=-1) + 1
-        return _compiled_product(compiled, a[:, None], factor[:used, None])
-    halves = _halves(factor)
-    return _scaled(a, [(int(i), halves[i]) for i in np.flatnonzero(halves.any(axis=1))])
+    used = np.flatnonzero(factor.any(axis=1)).max(initial=-1) + 1
+    return _products(a[:, None], factor[:used, None])
 
 
-def _scaled(a: Limbs, rows: Sequence[tuple[int, Limbs | np.uint64]]) -> Limbs:
-    product = np.empty_like(a)
-    for start in range(0, a.shape[1], _BLOCK):
-        block = slice(start, start + _BLOCK)
-        part = [(i, row[block] if isinstance(row, np.ndarray) else row) for i, row in rows]
-        halves = _halves(a[:, block])
-        if len(part) > 1:
-            product[:, block] = _schoolbook(part, halves[:, None])
-        else:  # products and their carries stay below 2^64
-            product[:, block] = _propagate(_first_row(part, halves))
-    return product
+def _products(a: Limbs, b: Limbs) -> Limbs:
+    """The sum of products; b may have fewer limbs than a."""
+    limbs, terms, size = a.shape
+    if loops := kernel.loops():
+        a, b = (np.require(v, np.uint64, ["C", "A"]) for v in (a, b))
+        total, shape = np.empty((limbs, size), dtype=np.uint64), (limbs, len(b), terms, size)
+
+        def work(first: int, last: int) -> None:
+            loops.products(a, b, *shape, first, last, total)
+
+        kernel.shared_out(size, a.size * len(b), work)
+        return total
+    # Columns of digits of 32 bits: each gathers the halves of its products, which are far fewer
+    # than 2^32, and is carried at the end. Only columns below the modulus are formed.
+    first, second = _halves(a), _halves(b)
+    columns = np.zeros((2 * limbs + 1, size), dtype=np.uint64)
+    for i, digit in enumerate(second):
+        product = first[: 2 * limbs - i] * digit
+        columns[i:-1] += np.add.reduce(product & _LOW_HALF, axis=1)
+        columns[i + 1 :] += np.add.reduce(product >> _HALF, axis=1)
+    for low, high in pairwise(columns):
+        high += low >> _HALF
+    result: Limbs = (columns[1::2] << _HALF) | (columns[:-1:2] & _LOW_HALF)
+    return result
 
 
 def shift_left(a: Limbs, bits: int) -> Limbs:
@@ -218,46 +206,3 @@ def _halves(a: Limbs) -> Limbs:
     np.bitwise_and(a, _LOW_HALF, out=halves[0::2])
     np.right_shift(a, _HALF, out=halves[1::2])
     return halves
-
-
-def _schoolbook(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) -> Limbs:
-    """Return the sum of digit * 2^(32 i) * other over all rows (i, digit), modulo 2^(32 digits).
-
-    Of the others, and of each row, there are several in the axis before the last; the sum is over
-    these, too.
-
-    Carries are delayed: each column gathers the high halves of its products, and the products
-    themselves modulo 2^64. From these follows the sum of the low halves, which is below 2^64 for
-    any number of rows below 2^31. Only columns below the modulus are formed.
-    """
-    columns = _first_row(rows[:1], others)
-    high = columns >> _HALF
-    scratch = np.empty_like(others)
-    digits = len(others)
-    for i, digit in rows[1:]:
-        product, column, rest = scratch[i:], columns[i:], high[i:]
-        np.multiply(others[: digits - i], digit, out=product)
-        column += product
-        product >>= _HALF
-        rest += product
-    columns, high = np.add.reduce(columns, axis=1), np.add.reduce(high, axis=1)
-    columns -= high << _HALF
-    columns[1:] += high[:-1]
-    return _propagate(columns)
-
-
-def _first_row(rows: Sequence[tuple[int, Limbs | np.uint64]], others: Limbs) -> Limbs:
-    """Return the columns of digit * 2^(32 i) * other of the one row there is, or zeros."""
-    columns = np.zeros_like(others)
-    for i, digit in rows:
-        np.multiply(others[: len(others) - i], digit, out=columns[i:])
-    return columns
-
-
-def _propagate(columns: Limbs) -> Limbs:
-    """Return the limbs of the number whose 32-bit digits are the (larger) columns."""
-    for low, high in pairwise(columns):
-        high += low >> _HALF
-    limbs: Limbs = columns[1::2] << _HALF
-    limbs |= columns[0::2] & _LOW_HALF
-    return limbs

@@ -22,7 +22,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index
 # Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
 # small differences by small powers of z.
 SERIES_BELOW = 0.25
-_PHI3_COEFFICIENTS = tuple(1 / factorial(j + 3) for j in reversed(range(11)))
+_PHI4_COEFFICIENTS = tuple(1 / factorial(j + 4) for j in reversed(range(11)))
 
 # A standard deviation that is smaller than this, beside log(1+|c|), is lost in its last digits.
 _CLOSE = 0.01
@@ -146,7 +146,7 @@ def g(z: Array) -> Array:
     """(z e^z - (e^z - 1)) / z^2, the derivative of (e^z - 1)/z."""
     small = np.abs(z) < SERIES_BELOW
     zs, zl = np.where(small, z, 0.0), np.where(small, 1.0, z)
-    phi1, phi2, _ = phi_series(zs)
+    phi1, phi2, *_ = phi_series(zs)
     with np.errstate(over="ignore", invalid="ignore"):
         # e^z may overflow where e^z/z does not.
         capped = np.minimum(zl, 2 * _EXP_MAX)
@@ -155,17 +155,19 @@ def g(z: Array) -> Array:
     return np.where(small, phi1 - phi2, large)
 
 
-def phi_series(z: Array) -> tuple[Array, Array, Array]:
-    """phi_k(z) = sum_j z^j/(j+k)! for k = 1, 2, 3 and |z| <= SERIES_BELOW, to full precision.
+def phi_series(z: Array) -> tuple[Array, Array, Array, Array]:
+    """phi_k(z) = sum_j z^j/(j+k)! for k = 1, 2, 3, 4 and |z| <= SERIES_BELOW, to full precision.
 
-    (e^z - 1)/z = phi1, its derivative is phi1 - phi2, its second phi1 - 2 phi2 + 2 phi3.
+    (e^z - 1)/z = phi1, its derivative is phi1 - phi2, its second phi1 - 2 phi2 + 2 phi3, its third
+    phi1 - 3 phi2 + 6 phi3 - 6 phi4.
     """
-    phi3 = np.full_like(z, _PHI3_COEFFICIENTS[0])
-    for c in _PHI3_COEFFICIENTS[1:]:
-        phi3 *= z
-        phi3 += c
+    phi4 = np.full_like(z, _PHI4_COEFFICIENTS[0])
+    for c in _PHI4_COEFFICIENTS[1:]:
+        phi4 *= z
+        phi4 += c
+    phi3 = 1 / 6 + z * phi4
     phi2 = 0.5 + z * phi3
-    return 1.0 + z * phi2, phi2, phi3
+    return 1.0 + z * phi2, phi2, phi3, phi4
 
 
 def _sides(x: ArrayLike, lmbda: ArrayLike) -> tuple[Array, Array, Array]:

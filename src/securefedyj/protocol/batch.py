@@ -14,7 +14,7 @@ from securefedyj.engines import Engine, Shared, concatenate
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
-from securefedyj.numerics.silo import Sums
+from securefedyj.numerics.sums import Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.protocol.state import Input, RunState
 

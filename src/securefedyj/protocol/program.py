@@ -21,7 +21,7 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Bools, Index
 from securefedyj.numerics.search import Speculation, speculate
-from securefedyj.numerics.silo import Silo
+from securefedyj.numerics.sums import Silo
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.batch import Batch

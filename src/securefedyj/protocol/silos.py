@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.budget import default_cache_bytes
+from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.encoding import Encoding
 from securefedyj.numerics.passes import OnRows, Source
-from securefedyj.numerics.silo import TimedSilo
-from securefedyj.numerics.streamed import silo_of
+from securefedyj.numerics.streamed import default_cache_bytes, silo_of
+from securefedyj.numerics.sums import Silo, Sums
+from securefedyj.numerics.wide import Limbs
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.tables.source import as_source
 
 Table = Array | Source
+
+
+class TimedSilo:
+    """A silo that says how long its sums take: the protocol itself reads no clock.
+
+    Attributes
+    ----------
+    prepared
+        Seconds that the rows took before they could be asked for sums.
+    seconds
+        Those of the sums since then.
+    """
+
+    def __init__(self, silo: Silo, prepared: float = 0.0) -> None:
+        self._silo = silo
+        self.prepared, self.seconds = prepared, 0.0
+
+    @property
+    def count(self) -> Integers:
+        return self._silo.count
+
+    def phi_sum(self, features: Index, limbs: int) -> Limbs:
+        with self._timed():
+            return self._silo.phi_sum(features, limbs)
+
+    def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
+        with self._timed():
+            return self._silo.sums(feature, lmbda, encoding, limbs)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
 
 
 def timed_silo(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from securefedyj.engines.registry import facts_of
-from securefedyj.numerics.budget import default_cache_bytes
+from securefedyj.numerics.streamed import default_cache_bytes
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost

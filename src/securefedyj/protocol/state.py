@@ -12,7 +12,7 @@ from securefedyj.engines import Engine, Shared, SharedBits
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Index
-from securefedyj.numerics.silo import Silo
+from securefedyj.numerics.sums import Silo
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement

@@ -30,10 +30,8 @@ from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers, unmasked
 from securefedyj.numerics.encoding import Domain, Encoding
 from securefedyj.numerics.passes import Source, check_rows, over_blocks, read
-from securefedyj.numerics.rows import refuse_outside, values_outside
-from securefedyj.numerics.silo import Silo, Sums
 from securefedyj.numerics.streamed import PHI_LIMBS
-from securefedyj.numerics.sums import ArraySilo
+from securefedyj.numerics.sums import ArraySilo, Silo, Sums, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables.cells import TableError
 from securefedyj.tables.source import (

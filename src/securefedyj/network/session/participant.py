@@ -45,11 +45,11 @@ from securefedyj.network.session.progress import Meter, Progress, exchanges_done
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
-from securefedyj.numerics.silo import TimedSilo
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import run_party
 from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.transcript import Transcript
 
 __all__ = ["JoinError", "Progress", "Settings", "participate"]

@@ -1,0 +1,13 @@
+/* All loops, compiled for one set of instructions: LEVEL is its name. */
+#include "sums.h"
+#include "pooled.h"
+#include "products.h"
+
+#define JOINED(a, b) a##b
+#define NAMED(level) JOINED(kernel_, level)
+#define TEXT(level) #level
+#define TEXT_OF(level) TEXT(level)
+
+const struct kernel NAMED(LEVEL) = {
+    TEXT_OF(LEVEL), arrange, sums, products, survey, distances, row_sums, transpose,
+};

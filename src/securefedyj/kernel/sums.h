@@ -1,0 +1,377 @@
+/* A silo's exact sums, docs/protocol.md, sections 4.2 and 4.4: constant work for every row.
+ *
+ * A row is the L = log(1+|x|) of its value, with the sign of x; of a missing value it is 0, which
+ * adds nothing to any sum. Every row takes the same operations, whatever its value: of both sides
+ * the lane of a vector chooses its own by its sign. y and d are cut into digits of DIGIT bits, the
+ * number of which follows from the encoding alone, and products of digits are summed in 64 bits.
+ */
+#include "kernel.h"
+#include "vectors.h"
+
+#include <math.h>
+
+typedef __int128 wide;
+
+/* What is common to all rows of a pair. */
+struct plan {
+    double u[2], v[2];
+    double near[2];   /* the largest |u| L where y and d are summed as series */
+    double decays[2]; /* -1 on a decaying side, else 1 */
+    double coarse[2]; /* rounds a magnitude to the grid of a side */
+    int rounds;       /* whether a side has a coarser grid than the other */
+};
+
+/* y and d of a block, or their residuals, and on a decaying side which of them have constants.
+ * What no side needs is left out: in closed form, or as a constant and a residual. */
+INLINE void residuals(const int closed, const int decaying, const double *S, int n, const struct plan *plan, double *y,
+                      double *d, int64_t *far)
+{
+    for (int i = 0; i < n; i += WIDTH) {
+        vd s = load(S + i), L = magnitude(s), T = all(1.0);
+        mask negative = less(s, all(0.0));
+        vd u = choose(negative, all(plan->u[1]), all(plan->u[0]));
+        vd z = u * L, r = closed || decaying ? reduce(z, &T) : z;
+        vd b = phi2_of(r), a = b * r + 1.0;
+        vd r_y = a * L, r_d = ((a - b) * L) * L;
+        if (closed || decaying) {
+            vd v = choose(negative, all(plan->v[1]), all(plan->v[0]));
+            vd limit = choose(negative, all(plan->near[1]), all(plan->near[0]));
+            mask near = at_most(magnitude(z), limit);
+            vd g_y = r_y, g_d = r_d;
+            if (closed) {
+                vd E = (a * r) * T + (T - 1.0);
+                g_y = E * v;
+                g_d = choose(equal(T, all(1.0)), r_d, ((E + 1.0) * L - g_y) * v);
+            }
+            if (decaying) {
+                vd side = choose(negative, all(plan->decays[1]), all(plan->decays[0]));
+                mask decays = less(side, all(0.0));
+                vd e_y = (exp_of(r) * T) * v, e_d = e_y * (L - v);
+                g_y = choose(decays, e_y, g_y);
+                g_d = choose(decays, e_d, g_d);
+                store_i(far + i, as_bits(decays) & ~as_bits(near));
+            }
+            r_y = choose(near, r_y, g_y);
+            r_d = choose(near, r_d, g_d);
+        }
+        if (plan->rounds) {
+            vd B = choose(negative, all(plan->coarse[1]), all(plan->coarse[0]));
+            vd m_y = magnitude(r_y), m_d = magnitude(r_d);
+            vi s_y = (vi)r_y & ~ABS_BITS, s_d = (vi)r_d & ~ABS_BITS;
+            r_y = (vd)((vi)choose(less(m_y, B), (m_y + B) - B, m_y) | s_y);
+            r_d = (vd)((vi)choose(less(m_d, B), (m_d + B) - B, m_d) | s_d);
+        }
+        store(y + i, (vd)((vi)r_y ^ ((vi)s & ~ABS_BITS)));
+        store(d + i, r_d);
+    }
+}
+
+/* Sums over a block: of the digits of y and d, the same where there are constants, and the
+ * products y y and y d by the sum of the places of their digits. */
+struct columns {
+    wide y[MOST_DIGITS], d[MOST_DIGITS], far_y[MOST_DIGITS], far_d[MOST_DIGITS];
+    wide yy[2 * MOST_DIGITS], yd[2 * MOST_DIGITS];
+    int64_t far;
+};
+
+/* v cut into digits, the lowest first. Each has at most 32 bits, and comes with the bits of its
+ * unit, whose low 32 are 0. */
+INLINE void split(const int n, vd v, const double *units, vi *digits)
+{
+#pragma GCC unroll 8
+    for (int a = n - 1; a >= 0; a--) {
+        vd rounded = v + units[a];
+        digits[a] = (vi)rounded;
+        if (a)
+            v -= rounded - units[a];
+    }
+}
+
+INLINE void gather(wide *into, vi sum, int64_t unit_bits, int64_t count)
+{
+    *into += (int64_t)((uint64_t)total_i(sum) - (uint64_t)count * (uint64_t)unit_bits);
+}
+
+INLINE int64_t bits_of(double x) { int64_t bits; memcpy(&bits, &x, 8); return bits; }
+
+INLINE void add_block(const int ny, const int nd, const int decays, int n, const double *y,
+                      const double *d, const int64_t *far, const double *y_units,
+                      const double *d_units, struct columns *out)
+{
+    vi sy[8] = {0}, sd[8] = {0}, yy[16] = {0}, yd[16] = {0}, fy[8] = {0}, fd[8] = {0}, f = {0};
+    for (int i = 0; i < n; i += WIDTH) {
+        vi p[8], q[8], twice[8];
+        split(ny, load(y + i), y_units, p);
+        split(nd, load(d + i), d_units, q);
+        vi here = decays ? load_i(far + i) : (vi){0};
+        f += here;
+#pragma GCC unroll 8
+        for (int a = 0; a < ny; a++) {
+            sy[a] += p[a];
+            twice[a] = p[a] + p[a];
+            if (decays)
+                fy[a] += p[a] & here;
+        }
+#pragma GCC unroll 8
+        for (int a = 0; a < nd; a++) {
+            sd[a] += q[a];
+            if (decays)
+                fd[a] += q[a] & here;
+        }
+#pragma GCC unroll 8
+        for (int a = 0; a < ny; a++) {
+#pragma GCC unroll 8
+            for (int b = 0; b < nd; b++)
+                yd[a + b] += product(p[a], q[b]);
+#pragma GCC unroll 8
+            for (int b = a; b < ny; b++)
+                yy[a + b] += product(a == b ? p[a] : twice[a], p[b]);
+        }
+    }
+    int64_t count = -total_i(f);
+    out->far += count;
+    for (int a = 0; a < ny; a++) {
+        gather(&out->y[a], sy[a], bits_of(y_units[a]), n);
+        gather(&out->far_y[a], fy[a], bits_of(y_units[a]), count);
+    }
+    for (int a = 0; a < nd; a++) {
+        gather(&out->d[a], sd[a], bits_of(d_units[a]), n);
+        gather(&out->far_d[a], fd[a], bits_of(d_units[a]), count);
+    }
+    for (int a = 0; a < 2 * ny - 1; a++)
+        out->yy[a] += total_i(yy[a]);
+    for (int a = 0; a < ny + nd - 1; a++)
+        out->yd[a] += total_i(yd[a]);
+}
+
+/* The same for any number of digits. 32 products of 2^52 each, summed over TOGETHER. */
+static __attribute__((noinline)) void add_many(int ny, int nd, int n, const double *y,
+                                               const double *d, const int64_t *far,
+                                               const double *y_units, const double *d_units,
+                                               struct columns *out)
+{
+    enum { TOGETHER = PADDING };
+    for (int first = 0; first < n; first += TOGETHER) {
+        vi p[MOST_DIGITS][TOGETHER / WIDTH], q[MOST_DIGITS][TOGETHER / WIDTH], here[TOGETHER / WIDTH], f = {0};
+        for (int i = 0; i < TOGETHER / WIDTH; i++) {
+            vd v = load(y + first + i * WIDTH);
+            for (int a = ny - 1; a >= 0; a--) {
+                vd rounded = v + y_units[a];
+                p[a][i] = (vi)rounded;
+                v -= rounded - y_units[a];
+            }
+            v = load(d + first + i * WIDTH);
+            for (int a = nd - 1; a >= 0; a--) {
+                vd rounded = v + d_units[a];
+                q[a][i] = (vi)rounded;
+                v -= rounded - d_units[a];
+            }
+            here[i] = load_i(far + first + i * WIDTH);
+            f += here[i];
+        }
+        int64_t count = -total_i(f);
+        out->far += count;
+        for (int a = 0; a < ny; a++) {
+            vi all_rows = {0}, some = {0};
+            for (int i = 0; i < TOGETHER / WIDTH; i++) {
+                all_rows += p[a][i];
+                some += p[a][i] & here[i];
+            }
+            gather(&out->y[a], all_rows, bits_of(y_units[a]), TOGETHER);
+            gather(&out->far_y[a], some, bits_of(y_units[a]), count);
+            for (int b = a; b < ny; b++) {
+                vi sum = {0};
+                for (int i = 0; i < TOGETHER / WIDTH; i++)
+                    sum += product(p[a][i], p[b][i]);
+                out->yy[a + b] += (wide)total_i(sum) * (1 + (a != b));
+            }
+            for (int b = 0; b < nd; b++) {
+                vi sum = {0};
+                for (int i = 0; i < TOGETHER / WIDTH; i++)
+                    sum += product(p[a][i], q[b][i]);
+                out->yd[a + b] += total_i(sum);
+            }
+        }
+        for (int b = 0; b < nd; b++) {
+            vi all_rows = {0}, some = {0};
+            for (int i = 0; i < TOGETHER / WIDTH; i++) {
+                all_rows += q[b][i];
+                some += q[b][i] & here[i];
+            }
+            gather(&out->d[b], all_rows, bits_of(d_units[b]), TOGETHER);
+            gather(&out->far_d[b], some, bits_of(d_units[b]), count);
+        }
+    }
+}
+
+static void add_digits(int ny, int nd, int decays, int n, const double *y, const double *d,
+                       const int64_t *far, const double *y_units, const double *d_units,
+                       struct columns *out)
+{
+#define CASE(NY, ND)                                                                               \
+    if (ny == NY && nd == ND) {                                                                    \
+        if (decays)                                                                                \
+            add_block(NY, ND, 1, n, y, d, far, y_units, d_units, out);                                \
+        else                                                                                       \
+            add_block(NY, ND, 0, n, y, d, far, y_units, d_units, out);                                \
+        return;                                                                                    \
+    }
+    CASE(2, 2) CASE(2, 3) CASE(3, 3) CASE(3, 4) CASE(4, 4) CASE(4, 5) CASE(5, 5) CASE(5, 6) CASE(6, 6)
+    CASE(6, 7) CASE(7, 7) CASE(7, 8) CASE(8, 8)
+#undef CASE
+    add_many(ny, nd, n, y, d, far, y_units, d_units, out);
+}
+
+/* Add value 2^shift to words, which hold an integer modulo a power of two. */
+static void add_at(uint64_t *words, int64_t limbs, wide value, int64_t shift)
+{
+    int64_t word = shift >> 6, bits = shift & 63;
+    uint64_t low = (uint64_t)value, high = (uint64_t)(value >> 64);
+    uint64_t sign = (uint64_t)(value >> 127) , part[3] = {low, high, sign};
+    if (bits) {
+        part[2] = sign << bits | high >> (64 - bits);
+        part[1] = high << bits | low >> (64 - bits);
+        part[0] = low << bits;
+    }
+    unsigned __int128 carry = 0;
+    for (int64_t i = word; i < limbs; i++) {
+        carry += (unsigned __int128)words[i] + (i - word < 3 ? part[i - word] : sign);
+        words[i] = (uint64_t)carry;
+        carry >>= 64;
+    }
+}
+
+/* rint(c 2^grid) = M 2^position, where M has at most 53 bits. */
+static int64_t constant(double c, int64_t grid, int64_t *position)
+{
+    int exponent;
+    frexp(c, &exponent);
+    int64_t lowest = exponent - 53 > -grid ? exponent - 53 : -grid;
+    *position = lowest + grid;
+    return (int64_t)rint(ldexp(c, (int)-lowest));
+}
+
+/* What the constants of a decaying side add to the sums over residuals. */
+static void add_constants(double u, int64_t sign, int64_t grid, const struct columns *at, int ny,
+                          int nd, uint64_t (*total)[MOST_LIMBS], int64_t limbs)
+{
+    int64_t y_at, d_at, n = at->far;
+    double inverse = 1.0 / fabs(u);
+    wide cy = constant(inverse, grid, &y_at), cd = constant(inverse * inverse, grid, &d_at);
+    wide cy_low = cy & 0x7FFFFFF, cy_high = cy >> 27;
+    add_at(total[0], limbs, sign * cy * n, y_at);
+    add_at(total[1], limbs, cd * n, d_at);
+    add_at(total[2], limbs, cy_low * n * cy, 2 * y_at);
+    add_at(total[2], limbs, cy_high * n * cy, 2 * y_at + 27);
+    add_at(total[3], limbs, sign * cy_low * n * cd, y_at + d_at);
+    add_at(total[3], limbs, sign * cy_high * n * cd, y_at + d_at + 27);
+    for (int a = 0; a < ny; a++) {
+        add_at(total[2], limbs, 2 * sign * cy * at->far_y[a], y_at + DIGIT * a);
+        add_at(total[3], limbs, cd * at->far_y[a], d_at + DIGIT * a);
+    }
+    for (int a = 0; a < nd; a++)
+        add_at(total[3], limbs, sign * cy * at->far_d[a], y_at + DIGIT * a);
+}
+
+static void sum_pair(const double *values, int64_t first, int64_t last, const struct pair *pair,
+                     uint64_t (*total)[MOST_LIMBS], int64_t limbs)
+{
+    struct plan plan;
+    int closed = 0, decaying = pair->decaying != 0;
+    for (int side = 0; side < 2; side++) {
+        plan.u[side] = pair->u[side];
+        plan.v[side] = pair->kind[side] == NEAR ? 0.0 : 1.0 / pair->u[side];
+        plan.near[side] = pair->kind[side] == NEAR ? 1.0 : pair->kind[side] == GENERAL ? -1.0 : 0.125;
+        plan.decays[side] = pair->kind[side] == DECAYING ? -1.0 : 1.0;
+        plan.coarse[side] = ldexp(1.0, (int)(52 + pair->skipped[side] - pair->grid));
+        closed |= pair->kind[side] == GENERAL;
+    }
+    plan.rounds = pair->skipped[0] || pair->skipped[1];
+    int ny = (int)pair->digits_y, nd = (int)pair->digits_d;
+    double y_units[MOST_DIGITS], d_units[MOST_DIGITS];
+    for (int a = 0; a < MOST_DIGITS; a++)
+        y_units[a] = d_units[a] = ldexp(ROUND, (int)(DIGIT * a - pair->grid));
+    struct columns at;
+    memset(&at, 0, sizeof at);
+    double y[BLOCK], d[BLOCK];
+    int64_t far[BLOCK];
+    memset(far, 0, sizeof far);
+    for (int64_t i = first; i < last; i += BLOCK) {
+        int n = last - i < BLOCK ? (int)(last - i) : BLOCK;
+        if (closed && decaying)
+            residuals(1, 1, values + i, n, &plan, y, d, far);
+        else if (closed)
+            residuals(1, 0, values + i, n, &plan, y, d, far);
+        else if (decaying)
+            residuals(0, 1, values + i, n, &plan, y, d, far);
+        else
+            residuals(0, 0, values + i, n, &plan, y, d, far);
+        add_digits(ny, nd, decaying, n, y, d, far, y_units, d_units, &at);
+    }
+    memset(total, 0, 4 * sizeof *total);
+    for (int a = 0; a < ny; a++)
+        add_at(total[0], limbs, at.y[a], DIGIT * a);
+    for (int a = 0; a < nd; a++)
+        add_at(total[1], limbs, at.d[a], DIGIT * a);
+    for (int a = 0; a < 2 * ny - 1; a++)
+        add_at(total[2], limbs, at.yy[a], DIGIT * a);
+    for (int a = 0; a < ny + nd - 1; a++)
+        add_at(total[3], limbs, at.yd[a], DIGIT * a);
+    if (pair->decaying)
+        add_constants(pair->u[pair->decaying < 0], pair->decaying, pair->grid, &at, ny, nd, total,
+                      limbs);
+}
+
+/* S_y, S_d, S_yy and S_yd of some pairs over some rows, in result[4][limbs][count]. */
+static void sums(const double *values, int64_t room, int64_t first_row, int64_t last_row,
+                 const struct pair *pairs, int64_t count, int64_t first, int64_t last,
+                 int64_t limbs, uint64_t *result)
+{
+    uint64_t total[4][MOST_LIMBS];
+    for (int64_t k = first; k < last; k++) {
+        sum_pair(values + pairs[k].feature * room, first_row, last_row, pairs + k, total, limbs);
+        for (int which = 0; which < 4; which++)
+            for (int64_t limb = 0; limb < limbs; limb++)
+                result[(which * limbs + limb) * count + k] = total[which][limb];
+    }
+}
+
+/* The rows of some features, from x[feature][row], and their S_phi; return how many values are
+ * outside their bounds. Rows in room beyond those of x are zeros already. */
+static int64_t arrange(const double *x, int64_t features, int64_t rows, const double *lower,
+                       const double *upper, const double *phi_scale, double *values, int64_t room,
+                       int64_t *count, int64_t *phi)
+{
+    int64_t outside = 0;
+    for (int64_t j = 0; j < features; j++) {
+        const double *from = x + j * rows;
+        double *to = values + j * room, unit = ROUND * 0x1p26;
+        vi present = {0}, beyond = {0}, low = {0}, high = {0};
+        int64_t padded = 0;
+        for (int64_t i = 0; i < rows; i += WIDTH) {
+            vd v = all(0.0);
+            if (i + WIDTH <= rows)
+                v = load(from + i);
+            else
+                for (int k = 0; k < WIDTH; k++)
+                    v[k] = i + k < rows ? from[i + k] : __builtin_nan("");
+            padded += WIDTH;
+            vi is = as_bits(equal(v, v));
+            present -= is;
+            beyond -= as_bits(less(v, all(lower[j]))) | as_bits(less(all(upper[j]), v));
+            vd L = (vd)((vi)log1p_of((vd)((vi)magnitude(v) & is)) & is);
+            L = (vd)((vi)L | ((vi)v & is & ~ABS_BITS));
+            store(to + i, L);
+            vd scaled = L * phi_scale[j], top = scaled + unit, rest = scaled - (top - unit);
+            high += (vi)top;
+            low += (vi)(rest + ROUND);
+        }
+        count[j] = total_i(present);
+        outside += total_i(beyond);
+        phi[PHI_DIGITS * j] =
+            (int64_t)((uint64_t)total_i(low) - (uint64_t)padded * (uint64_t)bits_of(ROUND));
+        phi[PHI_DIGITS * j + 1] =
+            (int64_t)((uint64_t)total_i(high) - (uint64_t)padded * (uint64_t)bits_of(unit));
+    }
+    return outside;
+}

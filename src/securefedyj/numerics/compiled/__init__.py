@@ -1,1 +1,0 @@
-"""Loops compiled by Numba, for what NumPy does as well: importing any of them imports Numba."""
