@@ -9,8 +9,11 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError, code_of
-from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
-from securefedyj.estimators.columns import choice_of_columns
+from securefedyj.estimators.base import (
+    YeoJohnsonTransformer,
+    check_positive_integer,
+    choice_of_columns,
+)
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement
