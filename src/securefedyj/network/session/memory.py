@@ -1,9 +1,7 @@
 """What a party remembers of a run, so that nothing is ever revealed twice.
 
 docs/security.md, section 6, "Going on after an interruption". All of it is public among the
-parties, except our part of a final opening. The program calls the memory as its log
-(`state.OpeningLog`): before it sends an opening, and, with what was opened, before it sends the
-next message.
+parties, except our part of a final opening.
 """
 
 from __future__ import annotations
