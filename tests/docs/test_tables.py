@@ -12,7 +12,8 @@ import numpy as np
 
 from securefedyj.cli.options import add_reading, reading_of
 from securefedyj.tables.cells import MISSING, Cells
-from securefedyj.tables.files import column_names, read_table
+from securefedyj.tables.files import read_table
+from securefedyj.tables.source import column_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
 

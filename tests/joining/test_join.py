@@ -32,7 +32,8 @@ from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Origin
-from securefedyj.tables.files import Dialect, TableError
+from securefedyj.tables.cells import TableError
+from securefedyj.tables.dialect import Dialect
 from tests.joining.stage import Stage
 from tests.network import clock, harness
 from tests.network.clock import until

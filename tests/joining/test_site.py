@@ -16,7 +16,7 @@ from securefedyj.joining.site import SiteError, read_site
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import participant
 from securefedyj.network.session.participant import Progress
-from securefedyj.tables.files import TableError
+from securefedyj.tables.cells import TableError
 from tests.joining.stage import Stage
 from tests.network import harness
 from tests.refusals import refused

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from securefedyj.tables.cells import BadCellsError
-from securefedyj.tables.files import Dialect, read_table
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import read_table
 from tests.refusals import refused
 from tests.tables.csv_text import csv_of
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables import csv_files
-from securefedyj.tables.cells import MISSING
-from securefedyj.tables.csv_files import CsvFile, FastPathFailed, careful_blocks, fast_blocks
-from securefedyj.tables.files import Dialect, TableError, read_table
+from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.csv_files import CsvFile, FastPathFailed
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import read_table
 from tests.refusals import refused
 
 ODD = [
@@ -53,7 +54,7 @@ def both(path, dialect: Dialect, column: int = 0) -> tuple[Array | None, Array |
     """What the fast reader and the careful one make of a column; None if they refuse it."""
     read: list[Array | None] = []
     csv_file = CsvFile(path, FURTHER, dialect)
-    for blocks in (fast_blocks, careful_blocks):
+    for blocks in (CsvFile.fast_blocks, CsvFile.careful_blocks):
         try:
             read.append(joined(blocks(csv_file, [column])))
         except (FastPathFailed, TableError):
@@ -155,7 +156,7 @@ def test_a_table_is_read_as_by_the_careful_reader_alone(
     csv_file = CsvFile(path, MISSING, dialect)
     with pytest.MonkeyPatch.context() as patch:
         small_pieces(patch)
-        expected = outcome(lambda: joined(careful_blocks(csv_file, [1])))
+        expected = outcome(lambda: joined(csv_file.careful_blocks([1])))
         assert outcome(lambda: read_table(path, ["a"], dialect=dialect)) == expected
 
 
@@ -183,5 +184,5 @@ def test_open_quote_is_found_although_no_column_of_ours_has_it(tmp_path):
 def test_rows_are_counted_without_columns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\n1,\xff\n,\n")
-    (block,) = fast_blocks(CsvFile(path, MISSING, Dialect()), [])
+    (block,) = CsvFile(path, MISSING, Dialect()).fast_blocks([])
     assert block.shape == (2, 0)

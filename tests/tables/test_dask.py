@@ -229,7 +229,7 @@ def test_errors_of_workers_are_raised_here_and_reveal_no_more_than_they_should()
 
 def test_a_refusal_survives_the_way_from_a_worker():
     error = BadCellsError("t.csv", {"a": "line 3: 'x' is not a finite number."}, ": ")
-    again = pickle.loads(pickle.dumps(dask_source.WorkerError(error))).error
+    again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.where, again.columns) == (str(error), error.where, error.columns)
 
 

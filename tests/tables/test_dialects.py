@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 
 from securefedyj.errors import InputError
-from securefedyj.tables.files import (
-    Dialect,
-    TableError,
-    check_table,
-    column_names,
-    described,
-    read_table,
-)
+from securefedyj.tables.cells import TableError
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import check_table, described, read_table
+from securefedyj.tables.source import column_names
 from tests.refusals import refused
 
 GERMAN = "Alter;Größe, cm;Laktat\r\n63;170,5;1,2\r\n;1650,25;10,286\r\n"

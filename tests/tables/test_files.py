@@ -8,13 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from securefedyj.tables import files as tables
-from securefedyj.tables.files import (
-    TableError,
-    column_names,
-    read_table,
-    write_table,
-)
+from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.files import read_table, write_table
+from securefedyj.tables.source import column_names
 from tests.refusals import refused
 
 FORMATS = ["t.csv", "t.csv.gz", "t.parquet"]
@@ -47,7 +43,7 @@ def test_reads_what_pandas_writes(tmp_path):
 @pytest.mark.parametrize("name", FORMATS)
 def test_numbers_may_stand_for_missing_values(name, tmp_path):
     write_table(tmp_path / name, ["a"], [[1], [-999], [3]])
-    values = read_table(tmp_path / name, missing=(*tables.MISSING, "-999"))
+    values = read_table(tmp_path / name, missing=(*MISSING, "-999"))
     np.testing.assert_array_equal(values[:, 0], [1, np.nan, 3])
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from securefedyj.tables import csv_files, rewriting
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.csv_files import FastPathFailed
-from securefedyj.tables.files import Dialect, read_table
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import read_table
 from securefedyj.tables.rewriting import cells_of
 from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused
@@ -44,7 +45,7 @@ def careful_only(monkeypatch):
     def stumble(*_: object) -> None:
         raise FastPathFailed
 
-    monkeypatch.setattr(rewriting, "over_pieces", stumble)
+    monkeypatch.setattr(csv_files.CsvFile, "over_pieces", stumble)
 
 
 def transformed(tmp_path, content: bytes, features, function=lambda X: X, **options) -> bytes:

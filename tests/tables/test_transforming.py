@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from securefedyj.tables.files import MISSING, read_table, write_table
+from securefedyj.tables.cells import MISSING
+from securefedyj.tables.files import read_table, write_table
 from securefedyj.tables.rewriting import _row_groups
 from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused

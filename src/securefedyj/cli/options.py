@@ -12,8 +12,9 @@ from securefedyj.errors import InputError
 from securefedyj.joining.options import DECLARED, dialect_of
 from securefedyj.joining.site import FILE, read_entries
 from securefedyj.printable import printable
+from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import HERE, MISSING, TableReader
+from securefedyj.tables.files import HERE, TableReader
 
 READING = ("missing", "decimal", "thousands", "delimiter", "encoding")
 

@@ -67,7 +67,7 @@ def finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
             yield wrapped(f"{weight}: {about}{finding.text}")
         if (left := len(same) - _FINDINGS_OF_A_KIND) > 0:
             yield f"{weight}: and {left} more columns: {_VERDICTS[kind]}"
-        if remedy := same[0].remedy:
+        if remedy := REMEDIES[kind]:
             yield textwrap.indent(wrapped(remedy, COLUMNS - 2), "  ")
 
 

@@ -23,8 +23,10 @@ from securefedyj.numerics.streamed import default_cache_bytes
 from securefedyj.numerics.sums import OutOfBounds
 from securefedyj.printable import printable
 from securefedyj.protocol.silos import TimedSilo, timed_silo
+from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.digest import rows_digest
-from securefedyj.tables.files import HERE, MISSING, Dialect, TableError, TableReader
+from securefedyj.tables.files import HERE, TableReader
 from securefedyj.tables.silo_table import SiloTable, few_values, load_or_stream, without
 from securefedyj.tables.source import HeldSource, as_source, has_column_names
 

@@ -6,7 +6,7 @@ pass calls `read`, which makes float64 of them whatever they were, once and for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
@@ -80,11 +80,8 @@ class RemoteSource(Protocol):
     def whole(self, function: Callable[[Source], R]) -> R:
         """The function of all rows, computed by one worker that holds them."""
 
-    def without(self, features: Sequence[int]) -> Source:
-        """The same rows, with these columns missing."""
-
-    def renamed(self, names: Sequence[str]) -> Source:
-        """The same rows, with other names of the columns."""
+    def viewed(self, names: Sequence[str], missing: Collection[int]) -> Source:
+        """The same rows with these names of the columns, some of which are missing."""
 
 
 def rows_at_once(columns: int) -> int:

@@ -28,14 +28,19 @@ class ArrowTable:
 
     def __init__(self, data: Any) -> None:
         self._data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-        self.schema = _schema_of(self._data)
+        if _is_dataset(data):
+            self.schema = data.schema
+        else:
+            empty = data.collect_schema().to_frame() if _is_lazy(data) else self._data
+            with pa.RecordBatchReader.from_stream(empty) as reader:
+                self.schema = reader.schema
         self.names: Sequence[str] = self.schema.names
 
     @property
     def rows(self) -> int | None:
-        if isinstance(self._data, pa.Table | pa.RecordBatch):
-            return int(self._data.num_rows)
-        return getattr(self._data, "height", None)  # of a polars frame
+        in_memory = isinstance(self._data, pa.Table | pa.RecordBatch)
+        known = in_memory or is_of(self._data, "polars", "DataFrame")
+        return len(self._data) if known else None
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         size = rows_at_once(len(columns))
@@ -53,16 +58,15 @@ class ArrowTable:
             )
             yield from scanner.to_batches()
         elif _is_lazy(self._data):
-            query = self._data.select(names)
+            query = self._data.select(names or self.names[:1])  # one shows the number of rows
             if hasattr(query, "collect_batches"):
                 frames = query.collect_batches(chunk_size=size, maintain_order=True)
             else:  # before polars 1.34
                 frames = [query.collect()]
             for frame in frames:
-                yield from _stream(frame)
+                yield from (batch.select(names) for batch in _stream(frame))
         else:
-            for batch in _stream(self._data):
-                yield batch.select(list(columns))
+            yield from (batch.select(list(columns)) for batch in _stream(self._data))
 
 
 class ParquetTable(ArrowTable):
@@ -141,14 +145,6 @@ def _is_lazy(data: Any) -> bool:
     return is_of(data, "polars", "LazyFrame")
 
 
-def _schema_of(data: Any) -> Any:
-    if _is_dataset(data):
-        return data.schema
-    empty = data.collect_schema().to_frame() if _is_lazy(data) else data
-    with pa.RecordBatchReader.from_stream(empty) as reader:
-        return reader.schema
-
-
 def _stream(data: Any) -> Iterator[Any]:
     with pa.RecordBatchReader.from_stream(data) as reader:
         yield from reader
@@ -194,10 +190,7 @@ def block_of(table: Any) -> Array:
 
 def side_by_side(columns: Sequence[Array], rows: int) -> Array:
     """Columns as one array; each of them stays contiguous."""
-    block = np.empty((rows, len(columns)), order="F")
-    for j, column in enumerate(columns):
-        block[:, j] = column
-    return block
+    return np.array(columns, np.float64).reshape(len(columns), rows).T
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class Notation(NamedTuple):
 
 PLAIN = Notation()
 # Those without a thousands separator come first.
-_NOTATIONS = [Notation(decimal) for decimal in ",."] + [
-    Notation(*pair) for pair in (".,", ",.", ". ", ", ", ".'", ",'", ".’", ",’")
+_NOTATIONS = [
+    Notation(*signs) for signs in (",", ".", ".,", ",.", ". ", ", ", ".'", ",'", ".’", ",’")
 ]
 
 
@@ -83,12 +83,7 @@ def suggestion(name: str, header: Sequence[str]) -> str:
 class Cells:
     """Reads cells: a number, NaN if it is missing, None if it is something else.
 
-    Parameters
-    ----------
-    missing : collection of str
-        Cells that mean a missing value; numbers among them, such as "-999", by their value.
-    notation : Notation
-        How numbers are written.
+    Numbers among the texts that mean `missing`, such as "-999", count by their value.
     """
 
     def __init__(self, missing: Collection[str], notation: Notation = PLAIN) -> None:
@@ -156,7 +151,7 @@ class BadCells:
         if times or len(self.texts) < _MOST_TEXTS:
             self.texts[text] = times + 1, first
 
-    def sentence(self, most: int = _MOST_QUOTED) -> str:
+    def sentence(self, most: int) -> str:
         """The texts, up to `most` of them, and their lines."""
         if self.count == 1:
             ((text, (_, line)),) = self.texts.items()
@@ -169,14 +164,16 @@ class BadCells:
         return f"{self.count} cells are not finite numbers: {these}."
 
 
-def sentences(columns: Mapping[str, BadCells], notation: Notation) -> dict[str, str]:
-    """For each column its bad cells, their lines and advice; the same advice only once."""
+def refuse_cells(where: str, columns: Mapping[str, BadCells], notation: Notation) -> None:
+    """Refuse columns with bad cells, with their lines and advice; the same advice only once."""
+    columns = {name: cells for name, cells in columns.items() if cells.count}
     advised = {name: advice(cells.texts, notation) for name, cells in columns.items()}
     found = {}
     for name, words in each_once(advised).items():
         known = not words and len(columns[name].texts) > _MOST_QUOTED
         found[name] = f"{columns[name].sentence(1 if known else _MOST_QUOTED)} {words}".rstrip()
-    return found
+    if found:
+        raise BadCellsError(where, found)
 
 
 class Advice(NamedTuple):

@@ -32,15 +32,8 @@ from pyarrow import csv as arrow_csv
 from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.arrow import side_by_side
-from securefedyj.tables.cells import (
-    BadCells,
-    BadCellsError,
-    Cells,
-    TableError,
-    digit_groups,
-    sentences,
-)
-from securefedyj.tables.dialect import CsvLayout, Dialect, layout_of
+from securefedyj.tables.cells import BadCells, Cells, TableError, digit_groups, refuse_cells
+from securefedyj.tables.dialect import CsvLayout, Dialect, decoding_errors, layout_of
 from securefedyj.tables.paths import Unchanged, compressed
 
 PIECE = 1 << 20  # bytes
@@ -95,16 +88,82 @@ class CsvFile:
         self.unchanged.check()
         done = 0
         try:
-            for block in fast_blocks(self, columns):
+            for block in self.fast_blocks(columns):
                 done += len(block)
                 yield block
         except FastPathFailed:
-            yield from careful_blocks(self, columns, done)
+            yield from self.careful_blocks(columns, done)
         self.unchanged.check()
+
+    def fast_blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        """Columns in blocks; raises `FastPathFailed` after the last certain one."""
+        return self.over_pieces(Converter(self, columns))
+
+    def over_pieces(self, work: Callable[[bytes], T]) -> Generator[T, None, None]:
+        """The results of `work`, a function of a piece of the rows, called in several threads."""
+        workers = os.cpu_count() or 1
+        waiting: deque[Future[T]] = deque()
+        with opened(self.path) as file, ThreadPoolExecutor(workers) as pool:
+            for piece in _pieces(file, self.layout):
+                waiting.append(pool.submit(work, piece))
+                if len(waiting) > 2 * workers:  # no worker waits while a result is used
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def careful_blocks(self, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
+        """Columns in blocks, after `done` rows; bad cells are all reported at the end."""
+        read, bad = self.cells.read, [BadCells() for _ in columns]
+
+        def numbers(line: int, row: list[str]) -> Iterator[float]:
+            for j, column in zip(columns, bad, strict=True):
+                value = read(row[j])
+                if value is None:
+                    column.add(row[j], line)
+                yield nan if value is None else value
+
+        rows = islice(self.numbered_rows(), done, None)
+        while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
+            if not any(column.count for column in bad):
+                yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
+        named = {self.names[j]: column for j, column in zip(columns, bad, strict=True)}
+        refuse_cells(str(self.path), named, self.cells.notation)
+
+    def numbered_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows, read by Python, and the lines in which they end."""
+        path, layout, encoding, ended = self.path, self.layout, self.layout.encoding, False
+
+        def lines() -> Iterator[str]:
+            nonlocal ended
+            yield from text
+            ended = True  # a row that ends only now has an open quote
+
+        errors = decoding_errors(encoding)
+        with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
+            before = last = sum(1 for _ in islice(text, layout.lines))
+            reader = csv.reader(lines(), delimiter=layout.delimiter)
+            for row in reader:
+                if ended:
+                    raise TableError(
+                        "SFY-TAB-006",
+                        f"{path}: this is not CSV: a quote is open from line {last + 1} to the "
+                        "end of the file",
+                    )
+                last = before + reader.line_num
+                if len(row) == len(layout.header):
+                    yield last, row
+                elif row:  # an empty line is not a row
+                    width = len(layout.header)
+                    commas = layout.delimiter == "," and len(row) == 2 * width
+                    hint = "; if the comma is the decimal separator, give --decimal ," * commas
+                    raise TableError(
+                        "SFY-TAB-007",
+                        f"{path}: line {last} has {len(row)} cells, the header has {width}{hint}",
+                    )
 
     def text_columns(self) -> dict[str, list[str]]:
         """The columns whose first cells are neither numbers nor missing, with these cells."""
-        rows = [row for _, row in islice(read_rows(self), _FIRST_ROWS)]
+        rows = [row for _, row in islice(self.numbered_rows(), _FIRST_ROWS)]
         found = {}
         for name, texts in dict(zip(self.names, zip(*rows, strict=True), strict=False)).items():
             values = [self.cells.read(text) for text in texts]
@@ -114,113 +173,29 @@ class CsvFile:
 
     def lines_of(self, rows: Collection[int]) -> dict[int, int]:
         """The lines in which rows end, by their numbers from 1; a cell may have several lines."""
-        numbered = enumerate(islice(read_rows(self), max(rows)), start=1)
+        numbered = enumerate(islice(self.numbered_rows(), max(rows, default=0)), start=1)
         return {number: line for number, (line, _) in numbered if number in rows}
-
-
-def read_rows(csv_file: CsvFile) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file, read by Python, and the lines in which they end."""
-    path, layout, ended = csv_file.path, csv_file.layout, False
-
-    def lines() -> Iterator[str]:
-        nonlocal ended
-        yield from text
-        ended = True  # a row that ends only now has an open quote
-
-    with (
-        opened(path) as file,
-        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
-    ):
-        before = last = sum(1 for _ in islice(text, layout.lines))
-        reader = csv.reader(lines(), delimiter=layout.delimiter)
-        for row in reader:
-            if ended:
-                raise TableError(
-                    "SFY-TAB-006",
-                    f"{path}: this is not CSV: a quote is open from line {last + 1} to the end of "
-                    "the file",
-                )
-            last = before + reader.line_num
-            if len(row) == len(layout.header):
-                yield last, row
-            elif row:  # an empty line is not a row
-                commas = layout.delimiter == "," and len(row) == 2 * len(layout.header)
-                raise TableError(
-                    "SFY-TAB-007",
-                    f"{path}: line {last} has {len(row)} cells, the header has "
-                    f"{len(layout.header)}"
-                    + "; if the comma is the decimal separator, give --decimal ,"
-                    * commas,
-                )
-
-
-def careful_blocks(csv_file: CsvFile, columns: Sequence[int], done: int = 0) -> Iterator[Array]:
-    """Columns of a CSV file in blocks, after `done` rows; bad cells are all reported at the end."""
-    cells, bad = csv_file.cells, [BadCells() for _ in columns]
-
-    def numbers(line: int, row: list[str]) -> Iterator[float]:
-        for j, column in zip(columns, bad, strict=True):
-            value = cells.read(row[j])
-            if value is None:
-                column.add(row[j], line)
-            yield nan if value is None else value
-
-    rows = islice(read_rows(csv_file), done, None)
-    while part := [list(numbers(line, row)) for line, row in islice(rows, _BLOCK_ROWS)]:
-        if not any(column.count for column in bad):
-            yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
-    if found := {csv_file.names[j]: one for j, one in zip(columns, bad, strict=True) if one.count}:
-        raise BadCellsError(str(csv_file.path), sentences(found, cells.notation))
-
-
-def fast_blocks(csv_file: CsvFile, columns: Sequence[int]) -> Iterator[Array]:
-    """Columns of a CSV file in blocks; raises `FastPathFailed` after the last certain one."""
-    return over_pieces(csv_file, Converter(csv_file, columns))
-
-
-def over_pieces(csv_file: CsvFile, work: Callable[[bytes], T]) -> Generator[T, None, None]:
-    """The results of `work`, a function of a piece of the rows, called in several threads."""
-    workers = os.cpu_count() or 1
-    waiting: deque[Future[T]] = deque()
-    with opened(csv_file.path) as file, ThreadPoolExecutor(workers) as pool:
-        for piece in _pieces(file, csv_file.layout):
-            waiting.append(pool.submit(work, piece))
-            if len(waiting) > 2 * workers:  # no worker waits while a result is used
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _utf8(file: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
-    parts = iter(partial(file.read, size), b"")
-    return parts if encoding == "utf-8" else map(str.encode, codecs.iterdecode(parts, encoding))
 
 
 def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
     """The rows as UTF-8, in pieces of whole rows."""
     size = max(PIECE, _LINES_IN_PIECE * layout.longest)
-    rest, skip = b"", layout.lines
-    for part in _utf8(file, layout.encoding, size):
+    parts: Iterator[bytes] = iter(partial(file.read, size), b"")
+    if layout.encoding != "utf-8":
+        parts = map(str.encode, codecs.iterdecode(parts, layout.encoding))
+    rest, skip = b"", len(layout.head)
+    for part in parts:
         if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
-            yield _after_lines(skip, b"".join((rest, memoryview(part)[:end])))
-            rest, skip = part[end:], 0
+            piece = b"".join((rest, memoryview(part)[:end]))
+            yield piece[skip:]
+            rest, skip = part[end:], max(0, skip - len(piece))
             continue
         rest += part
         if len(rest) > _LARGEST_PIECE:
             raise FastPathFailed
     if _quotes(rest) % 2:
         raise FastPathFailed  # a quote is open, and Arrow does not report it
-    if rest:
-        yield _after_lines(skip, rest)
-
-
-def _after_lines(count: int, piece: bytes) -> bytes:
-    if not count:
-        return piece
-    lines = piece.splitlines(keepends=True)
-    if len(lines) < count:
-        raise FastPathFailed
-    return b"".join(lines[count:])
+    yield rest[skip:]
 
 
 def _end_of_rows(before: bytes, part: bytes) -> int:
@@ -265,9 +240,7 @@ class Converter:
         if piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = arrow_csv.ReadOptions(
-            use_threads=False,
-            block_size=len(piece) + 1,
-            column_names=self._names,
+            use_threads=False, block_size=len(piece) + 1, column_names=self._names
         )
         try:
             table = arrow_csv.read_csv(pa.BufferReader(piece), options, self._parse, self._convert)
@@ -286,10 +259,8 @@ class Converter:
         if not thousands:
             return column
         separator, number = digit_groups(decimal, thousands)
-        wrong = pc.and_(
-            pc.match_substring_regex(column, separator),
-            pc.invert(pc.match_substring_regex(column, f"^{number}$")),
-        )
+        matches = pc.match_substring_regex
+        wrong = pc.and_(matches(column, separator), pc.invert(matches(column, f"^{number}$")))
         if pc.any(wrong).as_py():
             raise FastPathFailed
         column = pc.replace_substring_regex(column, separator, "")

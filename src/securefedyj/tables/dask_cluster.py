@@ -19,9 +19,9 @@ from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.dask_source import DaskSource, kept, result, task
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import TableReader, column_names, described
+from securefedyj.tables.files import TableReader, described
 from securefedyj.tables.paths import Unchanged, files_of
-from securefedyj.tables.source import as_array, source_of_files
+from securefedyj.tables.source import as_array, column_names, source_of_files
 
 LOCAL = "local"
 """Stands for worker processes on this machine, which end with this process."""

@@ -2,23 +2,18 @@
 
 A partition is a piece of the table that a worker holds as float64. A pass over the rows is a
 function of each partition, and its values are added up on the workers, a few at a time, until one
-is left. Sums are exact integers: partitions of any size, on any worker, computed once or again
-because a worker has died, give the same bits.
-
-Where a client of `distributed` is in use, partitions stay with the workers between passes. Without
-one Dask computes here, by threads or as it is configured, and in each pass again.
+is left. docs/tables.md describes what stays with the workers between passes.
 
 Workers import their functions from this module, by name. Nothing is raised on a worker: Dask would
-write the task into its log, with its arguments. An error becomes a `WorkerError`, which is passed
-on like any other result, and raised at the silo.
+write the task into its log, with its arguments. An error is returned like any other result, and
+raised at the silo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial, reduce
-from math import nan
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import dask
 import numpy as np
@@ -38,10 +33,10 @@ from securefedyj.tables.source import (
     ArraySource,
     ChainedSource,
     TableSource,
-    ViewSource,
     as_array,
     as_source,
     check_columns,
+    viewed,
 )
 
 _AT_ONCE = 8
@@ -75,10 +70,7 @@ def of_collection(
 
 
 class DaskSource:
-    """A table of Dask: its partitions in order, each an array of all columns or a `WorkerError`.
-
-    The columns in `missing` count as missing.
-    """
+    """A table of Dask: its partitions in order, each an array of all columns, or an error."""
 
     names: Sequence[str] = ()
     rows = None
@@ -87,7 +79,7 @@ class DaskSource:
         self, parts: Sequence[Delayed], names: Sequence[str], missing: Collection[int] = ()
     ) -> None:
         self._parts, self.names, self._missing = parts, tuple(names), frozenset(missing)
-        self._source = partial(_source_of, names, {names[j]: nan for j in self._missing})
+        self._source = partial(_source_of, self.names, self._missing)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         raise TableError(
@@ -96,11 +88,8 @@ class DaskSource:
             "fitted transform to map_partitions of a dataframe, or to map_blocks of an array",
         )
 
-    def without(self, features: Sequence[int]) -> DaskSource:
-        return DaskSource(self._parts, self.names, self._missing | set(features))
-
-    def renamed(self, names: Sequence[str]) -> DaskSource:
-        return DaskSource(self._parts, names, self._missing)
+    def viewed(self, names: Sequence[str], missing: Collection[int]) -> DaskSource:
+        return DaskSource(self._parts, names, self._missing | set(missing))
 
     def reduce(
         self,
@@ -110,47 +99,40 @@ class DaskSource:
         finish: Callable[[T], R],
     ) -> R | None:
         request = self._source, list(columns), function, add
-        total = _tree(_mapped(_over_partition, request, self._parts), add)
-        found: R | None = result(task(_finished, finish, total))
+        found: R | None = _total(_mapped(_over_partition, request, self._parts), add, finish)
         return found
 
     def whole(self, function: Callable[[Source], R]) -> R:
-        value: R = result(
-            task(_over_all, _sent((self._source, self.names, function)), *self._parts)
-        )
+        request = _sent((self._source, self.names, function))
+        value: R = result(task(_over_all, request, *self._parts))
         return value
 
     def silo(self, domain: Domain, names: list[str]) -> Silo:
-        every = range(len(names))
-        outside = self.reduce(every, partial(values_outside, domain=domain), np.add, np.asarray)
-        if outside is not None:
-            refuse_outside(outside, domain, names)
+        every, counted = range(len(names)), partial(_counted, domain=domain)
+        count = self.reduce(every, counted, np.add, np.asarray)
+        outside, present = np.zeros((2, len(names)), np.int64) if count is None else count
+        refuse_outside(outside, domain, names)
         request = self._source, domain, names
-        return DaskSilo(kept(_mapped(_Arranged, request, self._parts)), len(names))
+        return DaskSilo(kept(_mapped(_Arranged, request, self._parts)), present)
 
 
 class DaskSilo:
     """The sums that the protocol needs of rows on a cluster."""
 
-    def __init__(self, arranged: Sequence[Delayed], features: int) -> None:
-        self._arranged = arranged
-        found = self._total(_counted, features)
-        self.rows: int = found.rows
-        self.count: Integers = found.values
-        (self._phi,) = found.sums
+    def __init__(self, arranged: Sequence[Delayed], count: Integers) -> None:
+        self._arranged, self.count = arranged, count
+        self.rows, self._phi = self._asked(_phi_sum, len(count))
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        """S_phi of the features, on the grid of their domain."""
         return wide.resize(self._phi[:, features], limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        """The sums of each pair of a feature and a lambda, in that many limbs."""
-        found = self._total(_summed, (feature, lmbda, encoding, limbs))
-        check_rows(self.rows, found.rows)
-        return Sums(*found.sums)
+        rows, sums = self._asked(_sums, feature, lmbda, encoding, limbs)
+        check_rows(self.rows, rows)
+        return Sums(*np.moveaxis(sums, 1, 0))
 
-    def _total(self, function: Callable[..., _Total], request: Any) -> _Total:
-        total: _Total = result(_tree(_mapped(function, request, self._arranged), _Total.plus))
+    def _asked(self, function: Callable[..., Limbs], *arguments: Any) -> _Total:
+        total: _Total = _total(_mapped(_answer, (function, arguments), self._arranged), _added)
         return total
 
 
@@ -178,8 +160,8 @@ def result(last: Delayed) -> Any:
             f"the cluster failed ({type(error).__name__}): workers died, perhaps out of memory, or "
             "the scheduler is gone. Try again, with smaller partitions or more memory",
         ) from None
-    if isinstance(value, WorkerError):
-        raise value.error
+    if isinstance(value, Exception):
+        raise value
     return value
 
 
@@ -194,56 +176,47 @@ def _mapped(function: Callable[..., Any], request: Any, parts: Sequence[Delayed]
     return [task(function, sent, part) for part in parts]
 
 
-def _tree(parts: Sequence[Delayed], add: Callable[[Any, Any], Any]) -> Delayed:
-    """All parts added up, in the end by one task."""
-    while len(parts) > 1:
+def _total(
+    parts: Sequence[Delayed],
+    add: Callable[[Any, Any], Any],
+    finish: Callable[[Any], Any] | None = None,
+) -> Any:
+    """All parts added up and finished by workers, and brought here; None if there are none."""
+    while len(parts) > _AT_ONCE:
         groups = [parts[k : k + _AT_ONCE] for k in range(0, len(parts), _AT_ONCE)]
-        parts = [task(_added_up, add, *group) for group in groups]
-    return parts[0]
+        parts = [task(_added_up, add, None, *group) for group in groups]
+    return result(task(_added_up, add, finish, *parts))
 
 
 # From here on: what workers do.
 
 
-class WorkerError(NamedTuple):
-    """The error of a task, in place of its result."""
-
-    error: Exception
-
-
 def _guarded(function: Callable[..., Any], *arguments: Any) -> Any:
     """The function of other tasks' results, or the first error."""
     for argument in arguments:
-        if isinstance(argument, WorkerError):
+        if isinstance(argument, Exception):
             return argument
     try:
         return function(*arguments)
     except (ValueError, OSError) as error:
         error.__traceback__ = error.__context__ = None
-        return WorkerError(error)
+        return error
     except Exception as error:  # others may quote rows
-        return WorkerError(
-            RuntimeError(f"A worker of the cluster has failed: {type(error).__name__}.")
-        )
+        return RuntimeError(f"A worker of the cluster has failed: {type(error).__name__}.")
 
 
-def _added_up(add: Callable[[Any, Any], Any], *parts: Any) -> Any:
-    """The parts that exist, added up; None if there are none."""
+def _added_up(add: Callable[[Any, Any], Any], finish: Callable[[Any], Any], *parts: Any) -> Any:
     there = [part for part in parts if part is not None]
-    return reduce(add, there) if there else None
-
-
-def _finished(finish: Callable[[Any], Any], total: Any) -> Any:
-    return None if total is None else finish(total)
+    if not there:
+        return None
+    total = reduce(add, there)
+    return total if finish is None else finish(total)
 
 
 def _rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pieces: Any) -> Array:
     """The rows of a partition: a pandas frame, or arrays of neighbouring columns."""
-    rows = (
-        pieces[0]
-        if hasattr(pieces[0], "columns")
-        else np.concatenate([*map(unmasked, pieces)], axis=1)
-    )
+    is_frame = hasattr(pieces[0], "columns")
+    rows = pieces[0] if is_frame else np.concatenate([*map(unmasked, pieces)], axis=1)
     source = as_source(rows, *request)
     if isinstance(source, TableSource):
         source.where = f"partition {partition} of the table"
@@ -251,11 +224,12 @@ def _rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pi
 
 
 _SourceOf = Callable[[Array], Source]
+_Total = tuple[int, Limbs]  # the number of rows, and sums over them
 
 
-def _source_of(names: Sequence[str], missing: Mapping[str, float], rows: Array) -> Source:
+def _source_of(names: Sequence[str], missing: Collection[int], rows: Array) -> Source:
     """The rows of a partition with the names of their columns, some of which are missing."""
-    return ViewSource(ArraySource(rows), names, missing, header=names)
+    return viewed(ArraySource(rows), names, missing)
 
 
 def _over_partition(request: tuple[_SourceOf, Sequence[int], Any, Any], rows: Array) -> Any:
@@ -278,35 +252,30 @@ class _Arranged:
         self.rows = len(rows)
         blocks = read(source_of(rows), range(len(names)))
         self.silos = [ArraySilo(block, domain, names) for block in blocks]
+        self.silos = self.silos or [ArraySilo(np.empty((0, len(names))), domain, names)]
 
     def __sizeof__(self) -> int:
         """For Dask, which moves to the disk what does not fit into memory."""
         return sum(silo.nbytes for silo in self.silos)
 
 
-class _Total(NamedTuple):
-    """Sums over rows, the number of values of each feature, and that of rows."""
-
-    rows: int
-    values: Integers
-    sums: tuple[Limbs, ...]
-
-    def plus(self, other: _Total) -> _Total:
-        sums = tuple(map(wide.add, self.sums, other.sums))
-        return _Total(self.rows + other.rows, self.values + other.values, sums)
+def _counted(block: Array, domain: Domain) -> Integers:
+    """The number of values of each feature outside its bounds, and that of all its values."""
+    return np.array([values_outside(block, domain), np.count_nonzero(~np.isnan(block), axis=0)])
 
 
-def _counted(features: int, arranged: _Arranged) -> _Total:
-    """The number of rows and values, and S_phi."""
-    every, zero = np.arange(features), wide.zeros(PHI_LIMBS, features)
-    nothing = _Total(arranged.rows, np.zeros(features, dtype=np.int64), (zero,))
-    parts = [_Total(0, silo.count, (silo.phi_sum(every, PHI_LIMBS),)) for silo in arranged.silos]
-    return reduce(_Total.plus, parts, nothing)
+def _answer(request: tuple[Callable[..., Limbs], Any], arranged: _Arranged) -> _Total:
+    function, arguments = request
+    return arranged.rows, reduce(wide.add, [function(one, *arguments) for one in arranged.silos])
 
 
-def _summed(request: tuple[Index, Array, Encoding, int], arranged: _Arranged) -> _Total:
-    """The sums of each pair of a feature and a lambda; values are not counted again."""
-    feature, _, _, limbs = request
-    zero, uncounted = wide.zeros(limbs, len(feature)), np.zeros(0, dtype=np.int64)
-    parts = [_Total(0, uncounted, silo.sums(*request)) for silo in arranged.silos]
-    return reduce(_Total.plus, parts, _Total(arranged.rows, uncounted, (zero,) * len(Sums._fields)))
+def _phi_sum(silo: ArraySilo, features: int) -> Limbs:
+    return silo.phi_sum(np.arange(features), PHI_LIMBS)
+
+
+def _sums(silo: ArraySilo, *request: Any) -> Limbs:
+    return np.stack(silo.sums(*request), axis=1)
+
+
+def _added(one: _Total, other: _Total) -> _Total:
+    return one[0] + other[0], wide.add(one[1], other[1])

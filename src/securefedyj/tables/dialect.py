@@ -12,7 +12,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -67,14 +67,12 @@ class Dialect:
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
-            object.__setattr__(self, "delimiter", _WORDS.get(self.delimiter, self.delimiter))
-        if self.delimiter is not None and (
-            len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum()
-        ):
-            raise InputError(
-                "SFY-TAB-019",
-                f'{self.delimiter!r} cannot separate cells; give one character, or "tab".',
-            )
+            sign = _WORDS.get(self.delimiter, self.delimiter)
+            if len(sign) != 1 or sign in '"\r\n' or sign.isalnum():
+                raise InputError(
+                    "SFY-TAB-019", f'{sign!r} cannot separate cells; give one character, or "tab".'
+                )
+            object.__setattr__(self, "delimiter", sign)
         if self.decimal not in (".", ","):
             raise InputError(
                 "SFY-TAB-020",
@@ -120,18 +118,15 @@ class CsvLayout(NamedTuple):
     """How a CSV file is written, as the file and its dialect show."""
 
     header: list[str]
+    head: bytes
+    """The text before the first row, in UTF-8."""
     lines: int
-    """Lines before the first row."""
+    """The number of its lines."""
     longest: int
     """The number of bytes of the longest of the first lines."""
     delimiter: str
     encoding: str
     """Python's name of it, with the order of bytes if there is a byte order mark."""
-
-    @property
-    def errors(self) -> str:
-        """Bytes that are not UTF-8 matter only in the columns that are read."""
-        return "surrogateescape" if self.encoding == "utf-8" else "strict"
 
     def described(self, dialect: Dialect) -> str:
         """For a person."""
@@ -141,29 +136,33 @@ class CsvLayout(NamedTuple):
         return words + f", digits grouped by {dialect.thousands!r}" * (dialect.thousands != "")
 
 
+def decoding_errors(encoding: str) -> str:
+    """Bytes that are not UTF-8 matter only in the columns that are read."""
+    return "surrogateescape" if encoding == "utf-8" else "strict"
+
+
 def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
     """How a CSV file is written; `file` is open at its beginning."""
     encoding = _encoding(path, file.peek(_HEAD)[:_HEAD], dialect)
     with io.TextIOWrapper(file, encoding, "surrogateescape", newline="") as text:
-        first, *others = [*islice(text, _FIRST_LINES)] or [""]
-        lines = [first.removeprefix(_MARK), *others]
-        sep = _SEP_LINE.fullmatch(lines[0])
-        rows = lines[1:] if sep else lines
+        lines = [*islice(text, _FIRST_LINES)] or [""]
+        first = lines[0].removeprefix(_MARK)
+        sep = _SEP_LINE.fullmatch(first)
+        rows = lines[1:] if sep else [first, *lines[1:]]
         delimiter = dialect.delimiter or (sep[1] if sep else _delimiter(rows, dialect))
-        records = csv.reader(chain(rows, text), delimiter=delimiter)
+
+        def more() -> Iterator[str]:  # if the header has many lines
+            for line in text:
+                lines.append(line)
+                yield line
+
+        records = csv.reader(chain(rows, more()), delimiter=delimiter)
         header = next(records, [])
-    if not header:
-        raise TableError(
-            "SFY-TAB-015", f"{path}: the first line is empty; it must name the columns"
-        )
     _check_header(path, header, encoding)
-    return CsvLayout(
-        header=header,
-        lines=records.line_num + (sep is not None),
-        longest=max(len(line.encode("utf-8", "surrogateescape")) for line in rows),
-        delimiter=delimiter,
-        encoding=encoding,
-    )
+    longest = max(len(line.encode("utf-8", "surrogateescape")) for line in rows)
+    count = records.line_num + (sep is not None)
+    head = "".join(lines[:count]).encode("utf-8", decoding_errors(encoding))
+    return CsvLayout(header, head, count, longest, delimiter, encoding)
 
 
 def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
@@ -189,11 +188,15 @@ def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
 
 def _name_of(encoding: str) -> str:
     """The name of an encoding for a person, without the order of its bytes."""
-    name = encoding.removesuffix("-le").removesuffix("-be")
+    name = re.sub("-[lb]e$", "", encoding)
     return _NAMES.get(name, name)
 
 
 def _check_header(path: Path | str, header: list[str], encoding: str) -> None:
+    if not header:
+        raise TableError(
+            "SFY-TAB-015", f"{path}: the first line is empty; it must name the columns"
+        )
     wrong = [name for name in header if as_read(name) != name]
     if not wrong:
         return

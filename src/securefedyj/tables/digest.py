@@ -1,15 +1,14 @@
 """Keyed digests of a silo's rows: the same for the same data, and meaningless without the key.
 
-They stay with the silo, and show it later whether a table is still the one that a run started with
-(`rows_digest`), and whether a column was in an earlier run (`column_digests`).
-
-The order of rows does not matter: a run sees sums over rows, and a table that was exported again
-often has another order. So two tables have the same digest exactly if they are the same multiset of
-rows. Each row becomes a number of 128 bits that looks random, by AES in CBC-MAC under a key derived
-from the given one; the numbers are added up in four columns of 32 bits, and the sums are hashed
-with BLAKE2b. Sums need no order and no memory, so a pass over blocks suffices. Other rows have the
-same digest only if sums of 128 random bits are equal by chance, or if somebody with the key
-searches for them: a silo's note to itself need not withstand that.
+They stay with the silo, and show whether a table is still the one that a run started with, and
+whether a column was in an earlier run. The order of rows does not matter: a run sees sums over
+rows, and a table that was exported again often has another order. So two tables have the same
+digest exactly if they are the same multiset of rows. Each row becomes a number of 128 bits that
+looks random, by AES in CBC-MAC under a key derived from the given one; the numbers are added up in
+four columns of 32 bits, and the sums are hashed with BLAKE2b. Sums need no order and no memory, so
+a pass over blocks suffices. Other rows have the same digest only if sums of 128 random bits are
+equal by chance, or if someone with the key searches for them: a silo's note to itself need not
+withstand that.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ _COLUMN_BYTES = 16
 _ROWS = 1 << 13  # at a time, which stay in the cache
 _MISSING = np.uint64(0x7FF8 << 48)
 _Words = NDArray[np.uint64]
-_Sums = NDArray[np.uint64]  # of each column of 32 bits, and the number of rows
 
 
 def rows_digest(table: Source | Array, names: Sequence[str], key: bytes) -> str:
@@ -65,8 +63,8 @@ def column_digests(table: Source | Array, names: Sequence[str], key: bytes) -> d
     }
 
 
-def _row_sums(block: Array, key: bytes) -> _Sums:
-    """The numbers of all rows, added up, and how many they are."""
+def _row_sums(block: Array, key: bytes) -> _Words:
+    """The numbers of all rows, added up in columns of 32 bits, and how many they are."""
     sums = np.zeros(5, dtype=np.uint64)
     for first in range(0, len(block), _ROWS):
         values = np.array(block[first : first + _ROWS], dtype="<f8")
@@ -85,7 +83,7 @@ def _row_sums(block: Array, key: bytes) -> _Sums:
     return sums
 
 
-def _value_sums(block: Array, key: bytes) -> _Sums:
+def _value_sums(block: Array, key: bytes) -> _Words:
     """The same for each column by itself, without its missing cells."""
     present = (column[~np.isnan(column)] for column in block.T)
     return np.array([_row_sums(values[:, np.newaxis], key) for values in present])
@@ -100,7 +98,7 @@ def _encrypted(state: _Words, key: bytes) -> _Words:
     return out[:-1]
 
 
-def _hashed(sums: _Sums, head: bytes, key: bytes, person: bytes, size: int) -> str:
+def _hashed(sums: _Words, head: bytes, key: bytes, person: bytes, size: int) -> str:
     whole = hashlib.blake2b(key=key, digest_size=size, person=person)
     whole.update(len(head).to_bytes(8, "big") + head)
     whole.update(sums.astype("<u8").tobytes())

@@ -24,31 +24,12 @@ from securefedyj.errors import InputError
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.cells import (
-    MISSING,
-    Advice,
-    BadCellsError,
-    TableError,
-    each_once,
-    other_reading,
-)
+from securefedyj.tables.cells import MISSING, Advice, BadCellsError, each_once, other_reading
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.paths import compressed, files_of, is_csv
 from securefedyj.tables.silo_table import Summary, summarize
-from securefedyj.tables.source import as_array, as_source, header_of, wrong_columns
-
-__all__ = [
-    "MISSING",
-    "Checked",
-    "Dialect",
-    "TableError",
-    "TableFinding",
-    "check_table",
-    "column_names",
-    "read_table",
-    "write_table",
-]
+from securefedyj.tables.source import as_array, as_source, column_names, wrong_columns
 
 _MOST_CELLS_AGAIN = 5_000_000
 """The maximum number of cells to read again to find the line of a row: about a second."""
@@ -88,10 +69,6 @@ class TableFinding:
     count: int = 0
     share: float = 0.0
 
-    @property
-    def remedy(self) -> str:
-        return REMEDIES[self.kind]
-
 
 class TableReader(NamedTuple):
     """How a table is read: by this process, or by a cluster."""
@@ -109,12 +86,6 @@ def read_table(
 ) -> Array:
     """Read the features of a table into an array; the parameters are those of `as_source`."""
     return as_array(as_source(path, features, missing, dialect))
-
-
-def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
-    """The header of a table."""
-    dialect = dialect or Dialect()
-    return dialect.names(header_of(Path(path), dialect))
 
 
 def described(path: Path | str, dialect: Dialect | None = None) -> str:
@@ -198,8 +169,7 @@ def check_table(
     found += [TableFinding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(TableFinding("no rows", None, "the table has no rows", stops=False))
-    most = _MOST_CELLS_AGAIN // max(len(header), 1)
-    lines = _lines_outside(path, columns, dialect, most) if reader is HERE else {}
+    lines = _lines_outside(path, columns, dialect) if reader is HERE else {}
     for name, summary in columns.items():
         found += _value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
@@ -236,19 +206,15 @@ def _value_findings(
         yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
-def _lines_outside(
-    path: Path, columns: Mapping[str, Summary], dialect: Dialect, most: int
-) -> dict[str, int]:
+def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect) -> dict[str, int]:
     """The line of the first value outside in a CSV file, if it is in one of the first rows."""
-    rows = {
-        name: column.first_outside
-        for name, column in columns.items()
-        if column.first_outside is not None and column.first_outside <= most
-    }
+    rows = {name: column.first_outside for name, column in columns.items() if column.first_outside}
     if not rows or not is_csv(path):
         return {}
-    lines = CsvFile(path, (), dialect).lines_of(set(rows.values()))
-    return {name: lines[row] for name, row in rows.items()}
+    file = CsvFile(path, (), dialect)
+    most = _MOST_CELLS_AGAIN // len(file.names)
+    lines = file.lines_of({row for row in rows.values() if row <= most})
+    return {name: lines[row] for name, row in rows.items() if row in lines}
 
 
 def _summaries(

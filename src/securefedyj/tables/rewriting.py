@@ -9,11 +9,12 @@ only where they are needed. The other columns of a Parquet file are copied as Ar
 from __future__ import annotations
 
 import codecs
-import io
+import csv
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,15 +27,7 @@ from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.passes import ahead, rows_at_once
 from securefedyj.tables.arrow import block_of, check_types, reading
 from securefedyj.tables.cells import Cells
-from securefedyj.tables.csv_files import (
-    Converter,
-    CsvFile,
-    FastPathFailed,
-    careful_blocks,
-    opened,
-    over_pieces,
-    read_rows,
-)
+from securefedyj.tables.csv_files import Converter, CsvFile, FastPathFailed
 from securefedyj.tables.files import writing
 from securefedyj.tables.paths import Unchanged
 from securefedyj.tables.source import check_finite
@@ -69,7 +62,7 @@ def rewrite_csv(
         return text if encoding == "utf-8" else encoder.encode(text.decode())
 
     with writing(target, packed, _LEVEL) as new:
-        new.write(encoded(_head(source)))
+        new.write(encoded(source.layout.head))
         for changed, text in _changed_parts(source, columns, change):
             new.write(encoded(text))
             yield changed
@@ -81,33 +74,26 @@ def _changed_parts(
 ) -> Iterator[tuple[Changed, bytes]]:
     """The rows in parts, and their text in UTF-8."""
     done = 0
+    in_line = np.argsort(columns)  # the columns as they come in a line
+    places = np.asarray(columns)[in_line]
+
+    def in_piece(piece: bytes) -> tuple[Changed, bytes]:
+        changed = change(convert(piece))
+        if changed.values is None or not changed.rows:
+            return changed, piece
+        starts, ends = cells_of(piece, source.layout.delimiter, len(source.names))
+        if len(starts) != changed.rows:
+            raise FastPathFailed
+        cells = _cells(changed.values[:, in_line].ravel(), source)
+        return changed, _replaced(piece, starts[:, places], ends[:, places], cells)
+
     try:
-        for changed, text in _in_pieces(source, columns, change):
+        convert = Converter(source, columns)
+        for changed, text in source.over_pieces(in_piece):
             done += changed.rows
             yield changed, text
     except FastPathFailed:
         yield from _carefully(source, columns, change, done)
-
-
-def _in_pieces(
-    source: CsvFile, columns: Sequence[int], change: Change
-) -> Iterator[tuple[Changed, bytes]]:
-    """The rows by the fast path, with new cells in the place of old ones."""
-    convert, delimiter = Converter(source, columns), source.layout.delimiter
-    in_line = np.argsort(columns)  # the columns as they come in a line
-
-    def replace(piece: bytes) -> tuple[Changed, bytes]:
-        changed = change(convert(piece))
-        if changed.values is None or not changed.rows:
-            return changed, piece
-        starts, ends = cells_of(piece, delimiter, len(source.names))
-        if len(starts) != changed.rows:
-            raise FastPathFailed
-        cells = _cells(changed.values[:, in_line].ravel(), source)
-        places = np.asarray(columns)[in_line]
-        return changed, _replaced(piece, starts[:, places], ends[:, places], cells)
-
-    return over_pieces(source, replace)
 
 
 def _cells(values: Array, source: CsvFile) -> Any:
@@ -159,7 +145,10 @@ def cells_of(piece: bytes, delimiter: str, width: int) -> tuple[Integers, Intege
     if not piece.endswith((b"\n", b"\r")):
         ends, lines = np.append(ends, len(piece)), np.append(lines, len(piece))
     first = np.append(0, lines[:-1] + 1)
-    last = lines - _carriage_returns(octets, first, lines)
+    # A carriage return before a line feed is part of the line break.
+    returns = octets[np.maximum(lines - 1, 0)] == _CR
+    feeds = octets[np.minimum(lines, len(octets) - 1)] == _LF
+    last = lines - (returns & feeds & (first < lines))
     filled = first < last
     if not filled.all():
         ends = ends[~np.isin(ends, lines[~filled])]
@@ -186,21 +175,17 @@ def _quoted(octets: NDArray[np.uint8], marks: Bools) -> Bools:
     return quoted
 
 
-def _carriage_returns(octets: NDArray[np.uint8], first: Integers, lines: Integers) -> Bools:
-    """Which line breaks have two bytes."""
-    before = octets[np.maximum(lines - 1, 0)] == _CR
-    two: Bools = before & (first < lines) & (octets[np.minimum(lines, len(octets) - 1)] == _LF)
-    return two
-
-
 def _carefully(
     source: CsvFile, columns: Sequence[int], change: Change, done: int
 ) -> Iterator[tuple[Changed, bytes]]:
     """The rows after the first `done`, cell by cell."""
-    head, delimiter = _head(source), source.layout.delimiter
-    end = next(end for end in ("\r\n", "\r", "\n") if head.endswith(end.encode()) or end == "\n")
-    rest = islice(read_rows(source), done, None)
-    for old in careful_blocks(source, columns, done):
+    echo: Any = SimpleNamespace(write=str)  # for `writerow`, which returns what this returns
+    # Python's writer quotes cells with characters of its line terminator.
+    writer = csv.writer(echo, delimiter=source.layout.delimiter, lineterminator="\r\n")
+    head = source.layout.head.decode("utf-8", "surrogateescape")
+    end = next((end for end in ("\r\n", "\r") if head.endswith(end)), "\n")
+    rest = islice(source.numbered_rows(), done, None)
+    for old in source.careful_blocks(columns, done):
         rows = [row for _, row in islice(rest, len(old))]
         changed = change(old)
         new = old if changed.values is None else changed.values
@@ -208,29 +193,8 @@ def _carefully(
             texts = _texts(values, source.cells.notation.decimal).to_pylist()
             for row, cell in zip(rows, texts, strict=True):
                 row[j] = cell or ""
-        text = "".join(_line(row, delimiter) + end for row in rows)
+        text = "".join(writer.writerow(row).removesuffix("\r\n") + end for row in rows)
         yield changed, text.encode("utf-8", "surrogateescape")
-
-
-def _line(row: list[str], delimiter: str) -> str:
-    if row == [""]:
-        return '""'
-    special = (delimiter, '"', "\r", "\n")  # Python's writer leaves out one of the last two
-    quoted = (
-        '"' + cell.replace('"', '""') + '"' if any(one in cell for one in special) else cell
-        for cell in row
-    )
-    return delimiter.join(quoted)
-
-
-def _head(source: CsvFile) -> bytes:
-    """The text before the first row."""
-    layout = source.layout
-    with (
-        opened(source.path) as file,
-        io.TextIOWrapper(file, layout.encoding, layout.errors, newline="") as text,
-    ):
-        return "".join(islice(text, layout.lines)).encode("utf-8", layout.errors)
 
 
 def rewrite_parquet(
@@ -281,7 +245,6 @@ def _compression(file: Any) -> dict[str, str]:
     """The compression of each column in the first row group."""
     if not file.num_row_groups:
         return {}
-    group = file.metadata.row_group(0)
-    chunks = (group.column(j) for j in range(group.num_columns))
-    codecs = {chunk.path_in_schema: chunk.compression for chunk in chunks}
-    return {path: "NONE" if name == "UNCOMPRESSED" else name for path, name in codecs.items()}
+    group, names = file.metadata.row_group(0), {"UNCOMPRESSED": "NONE"}
+    chunks = map(group.column, range(group.num_columns))
+    return {one.path_in_schema: names.get(one.compression, one.compression) for one in chunks}

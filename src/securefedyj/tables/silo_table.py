@@ -16,7 +16,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.passes import OnRows, RemoteSource, Source, over_blocks, read
-from securefedyj.tables.source import HeldSource, ViewSource
+from securefedyj.tables.source import HeldSource, viewed
 
 MOST_DISTINCT = 1000
 """Distinct values are counted up to this number."""
@@ -105,14 +105,11 @@ def without(table: SiloTable, features: Index) -> SiloTable:
     """The table with these features missing."""
     if not len(features):
         return table
-    (source, census), ignored = table, features.tolist()
+    source, census = table
     count, sample = census.count.copy(), census.sample
     count[features], sample[:, features] = 0, nan
     census = replace(census, count=count, parts=[sample])
-    if isinstance(source, RemoteSource):
-        return SiloTable(source.without(ignored), census)
-    missing = dict.fromkeys((source.names[j] for j in ignored), nan)
-    return SiloTable(ViewSource(source, source.names, missing), census)
+    return SiloTable(viewed(source, source.names, features.tolist()), census)
 
 
 @dataclass

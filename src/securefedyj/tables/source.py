@@ -17,14 +17,8 @@ import numpy as np
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import RemoteSource, Source, is_source, read
-from securefedyj.tables.arrow import (
-    ArrowTable,
-    PandasTable,
-    ParquetTable,
-    check_types,
-    gives_arrow,
-    is_of,
-)
+from securefedyj.tables import arrow
+from securefedyj.tables.arrow import ParquetTable, gives_arrow, is_of
 from securefedyj.tables.cells import (
     MISSING,
     BadCellsError,
@@ -71,10 +65,7 @@ def as_source(
     if dialect.rename:
         own = None if features is None else dialect.own_names(features)
         source = as_source(data, own, missing, replace(dialect, rename={}))
-        names = dialect.names(source.names)
-        if isinstance(source, RemoteSource):
-            return source.renamed(names)
-        return ViewSource(source, names, {}, header=names)
+        return viewed(source, dialect.names(source.names))
     if isinstance(data, str | Path):
         path = Path(data)
         return source_of_files(path, files_of(path), features, missing, dialect)
@@ -84,9 +75,9 @@ def as_source(
 
             return of_collection(data, features, missing)
         if is_of(data, "pandas", "DataFrame"):
-            return TableSource(PandasTable(data), features, missing)
+            return TableSource(arrow.PandasTable(data), features, missing)
         if gives_arrow(data):
-            return TableSource(ArrowTable(data), features, missing)
+            return TableSource(arrow.ArrowTable(data), features, missing)
         data = ArraySource(data)
     everything = features is None and tuple(missing) == MISSING
     return data if everything else TableSource(data, features, missing)
@@ -116,11 +107,11 @@ def as_array(source: Source) -> Array:
     return np.concatenate([*read(source, columns), np.empty((0, len(columns)))])
 
 
-def header_of(path: Path, dialect: Dialect) -> list[str]:
+def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     """The columns of a file; or of a folder's first file, and of the names of folders."""
-    first = files_of(path)[0]
+    dialect, first = dialect or Dialect(), files_of(Path(path))[0]
     own = _table_of(first, (), dialect).names
-    return [*own, *(key for key in partition(first, path) if key not in own)]
+    return dialect.names([*own, *(key for key in partition(first, Path(path)) if key not in own)])
 
 
 def source_of_files(
@@ -136,23 +127,24 @@ def source_of_files(
     """
     if not path.is_dir():
         return TableSource(_table_of(path, missing, dialect), features, missing, str(path))
-    names = header_of(path, dialect) if features is None else features
+    names = column_names(path, dialect) if features is None else features
     parts = []
     for file in files:
         table = _table_of(file, missing, dialect)
-        keys = {key: text for key, text in partition(file, path).items() if key not in table.names}
+        constants = {
+            key: _number(file, key, text, missing) if key in names else nan
+            for key, text in partition(file, path).items()
+            if key not in table.names
+        }
         try:
-            check_columns(file, names, [*table.names, *keys])
+            parts.append(TableSource(table, names, missing, str(file), constants))
         except TableError as error:
-            if file == files[0]:
+            if file == files[0] or isinstance(error, BadCellsError):
                 raise
             raise TableError(
                 code_of(error, "SFY-TAB-031"),
                 f"{error}. All tables of a folder must have the columns that are read",
             ) from None
-        inside = TableSource(table, [k for k in names if k not in keys], missing, str(file))
-        constants = {key: _number(file, key, keys[key], missing) for key in names if key in keys}
-        parts.append(ViewSource(inside, names, constants))
     return ChainedSource(parts, names)
 
 
@@ -192,42 +184,6 @@ def wrong_columns(features: Sequence[str], header: Sequence[str]) -> Iterator[tu
             yield name, times, f"{times} columns have this name"
 
 
-class TableSource:
-    """The features of a table: numbers that mean missing become NaN, infinite ones are refused.
-
-    The other columns of the table may have the same name, or hold no numbers. Messages call it
-    `where`.
-    """
-
-    names: Sequence[str] = ()
-
-    def __init__(
-        self,
-        table: Source,
-        features: Sequence[str] | None,
-        missing: Collection[str],
-        where: str = "the table",
-    ) -> None:
-        header = list(table.names)
-        self.names = tuple(header if features is None else features)
-        check_columns(where, self.names, header)
-        self._table, self.where, self._cells = table, where, Cells(missing)
-        self._positions = [header.index(name) for name in self.names]
-        if isinstance(table, ArrowTable):
-            check_types(where, table.schema, self._positions)
-
-    @property
-    def rows(self) -> int | None:
-        return self._table.rows
-
-    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        names, first = [self.names[j] for j in columns], 1
-        for block in self._table.blocks([self._positions[j] for j in columns]):
-            check_finite(self.where, names, block, first)
-            first += len(block)
-            yield self._cells.mask(block)
-
-
 class ViewSource:
     """Columns of a source, and constant columns, which are never read.
 
@@ -253,8 +209,7 @@ class ViewSource:
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         names = [self.names[j] for j in columns]
         read = [k for k, name in enumerate(names) if name not in self._constants]
-        # Any column shows the number of rows.
-        positions = [self._header.index(names[k]) for k in read] or [0][: len(self._header)]
+        positions = [self._header.index(names[k]) for k in read]
         for block in self._source.blocks(positions):
             if len(read) == len(names):
                 yield block
@@ -263,6 +218,42 @@ class ViewSource:
             filled[:] = [self._constants.get(name, nan) for name in names]
             filled[:, read] = block[:, : len(read)]
             yield filled
+
+
+class TableSource(ViewSource):
+    """The features of a table: numbers that mean missing become NaN, infinite ones are refused.
+
+    Its other columns may have the same name, or hold no numbers. Messages call the table `where`.
+    """
+
+    def __init__(
+        self,
+        table: Source,
+        features: Sequence[str] | None,
+        missing: Collection[str],
+        where: str = "the table",
+        constants: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(table, table.names if features is None else features, constants or {})
+        check_columns(where, self.names, [*self._header, *self._constants])
+        self.where, self._cells = where, Cells(missing)
+        if isinstance(table, arrow.ArrowTable):
+            chosen = (name for name in self.names if name not in self._constants)
+            arrow.check_types(where, table.schema, [*map(self._header.index, chosen)])
+
+    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
+        names, first = [self.names[j] for j in columns], 1
+        for block in super().blocks(columns):
+            check_finite(self.where, names, block, first)
+            first += len(block)
+            yield self._cells.mask(block)
+
+
+def viewed(source: Source, names: Sequence[str], missing: Collection[int] = ()) -> Source:
+    """The rows of a source with these names of the columns, some of which are missing."""
+    if isinstance(source, RemoteSource):
+        return source.viewed(names, missing)
+    return ViewSource(source, names, {names[j]: nan for j in missing}, header=names)
 
 
 class ChainedSource:

@@ -1,7 +1,4 @@
-"""Tables with a function applied to some columns, block by block: files, and folders of them.
-
-The new table has the format, the dialect and the names of the old one.
-"""
+"""Files and folders of them, with a function applied to some columns, block by block."""
 
 from __future__ import annotations
 
@@ -22,10 +19,9 @@ from securefedyj.numerics.passes import OnRows
 from securefedyj.tables.cells import MISSING, Cells, TableError, first_few
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import column_names
 from securefedyj.tables.paths import ENDINGS, compressed, files_of, is_csv, partition
 from securefedyj.tables.rewriting import Changed, rewrite_csv, rewrite_parquet
-from securefedyj.tables.source import check_columns
+from securefedyj.tables.source import check_columns, column_names
 
 OutsideMode = Literal["error", "clip", "keep"]
 OUTSIDE: tuple[OutsideMode, ...] = get_args(OutsideMode)
@@ -72,7 +68,8 @@ def transform_table(
 ) -> Transformed:
     """Copy a table, with a function applied to its features block by block.
 
-    All other columns stay as they are; a missing value is written as an empty cell, or as null.
+    All other columns stay as they are, and so do the format, the dialect and the names. A missing
+    value is written as an empty cell, or as null.
 
     Parameters
     ----------
@@ -148,9 +145,8 @@ def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect)
 class BoundedChange:
     """A function of the values of all features, and the numbers of values outside their bounds.
 
-    The arguments are those of `transform_table`. A block may be changed in any thread, and more
-    than once; it counts once it is given to `count`. With the mode "error", blocks after the first
-    value outside are counted, but not changed.
+    A block may be changed in any thread, and more than once; it counts once it is given to `count`.
+    With the mode "error", blocks after the first value outside are counted, but not changed.
     """
 
     def __init__(
@@ -165,8 +161,8 @@ class BoundedChange:
                 "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {mode!r}"
             )
         self._features, self._function, self._mode = features, function, mode
-        everything = np.full(len(features), -inf), np.full(len(features), inf)
-        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or everything), everything[0])
+        each = np.empty(len(features))
+        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or (-inf, inf)), each)
         self._outside: Integers = np.zeros((2, len(features)), dtype=np.int64)
 
     def __call__(self, values: Array) -> Changed:
@@ -186,9 +182,8 @@ class BoundedChange:
     def found(self) -> dict[str, Outside]:
         """The features with values outside."""
         columns = *self._outside.tolist(), self._lower.tolist(), self._upper.tolist()
-        each = map(Outside, *columns)
-        found = dict(zip(self._features, each, strict=True))
-        return {name: one for name, one in found.items() if one.below or one.above}
+        found = zip(self._features, map(Outside, *columns), strict=True)
+        return {name: one for name, one in found if one.below or one.above}
 
     def check(self, where: object) -> None:
         """Refuse values outside the bounds if they are an error."""
@@ -209,8 +204,7 @@ def listed(found: dict[str, Outside]) -> str:
 
 def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
     """Refuse to write over the source or within it, and over an existing table without `force`."""
-    above = [(target, source), *((file, target) for file in files)]
-    if any(_same(folder, other) for path, other in above for folder in _with_parents(path)):
+    if _inside(target, source) or any(_inside(file, target) for file in files):
         raise TableError(
             "SFY-TAB-037",
             f"{target} is the table that is read, contains it or lies inside it; give another name",
@@ -231,12 +225,8 @@ def check_target(source: Path, files: Sequence[Path], target: Path, force: bool)
             )
 
 
-def _with_parents(path: Path) -> list[Path]:
-    """A path and the folders above it, with links resolved."""
+def _inside(path: Path, other: Path) -> bool:
+    """Whether a path is the other one or lies inside it, also through links of any kind."""
     real = Path(os.path.realpath(path))
-    return [real, *real.parents]
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Whether both exist and are the same file, also through hard links."""
-    return one.exists() and other.exists() and os.path.samefile(one, other)
+    above = [folder for folder in (real, *real.parents) if folder.exists()]
+    return other.exists() and any(other.samefile(folder) for folder in above)

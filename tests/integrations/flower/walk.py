@@ -17,7 +17,8 @@ from pathlib import Path
 
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.local import free_port
-from securefedyj.tables.files import MISSING, read_table
+from securefedyj.tables.cells import MISSING
+from securefedyj.tables.files import read_table
 from tests.docs import test_guide as guide
 from tests.integrations.flower import sites
 from tests.integrations.flower.federation import ANSI, ROOT, set_environment
