@@ -10,7 +10,7 @@ from experiments import style
 from experiments.datasets import features_108, thinned
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import SecureFedYJ
-from securefedyj.protocol.transcript import Counts, Magnitudes, Moments, Step, Variation
+from securefedyj.protocol.reveals import Counts, Magnitudes, Moments, Step, Variation
 
 TITLE = "What the protocol reveals follows from its result"
 SOURCE = "Proposition 4.1; appendix F"

@@ -20,8 +20,9 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import Reveal
 from securefedyj.protocol.simulation import fit_table
-from securefedyj.protocol.transcript import Reveal, Transcript
+from securefedyj.protocol.transcript import Transcript
 from tests.datasets import NAMES, Feature, features
 
 Tables = Sequence[Array | None]

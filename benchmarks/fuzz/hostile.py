@@ -47,8 +47,9 @@ from securefedyj.numerics.encoding import Domain
 from securefedyj.party.messages import VERSION, Message
 from securefedyj.party.messages import Kind as Step
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import to_line
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Transcript, TranscriptError, to_line
+from securefedyj.protocol.transcript import Transcript, TranscriptError
 from securefedyj.report.cost import read_cost
 
 MOST_MEMORY = 200.0  # MB, of a process

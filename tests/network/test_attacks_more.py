@@ -12,7 +12,7 @@ from securefedyj.network.errors import JoinError
 from securefedyj.network.session import events, records
 from securefedyj.network.session.states import State
 from securefedyj.party.messages import Message
-from securefedyj.protocol.transcript import to_line
+from securefedyj.protocol.reveals import to_line
 from tests.network.machines import NAMES, OPENINGS, Solo, Trio, close_programs, memory, whole
 
 

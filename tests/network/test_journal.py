@@ -16,7 +16,8 @@ from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.session import journal as module
 from securefedyj.network.session.journal import FILE, FORMAT, JournalError, open_journal
 from securefedyj.network.session.memory import Interruption, Memory
-from securefedyj.protocol.transcript import Origin, Transcript, to_line
+from securefedyj.protocol.reveals import to_line
+from securefedyj.protocol.transcript import Origin, Transcript
 from tests.network.machines import AGREEMENT, OPENINGS, whole
 from tests.network.test_torn_journals import live, opened
 

@@ -11,9 +11,7 @@ import sys
 import pytest
 
 from securefedyj import join
-from securefedyj.integrations.flare.taking_part import take_part
-from securefedyj.integrations.flower.taking_part import answer
-from securefedyj.integrations.job import LOG, Notes, named
+from securefedyj.integrations.job import LOG, Notes, answer, named, take_part
 from securefedyj.joining.site import read_site
 from securefedyj.network import locks
 from securefedyj.network.errors import OwnTrouble

@@ -8,7 +8,8 @@ import pytest
 
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.session.memory import Drained, Memory
-from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.protocol.reveals import to_line
+from securefedyj.protocol.transcript import Transcript
 from tests.network.machines import AGREEMENT, OPENINGS, Notebook, memory, whole
 
 

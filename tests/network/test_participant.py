@@ -27,8 +27,9 @@ from securefedyj.network.transport import link, tls
 from securefedyj.numerics import wide
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.messages import VERSION
-from securefedyj.protocol.program import TooFewValues
-from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.protocol.reveals import to_line
+from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.results import Provenance
 from tests.network import odd_party
 from tests.network.clock import run, until

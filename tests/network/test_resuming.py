@@ -23,9 +23,9 @@ from securefedyj.network.session.resuming import (
 )
 from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.reveals import Final
+from securefedyj.protocol.reveals import Final, to_line
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Transcript, to_line
+from securefedyj.protocol.transcript import Transcript
 
 SESSION = "ef" * 16
 PARTIES = ("ana", "bob", "cem", "dua")

@@ -11,7 +11,7 @@ from securefedyj.network.session import events, records
 from securefedyj.network.session.memory import Interruption
 from securefedyj.network.session.states import State
 from securefedyj.party.messages import Kind, Message
-from securefedyj.protocol.transcript import to_line
+from securefedyj.protocol.reveals import to_line
 from tests.network.machines import OPENINGS, Solo, close_programs, whole
 
 

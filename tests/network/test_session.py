@@ -16,7 +16,7 @@ from securefedyj.network.session.run import Session
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
 from securefedyj.party.rounds import play_round
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 from tests.network.machines import NAMES
 
 READIES = [Ready(letter * 64) for letter in "abc"]

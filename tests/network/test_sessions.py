@@ -33,8 +33,9 @@ from securefedyj.network.session.states import (
     successor,
 )
 from securefedyj.party.messages import VERSION, Kind, Message
-from securefedyj.protocol.program import TooFewValues
-from securefedyj.protocol.transcript import Counts, Step, Transcript, to_line
+from securefedyj.protocol.reveals import Counts, Step, to_line
+from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.protocol.transcript import Transcript
 from tests.network.machines import (
     AGREEMENT,
     BEGINNINGS,

@@ -28,6 +28,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import Final, Reveal
 from securefedyj.protocol.schedule import Schedule
+from securefedyj.protocol.state import OpeningLog
 from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement
 from tests.simulation import Consortium, assemble
@@ -118,7 +119,7 @@ def play(
     """
     agreement, outcome = agreed(verified), Outcome()
 
-    class Log:
+    class Log(OpeningLog):
         def __init__(self, name: str) -> None:
             self._name = name
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from securefedyj.numerics.encoding import choose_encoding
-from securefedyj.protocol.reveals import Final
-from securefedyj.protocol.transcript import Magnitudes, Moments, Transcript
+from securefedyj.protocol.reveals import Final, Magnitudes, Moments
+from securefedyj.protocol.transcript import Transcript
 from tests.federated_data import agreement, run, shuffled
 from tests.protocol.small_run import NAMES, STEPS, data, of_kind, small_run, small_verified_run
 

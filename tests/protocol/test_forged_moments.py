@@ -19,8 +19,8 @@ from securefedyj import SecureFedYJ
 from securefedyj.engines.clear import Clear
 from securefedyj.errors import ProtocolError
 from securefedyj.protocol.findings import Interval, reach_of
-from securefedyj.protocol.reveals import lowest_opened
-from securefedyj.protocol.transcript import Counts, Magnitudes, Moments, Transcript, Variation
+from securefedyj.protocol.reveals import Counts, Magnitudes, Moments, Variation, lowest_opened
+from securefedyj.protocol.transcript import Transcript
 from tests.datasets import NAMES as DATASETS
 from tests.datasets import table
 from tests.federated_data import agreement, run, shuffled

@@ -14,8 +14,7 @@ from securefedyj.engines.clear import Clear
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.protocol.program import secure_fed_yj
-from securefedyj.protocol.reveals import lowest_opened
-from securefedyj.protocol.transcript import Magnitudes, Moments
+from securefedyj.protocol.reveals import Magnitudes, Moments, lowest_opened
 from tests.datasets import NAMES, table
 from tests.federated_data import agreement, as_table, by_value, plain, shuffled, totals
 from tests.protocol.test_program import Repeated

@@ -23,8 +23,9 @@ from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo, OutOfBounds, Sums
 from securefedyj.party import inprocess
 from securefedyj.party.messages import Kind
-from securefedyj.protocol.program import TooFewValues, secure_fed_yj
-from securefedyj.protocol.transcript import Magnitudes, Step
+from securefedyj.protocol.program import secure_fed_yj
+from securefedyj.protocol.reveals import Magnitudes, Step
+from securefedyj.protocol.schedule import TooFewValues
 from tests import oracle
 from tests.datasets import features, table
 from tests.federated_data import (

@@ -24,10 +24,12 @@ from securefedyj.protocol.reveals import (
     Step,
     Variation,
     Verdict,
+    read_reveal,
+    to_line,
 )
 from securefedyj.protocol.schedule import Schedule
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Transcript, read_reveal, to_line
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.strict import Malformed
 from tests.datasets import table
 from tests.federated_data import agreement

@@ -12,17 +12,17 @@ import pytest
 
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol import transcript as transcript_module
-from securefedyj.protocol.reveals import KINDS, Final, Verdict
-from securefedyj.protocol.transcript import (
+from securefedyj.protocol.reveals import (
+    KINDS,
+    Final,
     Magnitudes,
     Moments,
-    Origin,
     Step,
-    Transcript,
-    TranscriptError,
+    Verdict,
     read_reveal,
     to_line,
 )
+from securefedyj.protocol.transcript import Origin, Transcript, TranscriptError
 from securefedyj.strict import Malformed
 from tests.protocol.small_run import NAMES
 

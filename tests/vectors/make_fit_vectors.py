@@ -32,8 +32,8 @@ from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.reveals import Step
 from securefedyj.protocol.simulation import simulate
-from securefedyj.protocol.transcript import Step
 
 FILE = Path(__file__).with_name("fit.json")
 NONE = np.nan

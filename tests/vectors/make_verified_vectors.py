@@ -27,6 +27,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.schedule import Schedule
 from securefedyj.protocol.simulation import simulate
+from securefedyj.protocol.state import OpeningLog
 from securefedyj.protocol.transcript import Transcript
 
 FILE = Path(__file__).with_name("verified.json")
@@ -72,18 +73,13 @@ FRESH_KEYS = [[key(f"u{i} of vector {vector}") for i in range(2)] for vector in 
 """What the outsider draws."""
 
 
-class Noted:
+class Noted(OpeningLog):
     """A log that keeps what a member accepts."""
 
     part = b""
 
     def accepted(self, transcript: Transcript, part: bytes) -> None:
         self.part = part
-
-    def exchange(self, transcript: Transcript) -> None:
-        pass
-
-    opening = revealed = exchange
 
 
 class Setting:

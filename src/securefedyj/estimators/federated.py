@@ -9,8 +9,11 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError, code_of
-from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
-from securefedyj.estimators.columns import choice_of_columns
+from securefedyj.estimators.base import (
+    YeoJohnsonTransformer,
+    check_positive_integer,
+    choice_of_columns,
+)
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement
@@ -197,17 +200,15 @@ class SecureFedYJ(YeoJohnsonTransformer):
                 "fit takes a list with one table per silo, e.g. fit([X_1, X_2, X_3]); "
                 "for pooled data use ExpYJ",
             )
+        silos = list(silos)
         with_data = [k for k, silo in enumerate(silos) if silo is not None]
         if not with_data:
             raise InputError("SFY-FIT-011", "at least one silo must have data")
-        first = with_data[0]
-        tables: list[Table | None] = []
-        for k, silo in enumerate(silos):
-            if silo is None:
-                tables.append(None)
-                continue
+        tables: list[Table | None] = [None] * len(silos)
+        for k in with_data:
             try:
-                tables.append(self._validated_table(silo, k == first, ensure_min_samples=0))
+                first = k == with_data[0]
+                tables[k] = self._validated_table(silos[k], first, ensure_min_samples=0)
             except ValueError as error:
                 raise InputError(code_of(error, "SFY-FIT-013"), f"silo {k + 1}: {error}") from error
         if all(_is_empty(table) for table in tables):

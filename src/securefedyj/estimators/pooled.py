@@ -8,8 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.estimators.base import YeoJohnsonTransformer, check_positive_integer
-from securefedyj.estimators.columns import choice_of_columns
+from securefedyj.estimators.base import (
+    YeoJohnsonTransformer,
+    check_positive_integer,
+    choice_of_columns,
+)
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.passes import over_all
 from securefedyj.numerics.pooled import fit_pooled

@@ -1,22 +1,35 @@
-"""What jobs of all frameworks share: sites get a digest, and return a result or a reason."""
+"""What a site does in a job of FLARE or Flower, and what comes back; needs neither of them.
+
+A site gets a digest, does what `securefedyj join` does, and returns a result, or a reason that says
+nothing about its data. The server learns the result and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from securefedyj.errors import InputError
+from securefedyj.errors import CodedError, InputError
+from securefedyj.integrations.flare.carrier import Bus, PacketDialer
+from securefedyj.joining import site as site_file
 from securefedyj.joining.call import join_async
 from securefedyj.joining.log import JoinLog
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import read_certificate
-from securefedyj.protocol.program import TooFewValues
-from securefedyj.report.results import PARAMETERS
+from securefedyj.printable import printable, shown
+from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.report import results
 
 LOG = "securefedyj.log"
+RECORD = "securefedyj"
+"""What Flower calls our part of a message."""
+RESULT = results.PARAMETERS
+DIGEST, PARTY, PARAMETERS, REASON = "digest", "party", "parameters", "reason"
 LONGEST_REASON = 1000
 """Characters of a reason that a site returns."""
 
@@ -64,7 +77,7 @@ async def take_part_in(consortium: Consortium, site: JoinOptions, **options: Any
     The agreed file is the one that was checked: it is not read again.
     """
     await join_async(**(site.arguments() | {"consortium": consortium} | options))
-    return (site.output / PARAMETERS).read_bytes()
+    return (site.output / RESULT).read_bytes()
 
 
 def public_reason(error: Exception, name: str) -> str:
@@ -83,6 +96,114 @@ def difference(parties: Sequence[str], results: Mapping[str, bytes]) -> str:
     if len(set(results.values())) > 1:
         return (
             "The parties did not return the same parameters, which an honest site cannot do: "
-            f"each has its own {PARAMETERS}; compare them by another way."
+            f"each has its own {RESULT}; compare them by another way."
         )
     return ""
+
+
+# FLARE.
+
+
+def site_in(local: Path, name: str) -> JoinOptions:
+    """A site's own file, `securefedyj.toml` in FLARE's folder `local`.
+
+    The sites of FLARE's simulator share `local`, and have their files in `local/NAME`. Paths are
+    relative to the folder of the file, or of the file that it links to.
+    """
+    path = local / name / site_file.FILE
+    return site_file.read_site((path if path.exists() else local / site_file.FILE).resolve())
+
+
+def check_job(site: JoinOptions, client: str, digest: object) -> Consortium:
+    """What the site has agreed on, if the job is about that; else JobRefused."""
+    consortium, party = agreed_by(site)
+    check_digest(consortium, party, digest)
+    if client != party:
+        raise JobRefused(
+            "SFY-FLARE-003",
+            f"{party} refuses this job: FLARE calls this site {client!r}. Parties and sites must "
+            "have the same names; agree on a file with those of FLARE.",
+        )
+    return consortium
+
+
+async def take_part(
+    site: JoinOptions,
+    client: str,
+    digest: object,
+    bus: Bus,
+    notes: Notes,
+    cancelled: Callable[[], bool],
+) -> bytes:
+    """Take part until the result is there and written; return the bytes of parameters.json."""
+    consortium = check_job(site, client, digest)
+    others = [party.name for party in consortium.parties if party.name != client]
+    dialer = PacketDialer(bus, others)
+    return await take_part_in(consortium, site, say=notes.say, cancelled=cancelled, dialer=dialer)
+
+
+# Flower.
+
+
+def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
+    """Take part as the site's own file says; return what goes back to Flower's server.
+
+    That is the name of the party with the result, or with a reason that says nothing about data.
+    """
+    name, folder = "A site", file.parent
+    try:
+        site = site_file.read_site(file)
+        folder = site.output
+        consortium, name = agreed_by(site)
+        check_digest(consortium, name, asked.get(DIGEST))
+        if asked.get(PARTY, name) != name:
+            raise JobRefused(
+                "SFY-FLOWER-012",
+                f"{name} refuses this run: the server takes this site for {shown(asked[PARTY])}. "
+                "A site is who its own certificate says; nothing was computed.",
+            )
+        options: dict[str, Any] = {"say": Notes(folder).say}
+        if (folder / RESULT).exists():  # others may have it, too, and not connect again
+            options["wait"] = min(site.wait, site.timeout)
+        return {PARTY: name, PARAMETERS: asyncio.run(take_part_in(consortium, site, **options))}
+    except Exception as error:
+        with contextlib.suppress(OSError):  # nowhere to write it to
+            Notes(folder).say(str(error))
+        return {PARTY: name, REASON: public_reason(error, name)}
+
+
+class NoResult(CodedError):
+    """The run has no result; the message says why."""
+
+
+class Answers:
+    """One answer of each party: all with the same parameters, or there is no result."""
+
+    def __init__(self, parties: Sequence[str]) -> None:
+        self._parties = parties
+        self._results: dict[str, bytes] = {}
+
+    def take(self, answer: Mapping[str, object]) -> None:
+        """Keep a party's result; NoResult if it has none, or is not one of the parties."""
+        party, parameters = answer.get(PARTY), answer.get(PARAMETERS)
+        if REASON in answer or not isinstance(parameters, bytes):
+            said = answer.get(REASON, f"{shown(party)} has no result.")
+            raise NoResult("SFY-FLOWER-001", printable(str(said), LONGEST_REASON))
+        if party not in self._parties:
+            raise NoResult(
+                "SFY-FLOWER-002",
+                f"A site says that it is {shown(party)}, which is no party of this run.",
+            )
+        if party in self._results:
+            raise NoResult(
+                "SFY-FLOWER-003",
+                f"Two sites say that they are {party}: each party takes part once, with its own "
+                "key and securefedyj.toml.",
+            )
+        self._results[str(party)] = parameters
+
+    def result(self) -> bytes:
+        """The bytes of parameters.json that all parties have returned."""
+        if reason := difference(self._parties, self._results):
+            raise NoResult("SFY-FLOWER-004", reason)
+        return self._results[self._parties[0]]

@@ -9,7 +9,7 @@ from pathlib import Path
 from securefedyj.errors import with_code
 from securefedyj.network.errors import JoinError
 from securefedyj.printable import printable_lines
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 
 
 class JoinLog:

@@ -32,8 +32,9 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.program import SILENT, secure_fed_yj
+from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.schedule import features_at_once
+from securefedyj.protocol.state import SILENT, OpeningLog
 from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
@@ -236,7 +237,7 @@ def _log2(number: int) -> int:
     return (number - 1).bit_length()
 
 
-class _Clock:
+class _Clock(OpeningLog):
     """Notes how many rounds of one party are over when an exchange begins."""
 
     party: Party[Engine]
@@ -246,14 +247,6 @@ class _Clock:
 
     def exchange(self, transcript: Transcript) -> None:
         self.rounds.append(self.party.rounds)
-
-    def accepted(self, transcript: Transcript, part: bytes) -> None:
-        pass
-
-    def opening(self, transcript: Transcript) -> None:
-        pass
-
-    revealed = opening
 
 
 class _MadeUp:

@@ -15,7 +15,6 @@ import numpy as np
 from securefedyj.engines.registry import facts_of
 from securefedyj.printable import printable
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.findings import findings
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Verdict
 from securefedyj.protocol.secrecy import secrecy_of
@@ -32,11 +31,6 @@ OPENED = (
 
 # More findings than these would hide the first ones.
 MOST_LISTED = 20
-
-
-def audit(transcript: Transcript) -> Audit:
-    """Recompute from the result what was revealed on the way to it."""
-    return Audit(transcript, list(findings(transcript)))
 
 
 @dataclass(frozen=True)

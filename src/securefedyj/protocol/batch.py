@@ -60,8 +60,8 @@ class Batch(NamedTuple):
         """
         inputs: list[Input] = []
         for group, sums in zip(groups, self._sums(groups), strict=True):
-            terms = 4 * len(group.pairs) + len(group.chosen)
-            size = terms if group.scored else 2 * len(group.pairs)
+            pairs = len(group.pairs)
+            size = 4 * pairs + len(group.chosen) if group.scored else 2 * pairs
             own = None if sums is None else np.concatenate(self._terms(group, sums), axis=1)
             inputs.append((own, size, group.limbs))
         return inputs
@@ -151,9 +151,6 @@ def groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]:
     A group of fewer than ``least`` features joins the next wider one: what it would save in
     bytes, it would cost in operations.
     """
-    if len(limbs) and np.all(limbs == limbs[0]):
-        yield int(limbs[0]), np.arange(len(limbs))
-        return
     waiting = np.empty(0, dtype=np.intp)
     widths = np.unique(limbs)
     for width in widths:

@@ -22,7 +22,7 @@ from securefedyj.engines import Shared, SharedBits, concatenate
 from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Bools, Index, Integers
+from securefedyj.numerics.arrays import Bools, Integers
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.batch import Batch, Group
 from securefedyj.protocol.reveals import (
@@ -33,7 +33,7 @@ from securefedyj.protocol.reveals import (
     lowest_opened,
 )
 from securefedyj.protocol.schedule import NextOpening
-from securefedyj.protocol.state import Input, Opened
+from securefedyj.protocol.state import Opened
 
 
 async def open_result(batch: Batch, due: NextOpening) -> None:
@@ -72,7 +72,7 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     """Share inputs, make all claims, and compute what is opened: one vector of bits."""
     claims = Claims(batch, engine)
     inputs = batch.inputs([*groups, *claims.groups])
-    inputs.insert(len(groups), claims.counts())
+    inputs.insert(len(groups), batch.run.own_counts(batch.features))
     shared = await batch.run.share(engine, inputs)
     branches: list[Coroutine[Any, Any, Any]] = [
         _judged(batch, engine, claims, group, sums)
@@ -120,15 +120,15 @@ async def _admitted(
 def _final(batch: Batch, groups: Sequence[Group], opened: Opened) -> Final:
     size, holds, start = len(batch.features), bool(opened[0]), 1
     magnitude: Integers = np.zeros(size, dtype=np.int64)
-    V, S_y = [0] * size, [0] * size
+    V, S_y = np.zeros((2, size), dtype=object)
     for group in groups if holds else ():
-        q, own = len(group.chosen), opened[start : start + _size(group)]
-        start += _size(group)
-        below, bits = np.split(own, [_steps(group) * q])
-        magnitude[group.chosen] = _magnitude(below.reshape(-1, q))
-        low = lowest_opened(magnitude[group.chosen], batch.run.agreement.result_bits)
-        _place(group.chosen, bits.reshape(-1, 2 * q), low, V, S_y)
-    return Final(batch.features, holds, magnitude, V, S_y)
+        where, q, end = group.chosen, len(group.chosen), start + _size(group)
+        below, bits = np.split(opened[start:end], [_steps(group) * q])
+        magnitude[where] = _magnitude(below.reshape(-1, q))
+        low = lowest_opened(magnitude[where], batch.run.agreement.result_bits)
+        V[where], S_y[where] = _moments(bits.reshape(-1, 2 * q), *low)
+        start = end
+    return Final(batch.features, holds, magnitude, V.tolist(), S_y.tolist())
 
 
 def _steps(group: Group) -> int:
@@ -177,14 +177,8 @@ class Claims:
         """The groups whose sums the claims need: moments at lambda = 0, and scores at both ends."""
         return [*self._variation, *self._scores]
 
-    def counts(self) -> Input:
-        """The number of values at this silo: the input after the moments at lambda*."""
-        features, silo = self._batch.features, self._batch.run.silo
-        own = None if silo is None else wide.from_digits(silo.count[None, features], 62, 1)
-        return own, len(features), 1
-
     async def make(self, shared: Sequence[Shared]) -> None:
-        """Make all claims but `within`, from the inputs of all parties."""
+        """Make all claims but `within`, from the counts of all parties and the sums of `groups`."""
         sums = iter(shared)
         branches: list[Coroutine[Any, Any, None]] = [
             self._counted(next(sums)),
@@ -249,12 +243,12 @@ async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> 
     opened = await run.open_bits(
         run.engine, [bits[some] for (_, bits), some in zip(parts, wanted, strict=True)]
     )
-    V, S_y = [0] * len(features), [0] * len(features)
+    V, S_y = np.zeros((2, len(features)), dtype=object)
     for place, some, values in zip(places, wanted, opened, strict=True):
         planes = np.zeros(some.shape, dtype=np.uint8)
         planes[some] = values
-        _place(place, planes, (V_low[place], y_low[place]), V, S_y)
-    run.reveal(Moments(features, V, S_y))
+        V[place], S_y[place] = _moments(planes, V_low[place], y_low[place])
+    run.reveal(Moments(features, V.tolist(), S_y.tolist()))
 
 
 async def _measured(
@@ -290,15 +284,10 @@ def _magnitude(below: Opened) -> Integers:
     return steps
 
 
-def _place(
-    where: Index, planes: Opened, low: tuple[Integers, Integers], V: list[int], S_y: list[int]
-) -> None:
-    """Make integers of the bits of V, then of S_y, and put them into their places."""
-    V_planes, y_planes = np.hsplit(planes, 2)
-    own_V = _integers(V_planes, low[0], signed=False)
-    own_y = _integers(y_planes, low[1], signed=True)
-    for j, v, y in zip(where.tolist(), own_V, own_y, strict=True):
-        V[j], S_y[j] = v, y
+def _moments(planes: Opened, V_low: Integers, y_low: Integers) -> tuple[list[int], list[int]]:
+    """The integers with the bits of V, then of S_y."""
+    V, S_y = np.hsplit(planes, 2)
+    return _integers(V, V_low, signed=False), _integers(S_y, y_low, signed=True)
 
 
 def _integers(bits: Opened, low: Integers, *, signed: bool) -> list[int]:

@@ -174,8 +174,8 @@ def _of_one(
         yield "no values within the bounds have such a variance"
     if constant and V.low > can.largest_constant_V():
         yield "it does not vary, but has a variance"
-    if not S_y.exact:
-        return
+    if S_y.low < S_y.high:
+        return  # only exact sums say more
     if not can.integers_exist(V, S_y.low):
         yield "no values on its grid have such a variance, with that mean"
     elif V == (0, 0) and not can.is_a_value(S_y.low // can.n):
@@ -192,10 +192,6 @@ class Interval(NamedTuple):
     def of(cls, opened: int, shift: int) -> Interval:
         """The integers that are ``opened`` without their last bits."""
         return cls(opened << shift, (opened + 1 << shift) - 1)
-
-    @property
-    def exact(self) -> bool:
-        return self.low == self.high
 
 
 class Reach(NamedTuple):

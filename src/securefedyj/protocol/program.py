@@ -12,7 +12,7 @@ exact integers; mean and variance are opened to the precision of the answer and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,18 +27,11 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.batch import Batch
 from securefedyj.protocol.final import open_result
 from securefedyj.protocol.reveals import Counts, Step, Variation
-from securefedyj.protocol.schedule import NextOpening, Schedule, TooFewValues, features_at_once
+from securefedyj.protocol.schedule import NextOpening, Schedule
 from securefedyj.protocol.state import SILENT, Opened, OpeningLog, RunState
 from securefedyj.protocol.transcript import Transcript
 
-__all__ = [
-    "SILENT",
-    "OpeningLog",
-    "TooFewValues",
-    "features_at_once",
-    "run_party",
-    "secure_fed_yj",
-]
+_Signs: TypeAlias = tuple[Index, SharedBits]
 
 
 async def secure_fed_yj(
@@ -51,19 +44,11 @@ async def secure_fed_yj(
 ) -> Transcript:
     """Fit all features; every party returns the same transcript, still without the result.
 
-    Parameters
-    ----------
-    silo
-        The data of this party; None if it computes but has none.
-    transcript
-        What an earlier run has revealed, up to any of its openings: the fit continues from there,
-        and opens nothing of it again. All parties must start from the same.
-    log
-        Called at every exchange, opening and reveal.
-    accepted
-        The number of an opening whose parts all members have accepted in an earlier session, and
-        our part of it (see `OpeningLog.accepted`), empty outside of the committee. It is opened
-        again, and not computed.
+    The silo is None at a party that computes but has no data. From a transcript of an earlier run,
+    up to any of its openings and the same at all parties, the fit continues, and opens nothing of
+    it again. `accepted` is the number of an opening whose parts all members have accepted in an
+    earlier session, and our part of it (see `OpeningLog.accepted`), empty outside of the committee:
+    it is opened again, and not computed.
     """
     transcript = Transcript(agreement) if transcript is None else transcript
     schedule = Schedule.of(transcript)
@@ -129,39 +114,32 @@ async def _search(batch: Batch, due: NextOpening) -> None:
 
 
 async def _compare(batch: Batch, features: Index, tree: Speculation, first: bool) -> list[_Signs]:
-    """Signs at all points, under sharing; features of one ring width in a group (6.2)."""
+    """Whether lambda must shrink, at all points, and at first whether a feature varies.
+
+    Both under sharing, with the places of the features; those of one ring width are in a group.
+    """
     groups = batch.groups(features - batch.features[0], tree.points, scored=True)
     shared = await batch.run.share(batch.run.engine, batch.inputs(groups))
-    nodes = len(tree.points)
-    shrink = await in_lockstep(*(_signs(batch, sums, nodes, first) for sums in shared))
-    return [_Signs(g.places, bits) for g, bits in zip(groups, shrink, strict=True)]
+    engine, nodes = batch.run.engine, len(tree.points)
+
+    async def signs(sums: Shared) -> SharedBits:
+        return await engine.negative(await batch.score(engine, sums, nodes, first))
+
+    shrink = await in_lockstep(*map(signs, shared))
+    return [(group.places, bits) for group, bits in zip(groups, shrink, strict=True)]
 
 
 async def _open_signs(
     run: RunState, groups: Sequence[_Signs], node: Index, active: Bools
 ) -> Opened:
     """Open the bits of the active features at their nodes, with 0 for the others."""
-    chosen = [np.flatnonzero(active[group.features]) for group in groups]
-    pairs = [(group, some) for group, some in zip(groups, chosen, strict=True) if len(some)]
-    bits = await run.open_bits(
-        run.engine,
-        [g.shrink[node[g.features[some]] * len(g.features) + some] for g, some in pairs],
-    )
+    where, wanted = [], []
+    for features, shrink in groups:
+        if len(some := np.flatnonzero(active[features])):
+            where.append(features[some])
+            # Node by node, and of each node feature by feature.
+            wanted.append(shrink[node[where[-1]] * len(features) + some])
     opened = np.zeros(len(node), dtype=np.uint8)
-    for (group, some), values in zip(pairs, bits, strict=True):
-        opened[group.features[some]] = values
+    for features, values in zip(where, await run.open_bits(run.engine, wanted), strict=True):
+        opened[features] = values
     return opened
-
-
-async def _signs(batch: Batch, shared: Shared, nodes: int, first: bool) -> SharedBits:
-    """Whether lambda must shrink, at all nodes; at first also whether a feature varies."""
-    engine = batch.run.engine
-    return await engine.negative(await batch.score(engine, shared, nodes, first))
-
-
-class _Signs(NamedTuple):
-    """The signs of a group of features: node by node, and of each node feature by feature."""
-
-    features: Index
-    """Which of the features of the exchange."""
-    shrink: SharedBits

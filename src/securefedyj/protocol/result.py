@@ -74,7 +74,6 @@ def compute_result(transcript: Transcript) -> Result:
             (lowest,), (highest,) = (y_of(x, own, n[j], lmbda[j]) for x in (own.lower, own.upper))
             S_y[place] = min(max(S_y[place], count * lowest), count * highest)
         moments |= dict(zip(chosen.tolist(), zip(V, S_y, strict=True), strict=True))
-    grid = choose_encoding(domain, n, lmbda).grid
     result = Result(
         lmbda,
         np.zeros(p),
@@ -87,14 +86,12 @@ def compute_result(transcript: Transcript) -> Result:
         width=np.ones(p),
         center_low=np.zeros(p),
     )
-    decays = zip(
-        is_decaying(domain.L_positive, lmbda).tolist(),
-        is_decaying(domain.L_negative, 2 - lmbda).tolist(),
-        strict=True,
-    )
-    for feature, (step, sides) in enumerate(zip(grid.tolist(), decays, strict=True)):
-        if feature in moments:
-            _fill(result, feature, step, sides, *moments[feature])
+    grid = choose_encoding(domain, n, lmbda).grid.tolist()
+    positive = is_decaying(domain.L_positive, lmbda).tolist()
+    negative = is_decaying(domain.L_negative, 2 - lmbda).tolist()
+    for feature, (V_j, S_j) in moments.items():
+        decays = (negative if S_j < 0 else positive)[feature]
+        _fill(result, feature, grid[feature], decays, V_j, S_j)
     if transcript.agreement.version > CENTERED_BY_LOGARITHM:
         _place_constants(transcript, result, moments)
     resolved, narrowed = certainty_of(transcript, result)
@@ -107,7 +104,9 @@ def _place_constants(
 ) -> None:
     """Center constant features at their value, and mark those that may have other values."""
     chosen = np.array([j for j in moments if result.constant[j]], dtype=np.intp)
-    V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True) if len(chosen) else ((), ())
+    if not len(chosen):
+        return
+    V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True)
     n, y = result.n[chosen], [S // n for S, n in zip(S_y, result.n[chosen].tolist(), strict=True)]
     domain = transcript.agreement.domain.take(chosen)
     value, certain = _constant_values(domain, n, y, result.center[chosen])
@@ -131,8 +130,6 @@ def _constant_values(
     that is no further away than 2^-53 (1 + |x|), or than two units of the grid. Digits are few if a
     number with no more of them hardly has the y by chance.
     """
-    if not len(near):
-        return near, np.zeros(0, dtype=bool)
     rounded = [[float(f"{c:.{digits}e}") for digits in range(_MOST_DIGITS)] for c in near.tolist()]
     # An x that is half a unit of the last place of the logarithm away may have another one.
     size = np.abs(near)
@@ -205,10 +202,10 @@ def _complete(values: list[int], low: Integers) -> list[int]:
     ]
 
 
-def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, S_y: int) -> None:
+def _fill(result: Result, j: int, grid: int, decays: bool, V: int, S_y: int) -> None:
     """Mean, variance, center and width of one feature, from exact integers.
 
-    ``decays`` says which side is decaying: that of mean >= 0, that of mean < 0.
+    ``decays`` says whether the side of the mean is decaying.
     """
     n, u = int(result.n[j]), float(result.lmbda[j])
     negative = S_y < 0
@@ -220,7 +217,7 @@ def _fill(result: Result, j: int, grid: int, decays: tuple[bool, bool], V: int, 
     # At the center c, where Psi is |mean|, e^{uL} = 1 + u |mean|. It may be tiny: on a decaying
     # side |mean| is close to the constant that the silos have added, 1/|u| as a float64.
     growth, slope, scale = p * size, p * size + q * unit, q * unit
-    if decays[negative]:
+    if decays:
         a, b = (1 / abs(u)).as_integer_ratio()
         growth, slope, scale = b * growth, p * (b * size - a * unit), b * scale
     # Values that do not vary at lambda = 0 may do so by a unit of the grid at lambda = 1.

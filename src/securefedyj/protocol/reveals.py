@@ -85,8 +85,7 @@ class Moments(NamedTuple):
 class Final(NamedTuple):
     """The verdict of a batch and, if it holds, magnitudes and moments: the end of a verified run.
 
-    One opening, so that no party sees a part of it and can still change the rest. A feature without
-    values has zeros, and so has every feature if the verdict does not hold.
+    A feature without values has zeros, and so has every feature if the verdict does not hold.
     """
 
     features: Index
@@ -107,10 +106,7 @@ class Final(NamedTuple):
 
 T = TypeVar("T")
 Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments | Final
-KINDS: dict[str, type[Reveal]] = {
-    kind.__name__.lower(): kind
-    for kind in (Counts, Variation, Step, Verdict, Magnitudes, Moments, Final)
-}
+KINDS: dict[str, type[Reveal]] = {kind.__name__.lower(): kind for kind in get_args(Reveal)}
 """The kinds of reveals, by their names in the file."""
 
 

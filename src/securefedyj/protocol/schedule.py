@@ -1,9 +1,7 @@
 """The schedule of a run: what may be opened next, given what was revealed before.
 
-docs/protocol.md, sections 6 and 7.2. The order of the openings, the features of each and the points
-of the search follow from the agreement and the reveals so far; only the answers are new. So a
-reader of a transcript, or of a part of one, can check whether every reveal was due. The program
-itself follows the schedule.
+docs/protocol.md, sections 6 and 7.2. It follows from the agreement and the reveals so far; only the
+answers are new. The program itself follows it, and a reader can check that every reveal was due.
 """
 
 from __future__ import annotations
@@ -160,7 +158,9 @@ class Schedule:
             raise Malformed(f"{kind} with lists of different lengths")
         match reveal:
             case Counts():
-                self._take_counts(reveal)
+                if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
+                    raise Malformed("a number of values below 0 or above 2^40")
+                self.n[:] = reveal.n
             case Variation():
                 self.varies[reveal.features] = reveal.varies
                 self._stage = Step
@@ -176,11 +176,6 @@ class Schedule:
             case Final():
                 self._take_final(reveal)
         self.due = self._next()
-
-    def _take_counts(self, reveal: Counts) -> None:
-        if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
-            raise Malformed("a number of values below 0 or above 2^40")
-        self.n[:] = reveal.n
 
     def _take_step(self, reveal: Step, due: NextOpening) -> None:
         if reveal.step != due.step:
@@ -216,7 +211,7 @@ class Schedule:
             largest = count << bits
             if not -largest >> low <= S_y <= largest >> low:
                 raise Malformed("an S_y that no values within the bounds have")
-        self._begin(self._first + self._size)
+        self._end_batch()
 
     def _take_final(self, reveal: Final) -> None:
         with_values = reveal.holds * (self.n[reveal.features] > 0)
@@ -230,11 +225,11 @@ class Schedule:
             elif isinstance(part, Moments):
                 self._take_moments(part)
                 return
-        self._begin(self._first + self._size)
+        self._end_batch()
 
-    def _begin(self, first: int) -> None:
-        """Go to the batch that begins with this feature."""
-        self._first, self._step, self._stage = first, 0, Variation
+    def _end_batch(self) -> None:
+        """Go to the next batch."""
+        self._first, self._step, self._stage = self._first + self._size, 0, Variation
 
     def _encoding(self, features: Index) -> Encoding:
         """Of y at lambda*."""
@@ -261,7 +256,7 @@ class Schedule:
                 return NextOpening(self._stage, batch, self._step, self.optimum(batch))
             if len(some := batch[self.n[batch] > 0]):
                 return NextOpening(self._stage, some, self._step, self.optimum(some))
-            self._begin(self._first + self._size)
+            self._end_batch()
         return None
 
     def _last_stage(self) -> type[Reveal]:

@@ -27,24 +27,17 @@ class Secrecy:
 
 def _two_members(committee: Sequence[str], silos: int) -> str:
     first, second, third = committee
-    words = f"Any two of {first}, {second} and {third}. Two of them together could have seen "
-    if silos <= 3:
-        return words + (
-            "the exact sums of one silo by itself, at every step: treat that as having seen its "
-            "rows."
-        )
-    return words + (
-        "exact sums over all silos but their own, taken together, at every step, and of no silo by "
-        "itself."
+    seen = (
+        "the exact sums of one silo by itself, at every step: treat that as having seen its rows."
+        if silos <= 3
+        else "exact sums over all silos but their own, taken together, at every step, and of no "
+        "silo by itself."
     )
+    return f"Any two of {first}, {second} and {third}. Two of them together could have seen {seen}"
 
 
 def _half_of_all(committee: Sequence[str], silos: int) -> str:
     return f"{(len(committee) - 1) // 2 + 1} or more of the {len(committee)} parties."
-
-
-def _nobody(committee: Sequence[str], silos: int) -> str:
-    return "There was nothing to protect by keeping parties apart."
 
 
 _SHARES_LEFT = (
@@ -83,7 +76,7 @@ SECRECY: Mapping[str, Secrecy] = {
             "and does not protect them."
         ),
         what_stayed="The rows themselves. The sums and counts of each silo were open to all.",
-        collusion=_nobody,
+        collusion=lambda _, __: "There was nothing to protect by keeping parties apart.",
     ),
 }
 

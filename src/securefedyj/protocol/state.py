@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from securefedyj.engines import Engine, Shared, SharedBits
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.numerics import wide
+from securefedyj.numerics.arrays import Index
 from securefedyj.numerics.sums import Silo
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
@@ -24,11 +25,10 @@ Opened = NDArray[np.uint8]
 Input = tuple[Limbs | None, int, int]  # a party's vector, its size and its limbs
 
 
-class OpeningLog(Protocol):
-    """What a run calls at each opening, with the transcript so far, which it extends later.
+class OpeningLog:
+    """What a run calls at each opening, with the transcript so far; this one keeps nothing.
 
-    A party that keeps a journal, so that nothing is opened twice, implements it. All of it is
-    public.
+    A party that keeps a journal, so that nothing is opened twice, extends it. All of it is public.
     """
 
     def exchange(self, transcript: Transcript) -> None:
@@ -47,18 +47,7 @@ class OpeningLog(Protocol):
         """The last reveal has just been opened; nothing was sent since."""
 
 
-class _Silent:
-    def exchange(self, transcript: Transcript) -> None:
-        pass
-
-    def accepted(self, transcript: Transcript, part: bytes) -> None:
-        pass
-
-    opening = revealed = exchange
-
-
-SILENT: OpeningLog = _Silent()
-"""Keeps nothing."""
+SILENT = OpeningLog()
 
 
 class RunState(NamedTuple):
@@ -95,18 +84,23 @@ class RunState(NamedTuple):
         return shared
 
     async def open_bits(self, engine: Engine, bits: Sequence[SharedBits]) -> Sequence[Opened]:
-        """Open vectors of bits, in a round of their own.
-
-        Which bits these are depends on what was opened before: all parties must have the same.
-        """
+        """Open vectors of bits in a round, once all parties are known to have one transcript."""
         await engine.compared()
         self.log.opening(self.transcript)
         return await in_lockstep(*(engine.open_bits(some) for some in bits))
 
+    def own_counts(self, features: Index) -> Input:
+        """How many values of each feature this silo has."""
+        silo, size = self.silo, len(features)
+        return (
+            None if silo is None else wide.from_digits(silo.count[None, features], 62, 1),
+            size,
+            1,
+        )
+
     async def open_counts(self, due: NextOpening) -> None:
         """n of each feature: how many values all silos have together (section 6.1)."""
-        own = None if self.silo is None else wide.from_digits(self.silo.count[None], 62, 1)
-        (shared,) = await self.share(self.engine, [(own, len(due.features), 1)])
+        (shared,) = await self.share(self.engine, [self.own_counts(due.features)])
         self.log.opening(self.transcript)
         counts = await self.engine.open(shared)
         self.reveal(Counts(due.features, counts[0].astype(np.int64)))

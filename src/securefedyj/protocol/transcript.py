@@ -23,7 +23,8 @@ from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.resolution import Certainty
 from securefedyj.numerics.search import Bracket, exp_update
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.audit import Audit, audit
+from securefedyj.protocol.audit import Audit
+from securefedyj.protocol.findings import findings
 from securefedyj.protocol.result import Result, certainty_of, compute_result
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
@@ -43,21 +44,6 @@ from securefedyj.protocol.reveals import (
 )
 from securefedyj.strict import MOST_BYTES as MOST_IN_LINE
 from securefedyj.strict import Malformed, Record, convert, parse
-
-__all__ = [
-    "Counts",
-    "Magnitudes",
-    "Moments",
-    "Origin",
-    "Reveal",
-    "Step",
-    "Transcript",
-    "TranscriptError",
-    "Variation",
-    "Verdict",
-    "read_reveal",
-    "to_line",
-]
 
 FORMAT = 2
 MOST_BYTES = 1 << 26
@@ -203,7 +189,7 @@ class Transcript:
 
     def audit(self) -> Audit:
         """Recompute from the result what was revealed on the way to it."""
-        return audit(self)
+        return Audit(self, list(findings(self)))
 
     def write(self, path: Path | str) -> None:
         """Write the transcript as JSON lines: the agreement, the reveals in order, the result."""

@@ -27,18 +27,11 @@ from nvflare.private.aux_runner import AuxMsgTarget, AuxRunner
 from nvflare.private.fed.client.shell_cmd import ShellCommandProcessor
 from nvflare.recipe import SimEnv
 
-from securefedyj.integrations.flare import bus as buses
-from securefedyj.integrations.flare.bus import AuxBus
-from securefedyj.integrations.flare.executor import (
-    DIGEST,
-    PARAMETERS,
-    REASON,
-    TASK,
-    SecureFedYJExecutor,
-)
+from securefedyj.integrations.flare import executor as executors
+from securefedyj.integrations.flare.executor import TASK, AuxBus, SecureFedYJExecutor
 from securefedyj.integrations.flare.provision import ALLOWED, allow, close
 from securefedyj.integrations.flare.recipe import SecureFedYJRecipe
-from securefedyj.integrations.job import named
+from securefedyj.integrations.job import DIGEST, PARAMETERS, REASON, named
 from securefedyj.network.consortium import Consortium
 from tests.patience import PATIENCE
 
@@ -80,7 +73,7 @@ class Engine:
 
 
 def test_bus_goes_on_after_a_message_that_fails(monkeypatch):
-    monkeypatch.setattr(buses, "_END", PATIENCE)
+    monkeypatch.setattr(executors, "_END", PATIENCE)
 
     async def run():
         engine = Engine()
@@ -94,8 +87,8 @@ def test_bus_goes_on_after_a_message_that_fails(monkeypatch):
 
 
 def test_bus_holds_packets_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr(buses, "_MOST_OUTGOING", 5)
-    monkeypatch.setattr(buses, "_MOST_INCOMING", 5)
+    monkeypatch.setattr(executors, "_MOST_OUTGOING", 5)
+    monkeypatch.setattr(executors, "_MOST_INCOMING", 5)
 
     async def run():
         engine = Engine()
@@ -205,7 +198,12 @@ def test_kits_allow_what_a_job_needs_and_nothing_else_of_ours(folder, tmp_path):
     assert used == set(ALLOWED)
     for path in used:
         authorizer.authorize_component_config({"path": path}, workspace=workspace)
-    for name in ("provision.allow", "provision.write_atomically", "site.read_site", "bus.AuxBus"):
+    for name in (
+        "provision.allow",
+        "provision.write_atomically",
+        "site.read_site",
+        "executor.AuxBus",
+    ):
         other = {"path": f"securefedyj.integrations.flare.{name}"}
         with pytest.raises(UnsafeComponentError, match="is not in allow_list"):
             authorizer.authorize_component_config(other, workspace=workspace)

@@ -6,8 +6,15 @@ import dataclasses
 
 import pytest
 
-from securefedyj.integrations.flare.taking_part import check_job, read_site
-from securefedyj.integrations.job import LOG, JobRefused, Notes, difference, named
+from securefedyj.integrations.job import (
+    LOG,
+    JobRefused,
+    Notes,
+    check_job,
+    difference,
+    named,
+    site_in,
+)
 from securefedyj.joining.site import SiteError
 from tests.integrations.flare import sites
 from tests.refusals import refused
@@ -31,12 +38,12 @@ def consortium(folder):
 
 
 def test_site_reads_its_own_file(folder):
-    site = read_site(folder / "local", "south")
+    site = site_in(folder / "local", "south")
     assert site.key == folder / "south.key"
     assert site.output == folder / "south"
     assert site.missing == ()
     assert (site.timeout, site.wait) == (60.0, 600.0)
-    assert read_site(folder / "local", "anybody").key == folder / "north.key"
+    assert site_in(folder / "local", "anybody").key == folder / "north.key"
 
 
 def test_paths_are_relative_to_the_file(tmp_path):
@@ -44,8 +51,8 @@ def test_paths_are_relative_to_the_file(tmp_path):
     (tmp_path / "securefedyj.toml").write_text(words)
     (tmp_path / "kit").mkdir()
     (tmp_path / "kit" / "securefedyj.toml").symlink_to(tmp_path / "securefedyj.toml")
-    assert read_site(tmp_path / "kit", "north") == read_site(tmp_path, "north")
-    site = read_site(tmp_path, "north")
+    assert site_in(tmp_path / "kit", "north") == site_in(tmp_path, "north")
+    site = site_in(tmp_path, "north")
     assert (site.consortium, site.data) == (tmp_path / "c.toml", None)
     assert site.missing == ("?",)
 
@@ -68,12 +75,12 @@ def test_other_files_are_refused(tmp_path, words, code, value):
         head = "" if words.startswith("key") else whole
         (tmp_path / "securefedyj.toml").write_text(head + words)
     with refused(code, SiteError) as caught:
-        read_site(tmp_path, "north")
+        site_in(tmp_path, "north")
     assert value in str(caught.value)
 
 
 def test_job_must_be_about_the_agreed_file(folder, consortium):
-    site = read_site(folder / "local", "south")
+    site = site_in(folder / "local", "south")
     assert check_job(site, "south", named(consortium)) == consortium
     altered = dataclasses.replace(consortium, result_bits=44)
     with pytest.raises(JobRefused, match="south refuses this job: it is about an agreed file with"):
@@ -81,7 +88,7 @@ def test_job_must_be_about_the_agreed_file(folder, consortium):
 
 
 def test_site_must_have_the_name_of_its_party(folder, consortium):
-    site = read_site(folder / "local", "south")
+    site = site_in(folder / "local", "south")
     with pytest.raises(JobRefused, match="south refuses this job: FLARE calls this site 'north'"):
         check_job(site, "north", named(consortium))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from securefedyj.integrations.flower import template
-from securefedyj.integrations.job import JobRefused, named
+from securefedyj.integrations.job import JobRefused, NoResult, named
 from tests.integrations.flower import sites
 
 pytest.importorskip("flwr")
@@ -25,7 +25,6 @@ from flwr.supernode import cli
 from flwr.supernode.runtime import run_clientapp
 
 from securefedyj.integrations.flower import client, process, rehearsal, server, supernode
-from securefedyj.integrations.flower.taking_part import NoResult
 
 NAMES = ("north", "south", "west")
 RESULT = json.dumps({"features": []}).encode()

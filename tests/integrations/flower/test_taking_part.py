@@ -14,8 +14,7 @@ import pytest
 
 from securefedyj.integrations import flower
 from securefedyj.integrations.flower import process, supernode, template
-from securefedyj.integrations.flower.taking_part import Answers, NoResult, answer
-from securefedyj.integrations.job import LOG, named
+from securefedyj.integrations.job import LOG, Answers, NoResult, answer, named
 from securefedyj.network import locks
 from tests.integrations.flower import sites
 

@@ -1,4 +1,4 @@
 """Runs over NVIDIA FLARE: docs/flare.md.
 
-Only `recipe`, `controller`, `executor`, `bus` and `provision` need nvflare (the extra `flare`).
+Only `recipe`, `controller`, `executor` and `provision` need nvflare (the extra `flare`).
 """

@@ -13,23 +13,16 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from securefedyj.files import write_atomically
-from securefedyj.integrations.flare.executor import DIGEST, PARAMETERS, REASON, TASK
-from securefedyj.integrations.job import LONGEST_REASON, difference
+from securefedyj.integrations import job
+from securefedyj.integrations.flare.executor import TASK
 from securefedyj.printable import printable
-from securefedyj.report.results import PARAMETERS as FILE
 
 
 class SecureFedYJController(Controller):
     """Asks all parties to take part, and keeps their result if it is the same everywhere.
 
-    Parameters
-    ----------
-    digest
-        Of the agreed file, as `job.named` writes it.
-    parties
-        Their names, which are those of FLARE's clients.
-    timeout
-        Seconds for the whole job; 0 means as long as the sites wait for each other.
+    `digest` is that of the agreed file, as `job.named` writes it; the parties have the names of
+    FLARE's clients. `timeout` is in seconds, for the whole job; with 0 the sites decide.
     """
 
     def __init__(self, digest: str, parties: list[str], timeout: int = 0) -> None:
@@ -54,7 +47,7 @@ class SecureFedYJController(Controller):
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         task = Task(
             name=TASK,
-            data=Shareable({DIGEST: self.digest}),
+            data=Shareable({job.DIGEST: self.digest}),
             timeout=self.timeout,
             result_received_cb=self._take,
         )
@@ -67,21 +60,21 @@ class SecureFedYJController(Controller):
         )
         if abort_signal.triggered:
             return
-        reason = self._reason or difference(self.parties, self._results)
+        reason = self._reason or job.difference(self.parties, self._results)
         if reason:
             self.system_panic(reason, fl_ctx)
             return
         folder = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_run_dir(fl_ctx.get_job_id())
-        write_atomically(Path(folder) / FILE, self._results[self.parties[0]])
-        self.log_info(fl_ctx, f"All parties have returned the same {FILE}.")
+        write_atomically(Path(folder) / job.RESULT, self._results[self.parties[0]])
+        self.log_info(fl_ctx, f"All parties have returned the same {job.RESULT}.")
 
     def _take(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
         name, reply = client_task.client.name, client_task.result
-        code, parameters = reply.get_return_code(ReturnCode.OK), reply.get(PARAMETERS)
+        code, parameters = reply.get_return_code(ReturnCode.OK), reply.get(job.PARAMETERS)
         if code == ReturnCode.OK and isinstance(parameters, bytes):
             self._results[name] = parameters
             return
         if not self._reason:  # the first is the cause of the others
-            said = reply.get(REASON, f"{name} has no result ({code}).")
-            self._reason = printable(str(said), LONGEST_REASON)
+            said = reply.get(job.REASON, f"{name} has no result ({code}).")
+            self._reason = printable(str(said), job.LONGEST_REASON)
         self.cancel_task(client_task.task)

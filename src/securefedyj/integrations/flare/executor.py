@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -12,13 +17,73 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from securefedyj.integrations.flare.bus import TOPIC, AuxBus
-from securefedyj.integrations.flare.taking_part import read_site, take_part
-from securefedyj.integrations.job import Notes, public_reason
+from securefedyj.integrations import job
 from securefedyj.joining.run import Cancelled
 
 TASK = "securefedyj"
-DIGEST, PARAMETERS, REASON = "digest", "parameters", "reason"
+TOPIC = "securefedyj.packet"
+_PACKET = "packet"
+_END = 2.0  # seconds for the last packets
+# Packets that wait for FLARE, and for us; further ones are lost, and sent again if needed.
+_MOST_OUTGOING = 10_000
+_MOST_INCOMING = 256
+
+
+class AuxBus:
+    """FLARE's auxiliary messages as a bus: from client to client, fire and forget.
+
+    They pass through FLARE's server, and may be lost. FLARE's option `secure` is of no use here:
+    2.9 ignores it for messages without a reply. The packets contain TLS of our own. A thread sends,
+    because FLARE may block; `deliver` receives.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._take: Callable[[str, bytes], None] = lambda peer, packet: None
+        self._outgoing: queue.SimpleQueue[tuple[str, bytes] | None] = queue.SimpleQueue()
+        self._room = threading.Semaphore(_MOST_INCOMING)
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def post(self, peer: str, packet: bytes) -> None:
+        if self._outgoing.qsize() < _MOST_OUTGOING:
+            self._outgoing.put((peer, packet))
+
+    def listen(self, take: Callable[[str, bytes], None]) -> None:
+        self._take = take
+
+    def deliver(self, peer: object, request: Shareable) -> None:
+        """Take a message of FLARE, in any thread; the sender's name is not verified."""
+        packet = request.get(_PACKET)
+        if not (isinstance(peer, str) and isinstance(packet, bytes)):
+            return
+        if self._room.acquire(blocking=False):
+            with contextlib.suppress(RuntimeError):  # the loop is closed: we are through
+                self._loop.call_soon_threadsafe(self._taken, peer, packet)
+
+    def _taken(self, peer: str, packet: bytes) -> None:
+        self._room.release()
+        self._take(peer, packet)
+
+    def close(self) -> None:
+        """Send the waiting packets, then stop."""
+        self._outgoing.put(None)
+        self._thread.join(_END)
+
+    def _send(self) -> None:
+        with self._engine.new_context() as context:
+            while (outgoing := self._outgoing.get()) is not None:
+                peer, packet = outgoing
+                with contextlib.suppress(Exception):  # it is lost, as any packet may be
+                    self._engine.send_aux_request(
+                        targets=[peer],
+                        topic=TOPIC,
+                        request=Shareable({_PACKET: packet}),
+                        timeout=0.0,
+                        fl_ctx=context,
+                        optional=True,
+                    )
 
 
 class SecureFedYJExecutor(Executor):
@@ -43,24 +108,24 @@ class SecureFedYJExecutor(Executor):
             return make_reply(ReturnCode.TASK_UNKNOWN)
         reply = make_reply(ReturnCode.OK)
         try:
-            reply[PARAMETERS] = asyncio.run(self._run(shareable, fl_ctx, abort_signal))
+            reply[job.PARAMETERS] = asyncio.run(self._run(shareable, fl_ctx, abort_signal))
         except Cancelled:
             return make_reply(ReturnCode.TASK_ABORTED)
         except Exception as error:
-            reply[REASON] = public_reason(error, fl_ctx.get_identity_name())
-            self.log_error(fl_ctx, reply[REASON])
+            reply[job.REASON] = job.public_reason(error, fl_ctx.get_identity_name())
+            self.log_error(fl_ctx, reply[job.REASON])
         return reply
 
     async def _run(self, shareable: Shareable, context: FLContext, abort: Signal) -> bytes:
         """Take part until there is a result, or FLARE stops the job."""
         local = Path(context.get_prop(FLContextKey.WORKSPACE_OBJECT).get_site_config_dir())
-        client, digest = context.get_identity_name(), shareable.get(DIGEST)
-        notes = Notes(local)
+        client, digest = context.get_identity_name(), shareable.get(job.DIGEST)
+        notes = job.Notes(local)
         self._bus = bus = AuxBus(context.get_engine())
         try:
-            site = read_site(local, client)
-            notes = Notes(site.output)
-            return await take_part(site, client, digest, bus, notes, lambda: abort.triggered)
+            site = job.site_in(local, client)
+            notes = job.Notes(site.output)
+            return await job.take_part(site, client, digest, bus, notes, lambda: abort.triggered)
         except Cancelled as stopped:
             notes.say(f"FLARE has ended the job. {stopped}")
             raise

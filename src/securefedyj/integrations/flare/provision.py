@@ -59,7 +59,9 @@ class SecureFedYJBuilder(Builder):
 def allow(local: Path) -> None:
     """Allow our components in a folder `local`, in addition to those allowed already."""
     path = _in_force(local / "resources.json")
-    resources: dict[str, Any] = _read(path) if path.exists() else {"format_version": 2}
+    resources: dict[str, Any] = {"format_version": 2}
+    if path.exists():
+        resources = json.loads(path.read_text(encoding="utf-8"))
     allowed = resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)
     more = [one for one in ALLOWED if one not in allowed]
     _write(path, resources | {"class_allow_list": [*allowed, *more]})
@@ -68,7 +70,7 @@ def allow(local: Path) -> None:
 def close(local: Path) -> None:
     """Take the rights to bring code and to read files from every role."""
     path = _in_force(local / "authorization.json")
-    policy = _read(path)
+    policy: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     for role, rights in policy["permissions"].items():
         each = rights if isinstance(rights, dict) else dict.fromkeys(_RIGHTS, rights)
         policy["permissions"][role] = each | dict.fromkeys(_CLOSED, "none")
@@ -78,11 +80,6 @@ def close(local: Path) -> None:
 def _in_force(path: Path) -> Path:
     """The file itself, or FLARE's default in its place."""
     return path if path.exists() else path.with_name(path.name + ".default")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -35,25 +35,17 @@ class PacketKind(IntEnum):
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet.
-
-    Attributes
-    ----------
-    source
-        The sender's connection; never 0.
-    target
-        The receiver's connection, as far as the sender knows; 0 if it does not.
-    number
-        Of this piece, or of the next one.
-    received
-        The number of pieces of the other direction that have arrived without a gap.
-    """
+    """One packet."""
 
     kind: PacketKind
     source: int
+    """The sender's connection; never 0."""
     target: int
+    """The receiver's connection, as far as the sender knows; 0 if it does not."""
     number: int
+    """Of this piece, or of the next one."""
     received: int
+    """The number of pieces of the other direction that have arrived without a gap."""
     body: bytes = field(default=b"", repr=False)
 
     def encode(self) -> bytes:
@@ -81,26 +73,16 @@ class _Sent:
 
 
 class Stream:
-    """Numbers what goes out and keeps it until it has arrived; orders what comes in.
-
-    Parameters
-    ----------
-    own, peers
-        The connections at both ends.
-
-    Attributes
-    ----------
-    held
-        Bytes of pieces that arrived before a missing one.
-    """
+    """Numbers what goes out and keeps it until it has arrived; orders what comes in."""
 
     def __init__(self, own: int, peers: int) -> None:
+        """Begin with the connections at both ends."""
         self.own, self.peers = own, peers
         self._next = self._received = 0
         self._sent: deque[_Sent] = deque()
         self._patience = RESEND
         self._ahead: dict[int, bytes] = {}
-        self.held = 0
+        self.held = 0  # bytes of pieces that arrived before a missing one
         self._owes_answer = False
 
     @property
@@ -143,10 +125,7 @@ class Stream:
     def take(self, packet: Packet, now: float, *, room: bool, room_ahead: bool) -> Iterator[bytes]:
         """Pieces in order; those that arrive when there is no room must be sent again.
 
-        Parameters
-        ----------
-        room, room_ahead
-            For the next piece, and for pieces that arrive before it.
+        There may be room for the next piece alone, and none for those that arrive before it.
         """
         while self._sent and self._sent[0].packet.number < packet.received:
             first = self._sent.popleft()

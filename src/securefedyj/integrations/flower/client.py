@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.utils import get_flwr_home
 
-from securefedyj.integrations.flower.taking_part import RECORD, answer
+from securefedyj.integrations.job import RECORD, answer
 from securefedyj.joining.site import FILE
 
 app = ClientApp()

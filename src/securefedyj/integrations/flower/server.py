@@ -9,10 +9,8 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from securefedyj.files import write_atomically
-from securefedyj.integrations.flower.taking_part import DIGEST, RECORD, Answers, NoResult
-from securefedyj.integrations.job import LONGEST_REASON
+from securefedyj.integrations import job
 from securefedyj.printable import printable
-from securefedyj.report.results import PARAMETERS as FILE
 
 _LOOK_EVERY = 0.5  # seconds
 
@@ -27,18 +25,18 @@ def main(grid: Grid, context: Context) -> None:
     timeout = float(config["timeout"])
     deadline = time.monotonic() + timeout
     nodes = _nodes(grid, len(parties), deadline)
-    content = RecordDict({RECORD: ConfigRecord({DIGEST: str(config["digest"])})})
+    content = RecordDict({job.RECORD: ConfigRecord({job.DIGEST: str(config["digest"])})})
     messages = [
         Message(content, dst_node_id=node, message_type=MessageType.QUERY, ttl=timeout)
         for node in nodes
     ]
-    result = _collect(grid, messages, Answers(parties), deadline)
-    print(f"All parties have returned the same {FILE}.")
+    result = _collect(grid, messages, job.Answers(parties), deadline)
+    print(f"All parties have returned the same {job.RESULT}.")
     if config["output"]:
         folder = Path(str(config["output"])).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / FILE, result)
-        print(f"It is in {folder / FILE}.")
+        write_atomically(folder / job.RESULT, result)
+        print(f"It is in {folder / job.RESULT}.")
     else:
         print(result.decode())
 
@@ -52,7 +50,7 @@ def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
     while len(nodes := list(grid.get_node_ids())) != number:
         state = f"{number} parties, and {len(nodes)} connected SuperNodes"
         if time.monotonic() > deadline:
-            raise NoResult(
+            raise job.NoResult(
                 "SFY-FLOWER-010", f"There are {state}: connect one for each party, and no other."
             )
         if state != said:
@@ -62,7 +60,7 @@ def _nodes(grid: Grid, number: int, deadline: float) -> list[int]:
     return nodes
 
 
-def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: float) -> bytes:
+def _collect(grid: Grid, messages: list[Message], answers: job.Answers, deadline: float) -> bytes:
     """The result that all parties return; the first party without one ends the run."""
     asked = [message.metadata.dst_node_id for message in messages]
     waiting = dict(zip(grid.push_messages(messages), asked, strict=True))
@@ -70,8 +68,8 @@ def _collect(grid: Grid, messages: list[Message], answers: Answers, deadline: fl
         for reply in grid.pull_messages(waiting):
             node = waiting.pop(reply.metadata.reply_to_message_id)
             if reply.has_error():
-                said = printable(str(reply.error.reason), LONGEST_REASON)
-                raise NoResult("SFY-FLOWER-011", f"Flower says of SuperNode {node}: {said}")
-            answers.take(reply.content.get(RECORD, {}))
+                said = printable(str(reply.error.reason), job.LONGEST_REASON)
+                raise job.NoResult("SFY-FLOWER-011", f"Flower says of SuperNode {node}: {said}")
+            answers.take(reply.content.get(job.RECORD, {}))
         time.sleep(_LOOK_EVERY)
     return answers.result()

@@ -14,7 +14,7 @@ from securefedyj.network.session.progress import SessionCosts
 from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.transcript import Transcript
 
 Outcome: TypeAlias = Transcript | TooFewValues

@@ -19,9 +19,19 @@ from securefedyj.network.lines import LineFile
 from securefedyj.network.session.progress import exchanges_done, prefix
 from securefedyj.network.session.records import NO_SESSION
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.reveals import Final, Magnitudes, Moments, Reveal, Step, Variation
+from securefedyj.protocol.reveals import (
+    Final,
+    Magnitudes,
+    Moments,
+    Reveal,
+    Step,
+    Variation,
+    read_reveal,
+    to_line,
+)
 from securefedyj.protocol.schedule import Schedule, TooFewValues
-from securefedyj.protocol.transcript import Origin, Transcript, read_reveal, to_line
+from securefedyj.protocol.state import OpeningLog
+from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import Malformed
 
 MOST_REPEATS = 1
@@ -105,7 +115,7 @@ class Drained(Exception):
     """The session is over: its program takes what still comes, and sends nothing more."""
 
 
-class Memory:
+class Memory(OpeningLog):
     """What was revealed, what was sent, and what went wrong, noted in a journal if there is one.
 
     The program calls it as its log (`program.OpeningLog`): before it sends an opening, and, with

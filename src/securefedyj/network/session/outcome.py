@@ -13,7 +13,7 @@ from securefedyj.network.session.memory import NEW_RUN, Drained, Memory
 from securefedyj.network.session.peers import Peer
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.messages import Message
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 
 
 def digest_of(memory: Memory, outcome: Outcome) -> str:

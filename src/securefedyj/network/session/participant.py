@@ -36,7 +36,8 @@ from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.program import TooFewValues, run_party
+from securefedyj.protocol.program import run_party
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.transcript import Transcript
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.program import features_at_once
-from securefedyj.protocol.transcript import Counts, Moments, Step, Transcript
+from securefedyj.protocol.reveals import Counts, Moments, Step
+from securefedyj.protocol.schedule import features_at_once
+from securefedyj.protocol.transcript import Transcript
 
 
 class Progress(NamedTuple):

@@ -18,7 +18,8 @@ from securefedyj.network.session.memory import (
     repeated_before,
 )
 from securefedyj.network.session.records import NO_SESSION, Begin, Handover
-from securefedyj.protocol.transcript import Reveal, Transcript, read_reveal, to_line
+from securefedyj.protocol.reveals import Reveal, read_reveal, to_line
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.strict import parse
 
 _NEW_RUN = NEW_RUN[0].lower() + NEW_RUN[1:]  # not yet: the same command may still resume the run

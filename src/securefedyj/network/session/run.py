@@ -18,7 +18,7 @@ from securefedyj.network.session.records import AnyRecord, Begin, Done, Kept, Re
 from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
-from securefedyj.protocol.program import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.protocol.transcript import Transcript
 
 

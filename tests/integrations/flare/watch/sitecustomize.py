@@ -23,22 +23,22 @@ def append(end: str, data: bytes) -> None:
 
 
 def watch_site() -> None:
-    from securefedyj.integrations.flare import bus, stream
+    from securefedyj.integrations.flare import executor, stream
     from securefedyj.network.transport import tls
     from tests.network.recording import record_shares
     from tests.network.test_secrets import InTheClear
 
-    chance, post = random.Random(os.getpid()), bus.AuxBus.post
+    chance, post = random.Random(os.getpid()), executor.AuxBus.post
     percent = int(os.environ.get("LOSE", "0"))
 
-    def lossy(self: bus.AuxBus, peer: str, packet: bytes) -> None:
+    def lossy(self: executor.AuxBus, peer: str, packet: bytes) -> None:
         if chance.randrange(100) < percent:
             append("lost", b".")
         else:
             post(self, peer, packet)
 
     if percent:
-        bus.AuxBus.post = lossy  # type: ignore[method-assign]
+        executor.AuxBus.post = lossy  # type: ignore[method-assign]
         stream.RESEND = 0.2
     if os.environ.get("IN_THE_CLEAR"):
         tls.Channel = InTheClear  # type: ignore[misc]
@@ -68,7 +68,7 @@ def swap_sites(one: str, two: str) -> None:
     from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey as Key
     from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, StreamHeaderKey
 
-    from securefedyj.integrations.flare.bus import TOPIC
+    from securefedyj.integrations.flare.executor import TOPIC
 
     forward, other = core_cell.CoreCell._forward, {one: two, two: one}
 
