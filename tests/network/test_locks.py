@@ -15,7 +15,7 @@ from securefedyj.integrations.flare.taking_part import take_part
 from securefedyj.integrations.flower.taking_part import answer
 from securefedyj.integrations.job import LOG, Notes, named
 from securefedyj.joining.site import read_site
-from securefedyj.network import locks
+from securefedyj.network import lines
 from securefedyj.network.errors import OwnTrouble
 from securefedyj.network.ledger import Ledger
 from securefedyj.network.session.journal import FILE, JournalError, open_journal
@@ -80,7 +80,7 @@ def test_without_fcntl_all_works_but_runs_and_hubs(stage):
 
 @pytest.fixture
 def _no_locks(monkeypatch):
-    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(lines, "fcntl", None)
 
 
 @pytest.mark.usefixtures("_no_locks")

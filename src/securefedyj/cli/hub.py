@@ -11,7 +11,7 @@ from securefedyj.cli.common import Commands, command, option
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
-from securefedyj.network.locks import require_locks
+from securefedyj.network.lines import require_locks
 from securefedyj.network.transport.addresses import ANYWHERE, parse_address
 
 

@@ -14,7 +14,7 @@ from securefedyj.joining.options import JoinOptions
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium, PartyEntry
 from securefedyj.network.identity import Identity, read_certificate, read_identity
-from securefedyj.network.locks import require_locks
+from securefedyj.network.lines import require_locks
 from securefedyj.network.session.progress import Progress
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked

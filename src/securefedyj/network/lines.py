@@ -9,25 +9,35 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from securefedyj.network.locks import lock
+from securefedyj.network.errors import OwnTrouble
+
+try:
+    import fcntl
+except ImportError:  # on Windows, for example
+    fcntl = None  # type: ignore[assignment]
 
 _PIECE = 1 << 20  # bytes
+
+
+def require_locks() -> None:
+    """Refuse to take part in a run, or to serve as a hub, on a system without locks."""
+    if fcntl is None:
+        raise OwnTrouble(
+            "SFY-JOIN-029",
+            "This system cannot lock files (Python has no fcntl here), and without locks two "
+            "processes could make the same opening twice. So `join` and `hub` need Linux or "
+            "another Unix. What works here: fits of your own rows (`ExpYJ`), `transform`, "
+            "`check`, `keygen`, `new`, `report` and `audit`.",
+        )
 
 
 class LineFile:
     """An open file of lines. What the system refuses is an OSError; nothing is retried.
 
-    It is for its owner's eyes alone (mode 600). Threads may share it.
-
-    Parameters
-    ----------
-    path
-        The file.
-    flags
-        As for `os.open`; O_RDONLY to read only. Lines are always added at the end.
+    It is for its owner's eyes alone (mode 600). Threads may share it. The flags are those of
+    `os.open`; lines are always added at the end.
     """
 
     def __init__(self, path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> None:
@@ -39,12 +49,14 @@ class LineFile:
     def lock(self, *, wait: bool = True) -> None:
         """Lock the file until it is closed; readers share the lock, a writer has it alone.
 
-        Raises
-        ------
-        BlockingIOError
-            If another process has it, and we do not wait.
+        Raises BlockingIOError if another process has it, and we do not wait. Without locks a file
+        can only be read.
         """
-        lock(self._file, shared=self._shared, wait=wait)
+        if not self._shared:
+            require_locks()
+        if fcntl is not None:
+            kind = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
+            fcntl.flock(self._file, kind | (0 if wait else fcntl.LOCK_NB))
         if os.fstat(self._file).st_mode & 0o077:
             with suppress(OSError):  # the file of somebody else
                 os.chmod(self.path, 0o600)
@@ -109,10 +121,5 @@ class LineFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

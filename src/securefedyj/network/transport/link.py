@@ -138,20 +138,17 @@ class Link:
             async with asyncio.timeout(1.0):
                 await self._writer.wait_closed()
 
-    async def _keep(self, frame: HubFrame) -> None:
-        """Let a frame wait to be received, once there is room for it."""
-        self._unanswered -= frame.type == FrameType.PONG
-        if frame.type == FrameType.LEFT:
-            self.on_left(Left(frame.name, frame.connection))
-        await self._inbox.put(frame)
-
     async def _receive(self) -> None:
+        """Let all frames wait to be received, each once there is room for it."""
         frames = FrameReader("the hub")
         try:
             while data := await self._reader.read(_READ):
                 self.heard = asyncio.get_running_loop().time()
                 for frame in frames.feed(data):
-                    await self._keep(frame)
+                    self._unanswered -= frame.type == FrameType.PONG
+                    if frame.type == FrameType.LEFT:
+                        self.on_left(Left(frame.name, frame.connection))
+                    await self._inbox.put(frame)
             frames.end()
             reason, refused = "it closed the connection", False
         except (OSError, ProtocolError) as error:
@@ -227,14 +224,8 @@ async def connect(
 class HubDialer:
     """Connects to the hub again and again, more slowly each time.
 
-    Parameters
-    ----------
-    timeout
-        Seconds for the hub to answer.
-    most_unwelcome
-        Give up when the hub has closed this number of connections without an answer.
-    proxy
-        The URL of an HTTP proxy; by default, the one in the environment, if any.
+    It gives up when the hub has closed `most_unwelcome` connections without an answer. The proxy is
+    a URL; by default, the one in the environment, if any.
     """
 
     def __init__(
