@@ -138,17 +138,20 @@ class Link:
             async with asyncio.timeout(1.0):
                 await self._writer.wait_closed()
 
+    async def _keep(self, frame: HubFrame) -> None:
+        """Let a frame wait to be received, once there is room for it."""
+        self._unanswered -= frame.type == FrameType.PONG
+        if frame.type == FrameType.LEFT:
+            self.on_left(Left(frame.name, frame.connection))
+        await self._inbox.put(frame)
+
     async def _receive(self) -> None:
-        """Let all frames wait to be received, each once there is room for it."""
         frames = FrameReader("the hub")
         try:
             while data := await self._reader.read(_READ):
                 self.heard = asyncio.get_running_loop().time()
                 for frame in frames.feed(data):
-                    self._unanswered -= frame.type == FrameType.PONG
-                    if frame.type == FrameType.LEFT:
-                        self.on_left(Left(frame.name, frame.connection))
-                    await self._inbox.put(frame)
+                    await self._keep(frame)
             frames.end()
             reason, refused = "it closed the connection", False
         except (OSError, ProtocolError) as error:
