@@ -3,10 +3,10 @@
     python -m benchmarks.fuzz.hostile --examples 2000
     python -m benchmarks.fuzz.hostile --only transcript --examples 50000 --seed 7
 
-Each reader gets so many examples, in processes of its own. It may refuse with the errors that it is
-documented to raise, in a sentence that is short and cannot control a terminal, and do nothing else;
-and the process may take 200 MB of memory at most, hypothesis and the libraries included. The exit
-code is 1 if one of this fails; the example is printed, as small as it can be.
+Each reader gets this number of examples, in processes of its own. It may refuse with the errors
+that it is documented to raise, in a sentence that is short and cannot control a terminal, and do
+nothing else; and the process may take 200 MB of memory at most, hypothesis and the libraries
+included. The exit code is 1 if one of this fails; the example is printed, as small as it can be.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class Tally:
 
 
 def attack(name: str, examples: int, seed: int, large: bool = False) -> Tally:
-    """Give a reader so many examples; its error, with the smallest one, if it breaks."""
+    """Give a reader hostile examples; raise its error, with the smallest one, if it breaks."""
     target, tally = TARGETS[name], Tally()
 
     @seeded(seed)

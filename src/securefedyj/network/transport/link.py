@@ -52,10 +52,7 @@ class Link:
     """
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        most: int = MOST_WAITING,
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int = MOST_WAITING
     ) -> None:
         self.heard = asyncio.get_running_loop().time()
         self.on_left: Callable[[Left], None] = lambda left: None
