@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from securefedyj.network.hub.service import AgreedFiles, log_troubles, serve
+    from securefedyj.network.hub.service import AgreedFiles, serve
     from securefedyj.network.log import log_line
 
     require_locks()
@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> None:
             raise trouble.error
     listen = _listen(options.listen, consortia)
     status = None if options.status is None else parse_address(options.status, "--status")
-    log_troubles(troubles, log_line)
+    for trouble in troubles:
+        log_line("trouble", reason=trouble.sentence)
     asyncio.run(serve(consortia, files, identity, listen, status))
 
 

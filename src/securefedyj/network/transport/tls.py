@@ -158,7 +158,7 @@ class Channel:
         """
         self._in.write(data)
         try:
-            if not self._handshake():
+            if not self.begin():
                 return
             while chunk := self._tls.read(_READ):
                 self._plain += chunk
@@ -180,11 +180,8 @@ class Channel:
         """The bytes to send to the peer."""
         return self._out.read()
 
-    def begin(self) -> None:
-        """Start the handshake, if we are the TLS client."""
-        self._handshake()
-
-    def _handshake(self) -> bool:
+    def begin(self) -> bool:
+        """Take the handshake as far as it goes now; return whether it is over."""
         if not self.established:
             try:
                 self._tls.do_handshake()
