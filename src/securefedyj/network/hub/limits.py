@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
+from securefedyj.network.transport import tls
 from securefedyj.network.transport.addresses import plain_address
 
 GRACE = 5.0  # seconds for the first byte, for TLS and HELLO, and to close
@@ -161,6 +162,6 @@ async def secured(
             )
         except ssl.SSLError as error:
             with contextlib.suppress(OSError):
-                spare.send(getattr(error, "alert", b""))
+                spare.send(tls.alert(error))
             raise
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)

@@ -108,6 +108,11 @@ def shown_certificate(error: Exception) -> bytes:
     return bytes(getattr(error, "shown", b""))
 
 
+def alert(error: ssl.SSLError) -> bytes:
+    """The TLS alert for the refused side, if the error is from an `AlertingContext`."""
+    return bytes(getattr(error, "alert", b""))
+
+
 def is_refusal(error: Exception) -> bool:
     """Whether the other side does not accept our certificate."""
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
