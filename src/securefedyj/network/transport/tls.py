@@ -163,7 +163,7 @@ class Channel:
         """
         self._in.write(data)
         try:
-            if not self.begin():
+            if not self._handshake():
                 return
             while chunk := self._tls.read(_READ):
                 self._plain += chunk
@@ -185,8 +185,11 @@ class Channel:
         """The bytes to send to the peer."""
         return self._out.read()
 
-    def begin(self) -> bool:
-        """Take the handshake as far as it goes now; return whether it is over."""
+    def begin(self) -> None:
+        """Start the handshake, if we are the TLS client."""
+        self._handshake()
+
+    def _handshake(self) -> bool:
         if not self.established:
             try:
                 self._tls.do_handshake()
