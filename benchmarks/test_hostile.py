@@ -20,8 +20,9 @@ def test_a_reader_takes_hostile_content_or_refuses_it_in_a_sentence(name):
 
 
 @pytest.mark.slow
-def test_large_hostile_files_take_little_memory():
-    assert hostile.attack_apart("parameters", 1, seed=1).memory < hostile.MOST_MEMORY
+@pytest.mark.parametrize("name", ["consortium", "parameters", "transcript"])
+def test_large_hostile_files_take_little_memory(name):
+    assert hostile.attack_apart(name, 1, seed=1).memory < hostile.MOST_MEMORY
 
 
 def test_valid_content_is_accepted():

@@ -92,8 +92,5 @@ class _Short(Repr):
 
     def repr_int(self, x: int, level: int) -> str:
         # Python refuses to write very long ones.
-        return super().repr_int(x, level) if x.bit_length() < 1000 else _of_bits(x)
-
-
-def _of_bits(number: int) -> str:
-    return f"a whole number of {number.bit_length()} bits"
+        size = x.bit_length()
+        return super().repr_int(x, level) if size < 1000 else f"a whole number of {size} bits"

@@ -45,12 +45,16 @@ MOST_LISTS = 100_000
 MOST_FIELDS = 1000
 """Of one object."""
 MOST_DEPTH = 16
+MOST_DIGITS = 4300
+"""Of one number; Python reads no longer whole numbers."""
 
 _KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false",
           "array": "a list", "object": "an object", "null": "nothing"}  # fmt: skip
 _UNKNOWN = object()
 _TOO_DEEP = "this is not of our form: it is nested too deeply"
 _SMALL = 1 << 16  # bytes
+# A text of our own has no such digits after one of these characters.
+_LONG_NUMBER = re.compile(rf"(?:\A|[\[:,\s])-?[0-9]{{{MOST_DIGITS + 1}}}")
 
 
 class Malformed(ValueError):
@@ -159,3 +163,5 @@ def _check_extent(text: str) -> None:
     # Those within strings are counted as well, and honest texts have few of them there.
     if text.count(",") > MOST_VALUES or text.count("[") + text.count("{") > MOST_LISTS:
         raise Malformed(f"this has more than {MOST_VALUES} values, or {MOST_LISTS} lists")
+    if _LONG_NUMBER.search(text):
+        raise Malformed(f"this has a number of more than {MOST_DIGITS} digits")

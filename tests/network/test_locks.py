@@ -13,7 +13,7 @@ import pytest
 from securefedyj import join
 from securefedyj.integrations.job import LOG, Notes, answer, named, take_part
 from securefedyj.joining.site import read_site
-from securefedyj.network import locks
+from securefedyj.network import lines
 from securefedyj.network.errors import OwnTrouble
 from securefedyj.network.ledger import Ledger
 from securefedyj.network.session.journal import FILE, JournalError, open_journal
@@ -78,7 +78,7 @@ def test_without_fcntl_all_works_but_runs_and_hubs(stage):
 
 @pytest.fixture
 def _no_locks(monkeypatch):
-    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(lines, "fcntl", None)
 
 
 @pytest.mark.usefixtures("_no_locks")

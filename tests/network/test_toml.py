@@ -2,6 +2,7 @@
 
 import dataclasses
 import tomllib
+import tracemalloc
 
 import pytest
 
@@ -27,6 +28,7 @@ HOSTILE = {
     "many tables": "\n".join(f"[a{j}]" for j in range(100_000)),
     "many lists of tables": "\n".join(f"[[a{j}]]" for j in range(100_000)),
     "many lists": "a = [" + "[]," * 1_000_000 + "]",
+    "many texts": "a = [" + "'\u0101'," * 800_000 + "]",
     "a long number": "format = " + "9" * 5000,
     "a long hexadecimal number": "format = 0x" + "f" * 100_000,
     "a long hexadecimal bound": "format = 1\nlower = 0x" + "f" * 100_000,
@@ -54,6 +56,17 @@ def test_a_hostile_file_gets_a_short_sentence(tmp_path, content):
         Consortium.read(path)
     assert len(str(caught.value).removeprefix(str(path))) < 400
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("form", ["[a{}]\n", "[[a{}]]\n", "a{}.b = 1\n", "a{} = []\n"])
+def test_a_hostile_file_is_refused_before_it_takes_many_times_its_size(tmp_path, form):
+    path = tmp_path / "c.toml"
+    path.write_text("".join(form.format(j) for j in range(250_000)), encoding="utf-8")
+    tracemalloc.start()
+    with pytest.raises(ConsortiumError, match="no agreed file has"):
+        Consortium.read(path)
+    assert tracemalloc.get_traced_memory()[1] < 5 * path.stat().st_size
+    tracemalloc.stop()
 
 
 def test_a_large_honest_file_is_read(tmp_path):

@@ -11,7 +11,7 @@ from securefedyj.cli.common import Help, option
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
-from securefedyj.network.locks import require_locks
+from securefedyj.network.lines import require_locks
 from securefedyj.network.transport.addresses import ANYWHERE, parse_address
 
 HELP = Help(
@@ -46,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from securefedyj.network.hub.service import AgreedFiles, log_troubles, serve
+    from securefedyj.network.hub.service import AgreedFiles, serve
     from securefedyj.network.log import log_line
 
     require_locks()
@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> None:
             raise trouble.error
     listen = _listen(options.listen, consortia)
     status = None if options.status is None else parse_address(options.status, "--status")
-    log_troubles(troubles, log_line)
+    for trouble in troubles:
+        log_line("trouble", reason=trouble.sentence)
     asyncio.run(serve(consortia, files, identity, listen, status))
 
 

@@ -14,7 +14,7 @@ from securefedyj.joining.options import JoinOptions
 from securefedyj.network.bookkeeping import LedgerRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.identity import read_certificate, read_identity
-from securefedyj.network.locks import require_locks
+from securefedyj.network.lines import require_locks
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.progress import Progress

@@ -70,7 +70,7 @@ class LedgerRun:
         self._end(FAILED, say)
 
     def _end(self, event: str, say: Callable[[str], None], result: str = "") -> None:
-        """Note the end of a run that has begun; that this cannot be written is said and no more."""
+        """Note the end of a run that has begun; if the file cannot be written, only say so."""
         if not self._ledger.is_open(self._run):
             return
         try:

@@ -59,9 +59,7 @@ def keygen(name: str, folder: Path) -> Identity:
             )
     key = ec.generate_private_key(ec.SECP256R1())
     private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     _write_new(identity.key, private, 0o600)
     certificate = _self_signed(name, key).public_bytes(serialization.Encoding.PEM)

@@ -52,10 +52,6 @@ class RunTerms(Record, frozen=True):
     """The bounds of each feature."""
     upper: tuple[Finite, ...]
 
-    @property
-    def bounds(self) -> tuple[tuple[float, float], ...]:
-        return tuple(zip(self.lower, self.upper, strict=True))
-
 
 class _RunEvent(Record, frozen=True, kw_only=True, tag_field="event"):
     """What all lines about a run have."""
@@ -149,10 +145,10 @@ class Ledger:
 
     def id_of(self, digest: str, folder: str) -> str:
         """The id of the run to resume in a folder; a new one if none has begun there."""
-        found = [
-            run.id for run in self._runs.values() if (run.digest, run.folder) == (digest, folder)
-        ]
-        return found[-1] if found else self.new_id()
+        for run in reversed(self._runs.values()):
+            if (run.digest, run.folder) == (digest, folder):
+                return run.id
+        return self.new_id()
 
     @staticmethod
     def new_id() -> str:

@@ -11,9 +11,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from securefedyj.network.locks import lock
+from securefedyj.network.errors import OwnTrouble
+
+try:
+    import fcntl
+except ImportError:  # on Windows, for example
+    fcntl = None  # type: ignore[assignment]
 
 _PIECE = 1 << 20  # bytes
+
+
+def require_locks() -> None:
+    """Refuse to take part in a run, or to serve as a hub, on a system without locks."""
+    if fcntl is None:
+        raise OwnTrouble(
+            "SFY-JOIN-029",
+            "This system cannot lock files (Python has no fcntl here), and without locks two "
+            "processes could make the same opening twice. So `join` and `hub` need Linux or "
+            "another Unix. What works here: fits of your own rows (`ExpYJ`), `transform`, "
+            "`check`, `keygen`, `new`, `report` and `audit`.",
+        )
 
 
 class LineFile:
@@ -32,9 +49,14 @@ class LineFile:
     def lock(self, *, wait: bool = True) -> None:
         """Lock the file until it is closed; readers share the lock, a writer has it alone.
 
-        Raises BlockingIOError if another process has it, and we do not wait.
+        Raises BlockingIOError if another process has it, and we do not wait. Without locks a file
+        can only be read.
         """
-        lock(self._file, shared=self._shared, wait=wait)
+        if not self._shared:
+            require_locks()
+        if fcntl is not None:
+            kind = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
+            fcntl.flock(self._file, kind | (0 if wait else fcntl.LOCK_NB))
         if os.fstat(self._file).st_mode & 0o077:
             with suppress(OSError):  # the file of somebody else
                 os.chmod(self.path, 0o600)

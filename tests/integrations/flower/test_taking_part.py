@@ -15,7 +15,7 @@ import pytest
 from securefedyj.integrations import flower
 from securefedyj.integrations.flower import process, supernode, template
 from securefedyj.integrations.job import LOG, Answers, NoResult, answer, named
-from securefedyj.network import locks
+from securefedyj.network import lines
 from tests.integrations.flower import sites
 
 PARTIES = ["north", "south"]
@@ -181,7 +181,7 @@ def test_without_flower_there_is_no_supernode(monkeypatch):
 
 
 def test_no_supernode_starts_where_files_cannot_be_locked(monkeypatch):
-    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(lines, "fcntl", None)
     with pytest.raises(SystemExit, match="This system cannot lock files"):
         supernode.main()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from securefedyj.integrations.flower.process import check_version
 from securefedyj.network.errors import OwnTrouble
-from securefedyj.network.locks import require_locks
+from securefedyj.network.lines import require_locks
 
 CLIENT_APP = "flwr-clientapp"
 _OURS = """\

@@ -87,12 +87,11 @@ class Connection:
         self.outbox.close()
 
     def count_received(self, frame: HubFrame) -> None:
-        status = self.room.status[self.name]
-        for traffic in (self.traffic, status):
+        for traffic in (self.traffic, self.room.status[self.name]):
             traffic.frames_received += 1
             traffic.bytes_received += len(frame.body)
         if frame.type == FrameType.DATA:
-            status.active = time.time()
+            self.room.status[self.name].active = time.time()
 
     def count_sent(self, frame: HubFrame) -> None:
         for traffic in (self.traffic, self.room.status[self.name]):

@@ -251,14 +251,13 @@ async def _incoming(reader: asyncio.StreamReader, frames: FrameReader) -> AsyncI
 
 
 def _reason(sender: asyncio.Task[None], receiver: asyncio.Task[None]) -> str:
-    for task in (receiver, sender):
-        if task.done():
-            error = task.exception()
-            if isinstance(error, TimeoutError):
-                return f"it sent nothing for {SILENCE:g} seconds"
-            if isinstance(error, (OSError, ProtocolError)):
-                return tls.described(error)
-            if error is not None:
-                return f"error of the hub: {type(error).__name__}: {error}"
-            return _CLOSED[task is sender]
-    return "unknown"
+    """Why a connection is over; one of its tasks is done."""
+    task = receiver if receiver.done() else sender
+    error = task.exception()
+    if isinstance(error, TimeoutError):
+        return f"it sent nothing for {SILENCE:g} seconds"
+    if isinstance(error, (OSError, ProtocolError)):
+        return tls.described(error)
+    if error is not None:
+        return f"error of the hub: {type(error).__name__}: {error}"
+    return _CLOSED[task is sender]

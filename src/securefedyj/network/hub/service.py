@@ -71,7 +71,8 @@ async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: E
                 again.clear()
                 known = now
                 consortia, troubles = await asyncio.to_thread(files.read)
-                log_troubles(troubles, log)
+                for trouble in troubles:
+                    log("trouble", reason=trouble.sentence)
                 hub.update(consortia)
             last = now
         except Exception as error:  # the hub keeps what it has
@@ -89,11 +90,6 @@ class Trouble(NamedTuple):
         if isinstance(self.error, OSError):
             return f"{self.path}: {self.error.strerror}"
         return str(self.error)
-
-
-def log_troubles(troubles: Sequence[Trouble], log: EventLog) -> None:
-    for trouble in troubles:
-        log("trouble", reason=trouble.sentence)
 
 
 class AgreedFiles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+from typing import Any
 
 from securefedyj.errors import InputError
 
@@ -42,16 +43,22 @@ def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list
     """A socket for each address of a host, all on the same port; 0 lets the system choose it."""
     made: list[socket.socket] = []
     try:
-        if host == ANYWHERE:
-            dual = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if dual else socket.AF_INET
-            made.append(
-                socket.create_server(
-                    ("", port), family=family, backlog=backlog, dualstack_ipv6=dual
+        for family, address, dual in _places(host, port):
+            if made:
+                address = (address[0], made[0].getsockname()[1], *address[2:])
+            try:
+                one = socket.create_server(
+                    address, family=family, backlog=backlog, dualstack_ipv6=dual
                 )
-            )
-        else:
-            _listen_each(made, host, port, backlog)
+            except OSError as error:  # such as ::1 of "localhost" on a machine without IPv6
+                missing = error
+                if error.errno not in _NOT_HERE:
+                    raise
+            else:
+                one.setblocking(False)
+                made.append(one)
+        if not made:
+            raise missing
     except OSError as error:
         for one in made:
             one.close()
@@ -60,24 +67,16 @@ def listeners(host: str, port: int, backlog: int, who: str, option: str) -> list
             f"{who} cannot listen on {written(host, port)} ({reason}): choose another address with "
             f"{option}, or stop the program that uses this one."
         ) from None
-    for one in made:
-        one.setblocking(False)
     return made
 
 
-def _listen_each(made: list[socket.socket], host: str, port: int, backlog: int) -> None:
+def _places(host: str, port: int) -> list[tuple[int, Any, bool]]:
+    """Family and address of each socket, and whether it serves IPv4 and IPv6."""
+    if host == ANYWHERE:
+        dual = socket.has_dualstack_ipv6()
+        return [(socket.AF_INET6 if dual else socket.AF_INET, ("", port), dual)]
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    for family, _, _, _, address in dict.fromkeys(found):
-        if made:
-            address = (address[0], made[0].getsockname()[1], *address[2:])
-        try:
-            made.append(socket.create_server(address, family=family, backlog=backlog))
-        except OSError as error:  # such as ::1 of "localhost" on a machine without IPv6
-            missing = error
-            if error.errno not in _NOT_HERE:
-                raise
-    if not made:
-        raise missing
+    return [(family, address, False) for family, _, _, _, address in dict.fromkeys(found)]
 
 
 def plain_address(address: str) -> str:

@@ -52,10 +52,7 @@ class Link:
     """
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        most: int = MOST_WAITING,
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int = MOST_WAITING
     ) -> None:
         self.heard = asyncio.get_running_loop().time()
         self.on_left: Callable[[Left], None] = lambda left: None
@@ -227,14 +224,8 @@ async def connect(
 class HubDialer:
     """Connects to the hub again and again, more slowly each time.
 
-    Parameters
-    ----------
-    timeout
-        Seconds for the hub to answer.
-    most_unwelcome
-        Give up when the hub has closed this number of connections without an answer.
-    proxy
-        The URL of an HTTP proxy; by default, the one in the environment, if any.
+    It gives up when the hub has closed `most_unwelcome` connections without an answer. The proxy is
+    a URL; by default, the one in the environment, if any.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ import re
 import ssl
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from securefedyj.errors import InputError
 from securefedyj.network.carrier import LinkLost, Unwelcome
@@ -74,8 +74,7 @@ def proxy_to(hub: HubEntry, chosen: str | None) -> Proxy | None:
         if not url or _goes_around(hub):
             return None
         proxy = _parsed(url, _VARIABLE)
-    own = proxy.credentials or os.environ.get(CREDENTIALS, "")
-    return Proxy(proxy.host, proxy.port, proxy.secure, own)
+    return replace(proxy, credentials=proxy.credentials or os.environ.get(CREDENTIALS, ""))
 
 
 def _goes_around(hub: HubEntry) -> bool:
@@ -106,8 +105,7 @@ def _parsed(url: str, where: str) -> Proxy:
         ) from None
     given = ""
     if parts.username is not None:
-        words = (parts.username, parts.password or "")
-        given = ":".join(map(urllib.parse.unquote, words))
+        given = urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
     return Proxy(host, port, parts.scheme == "https", given)
 
 

@@ -140,29 +140,16 @@ class RawRecord(NamedTuple):
 class Channel:
     """One end of the TLS session between two parties: bytes in, records out, no socket.
 
-    Parameters
-    ----------
-    peer, fingerprint
-        The other party, and its certificate in the agreed file.
-    settings
-        From `context`, with the peer's certificate as the only trusted one.
-    server_side
-        Whether this end is the TLS server.
-
-    Attributes
-    ----------
-    established
-        Whether the handshake is over, and the peer is the right one.
-    most
-        Bytes in the body of a record, and so what the peer can make us hold here. A session sets
-        it to its largest message.
+    The settings are from `context`, with the peer's certificate as the only trusted one.
     """
 
     def __init__(
         self, peer: str, fingerprint: str, settings: ssl.SSLContext, *, server_side: bool
     ) -> None:
         self.peer = peer
-        self.established = False
+        self.established = False  # once the handshake is over, and the peer is the right one
+        # Bytes in the body of a record, and so what the peer can make us hold here. A session sets
+        # it to its largest message.
         self.most = MOST_AT_FIRST
         self._fingerprint = fingerprint
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
