@@ -11,15 +11,18 @@ What the fixed-point numbers cannot hold wraps around unnoticed, as in the paper
 
 import argparse
 import math
+import multiprocessing
+import socket
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from securefedyj.engines.mpyc import runtime as mpyc
+from securefedyj.engines.mpyc.library import load
 
 Floats = NDArray[np.float64]
 
@@ -62,8 +65,8 @@ def fit_literal(
         Of MPyC, say "--no-prss".
     """
     n = sum(len(silo) for silo in silos)
-    inputs = {f"silo {k}": (silo, n, max_steps) for k, silo in enumerate(silos, 1)}
-    parties = [end.result for end in mpyc.run_bare(_client, inputs, options=options).values()]
+    inputs = [(silo, n, max_steps) for silo in silos]
+    parties = _run(inputs, options)
     fitted = np.array([[feature.triplet for feature in party] for party in parties])
     if not (fitted == fitted[0]).all():
         raise AssertionError("The clients disagree on what was revealed.")
@@ -78,6 +81,34 @@ class _Feature:
     triplet: tuple[float, float, float]
     seconds: float
     bytes_sent: int
+
+
+def _run(inputs: Sequence[tuple[Floats, int, int]], options: Sequence[str]) -> list[list[_Feature]]:
+    """Run MPyC as it comes, with a process for each client and a port for each on this machine."""
+    size = len(inputs)
+    with socket.create_server(("localhost", 0)) as free:
+        ports = f"--base-port={free.getsockname()[1]}"
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(size, spawn) as pool:
+        running = [
+            pool.submit(_party, index, size, [*options, ports], own)
+            for index, own in enumerate(inputs)
+        ]
+        return [one.result() for one in running]
+
+
+def _party(
+    index: int, parties: int, options: Sequence[str], own: tuple[Floats, int, int]
+) -> list[_Feature]:
+    mpc = load(index, parties, options)
+
+    async def connected() -> list[_Feature]:
+        await mpc.start()
+        features = await _client(mpc, *own)
+        await mpc.shutdown()
+        return features
+
+    return cast(list[_Feature], mpc.run(connected()))
 
 
 async def _client(mpc: Any, rows: Floats, n: int, max_steps: int) -> list[_Feature]:

@@ -46,7 +46,9 @@ class Recorder:
 
 
 # Those that can run in one process.
-ENGINES = {facts.name: facts.connect for facts in registry.ENGINES.values() if not facts.launch}
+ENGINES = {
+    facts.name: facts.connect for facts in registry.ENGINES.values() if not facts.in_parallel
+}
 
 
 def assemble(program: Program, consortium: Consortium, engine: str) -> list[Party[Any]]:

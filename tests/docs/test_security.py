@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from securefedyj.engines.mpyc.engine import STATISTICAL_SECURITY
+from securefedyj.engines.mpyc.library import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import EndOfRun
@@ -87,14 +87,13 @@ def test_how_far_masks_of_engine_mpyc_hide_what_they_are_added_to():
 MASKS = """
 import sys
 from types import SimpleNamespace
-from securefedyj.engines.mpyc.engine import OPTIONS, STATISTICAL_SECURITY
-from securefedyj.engines.mpyc.runtime import library
+from securefedyj.engines.mpyc.library import STATISTICAL_SECURITY, load
 
 def told(bound):
     print(bound)
     raise SystemExit
 
-mpc = library(0, int(sys.argv[1]), OPTIONS)
+mpc = load(0, int(sys.argv[1]))
 sys.modules["mpyc.runtime"].secrets = SimpleNamespace(randbelow=told)
 mpc._np_randoms(mpc.SecInt(64).field, 1, 1 << STATISTICAL_SECURITY)
 """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.additive import AdditiveBits, bit_planes, pack, unpack
-from securefedyj.engines.replicated import circuits, compare
+from securefedyj.engines.replicated import circuits
 from securefedyj.numerics import wide
 from tests.simulation import wrapped
 
@@ -90,7 +90,7 @@ def test_both_trees_add_integers_of_any_width(width):
             )
             for part in (a, b)
         )
-        bits = bits_of(done(compare.all_bits(first, second, Counter(), sparing=sparing)))
+        bits = bits_of(done(circuits.sum_bits(first, second, Counter(), sparing=sparing)))
         total = [x + y for x, y in zip(a, b, strict=True)]
         assert bits.tolist() == [[v >> k & 1 for v in total] for k in range(width)]
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.replicated import engine as replicated
-from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream
-from securefedyj.engines.replicated.masks import Masks, agree_on_masks
+from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, Masks, agree_on_masks
 from securefedyj.numerics import wide
 from securefedyj.party.inprocess import run
 from securefedyj.party.messages import Kind

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from securefedyj.engines import concatenate
 from securefedyj.engines.additive import bit_planes, unpack
 from securefedyj.engines.replicated import nibbles
+from securefedyj.engines.replicated.engine import connect
 from securefedyj.numerics import wide
 from securefedyj.party.inprocess import run
 from securefedyj.party.messages import Kind
@@ -390,10 +391,8 @@ def test_values_of_different_parties_do_not_mix():
 
 
 def test_a_committee_is_three_of_the_parties():
-    from securefedyj.engines import replicated
-
     with pytest.raises(ValueError, match="must be three of"):
-        replicated.connect("ana", ("ana", "bob"), ("ana", "bob", "cem")).send(None)
+        connect("ana", ("ana", "bob"), ("ana", "bob", "cem")).send(None)
 
 
 def test_every_pair_of_nibbles_carries_as_integers_do():

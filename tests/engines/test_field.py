@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.replicated import field, rows
-from securefedyj.engines.replicated.reciprocals import reciprocal_sums
 
 MODULUS = 1 << 64 | 0b11011
 BYTE_MODULUS = 0x11D  # t^8 + t^4 + t^3 + t^2 + 1
@@ -171,7 +170,7 @@ def test_same_rows_have_squares_of_coefficients_added(count):
 @pytest.mark.parametrize("count", [8, 16, 64, 128])
 def test_reciprocal_sums_are_over_all_other_rows(count):
     words = some(count, 3)
-    found = reciprocal_sums(words).swapaxes(1, 2).reshape(count, 8, 3)
+    found = rows.reciprocal_sums(words).swapaxes(1, 2).reshape(count, 8, 3)
     inverse = field.power(field.POINTS, 254).tolist()
     for row, word, place in [(0, 0, 0), (1, 2, 63), (count - 1, 1, 5), (count // 2, 0, 17)]:
         bits = words[:, word] >> np.uint64(place) & np.uint64(1)
@@ -185,4 +184,4 @@ def test_reciprocal_sums_are_over_all_other_rows(count):
 @pytest.mark.parametrize("count", [0, 4, 12, 256])
 def test_other_numbers_of_rows_are_refused(count):
     with pytest.raises(ValueError, match="power of two from 8 to 128"):
-        rows.Rows(count)
+        rows.EvaluationDomain(count)

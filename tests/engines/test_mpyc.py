@@ -1,12 +1,14 @@
 """Engine `mpyc` gives the same bits as the others, and its processes come and go in order."""
 
 import asyncio
-import multiprocessing
+import contextlib
 import os
+import pickle
 import random
+import signal
 import subprocess
 import sys
-import time
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,10 @@ import pytest
 
 from securefedyj import SecureFedYJ
 from securefedyj.engines import concatenate
-from securefedyj.engines.mpyc import runtime as mpyc
-from securefedyj.engines.mpyc.engine import Mpyc, drive
-from securefedyj.engines.mpyc.party import work
-from securefedyj.errors import ProtocolError
+from securefedyj.engines.mpyc import party as mpyc
+from securefedyj.engines.mpyc.engine import Mpyc
+from securefedyj.engines.mpyc.party import MpycParty
+from securefedyj.errors import PartyStopped, ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import delegate, in_lockstep, play_round
@@ -28,7 +30,6 @@ from tests.federated_data import shuffled
 from tests.patience import PATIENCE
 from tests.simulation import FIVE, THREE, simulate
 
-# Not imported here: this module is loaded in the parties' processes, before MPyC is configured.
 pytestmark = pytest.mark.mpyc
 
 WIDTHS = [1, 2, 5]
@@ -42,7 +43,28 @@ REFUSALS = {
     "not fit": lambda x: x * (1 << 200),
     "must not be negative": lambda x: x << -1,
     "is secret": bool,
+    "only the engine's open operations reveal a value": pickle.dumps,
 }
+
+
+def assemble(program, inputs):
+    """The parties, each about to run `program(engine, *inputs[name])`."""
+    names = tuple(inputs)
+    return [
+        MpycParty(name, names, program(Mpyc(names), *own), session=bytes(16), parameters=b"")
+        for name, own in inputs.items()
+    ]
+
+
+def run(program, inputs):
+    """The results, by name. What hangs is ended."""
+    team = assemble(program, inputs)
+    patience = threading.Timer(PATIENCE, lambda: [party.release() for party in team])
+    patience.start()
+    try:
+        return dict(zip(inputs, mpyc.run(team), strict=True))
+    finally:
+        patience.cancel()
 
 
 def edges_and_more(limbs, seed):
@@ -114,8 +136,7 @@ async def squared_sum(engine, x, y):
     return await engine.multiply(total, total)
 
 
-@pytest.mark.parametrize("delays", [(0.0, 0.02), (0.02, 0.0)])
-def test_work_is_started_in_the_order_of_the_program_whatever_is_done_first(delays):
+def test_work_is_started_in_the_order_of_the_program():
     started = []
 
     async def branch(name, steps):
@@ -123,20 +144,30 @@ def test_work_is_started_in_the_order_of_the_program_whatever_is_done_first(dela
 
     def start(label):
         started.append(label)
-        return asyncio.sleep(delays[len(started) % 2], label.upper())
+        return label
 
     program = in_lockstep(
         branch("a", 3), in_lockstep(branch("b", 1), branch("c", 2)), in_lockstep()
     )
-    results = asyncio.run(drive(program))
-    assert results == (["A0", "A1", "A2"], (["B0"], ["C0", "C1"]), ())
+    assert drive(program) == (["A0", "A1", "A2"], (["B0"], ["C0", "C1"]), ())
     assert started == ["a0", "b0", "c0", "a1", "c1", "a2"]
 
 
+def drive(program):
+    """Answer a program whose work is a text by the same text in capitals."""
+    answers = None
+    while True:
+        try:
+            request = program.send(answers)
+        except StopIteration as stop:
+            return stop.value
+        answers = [start().upper() for start in request.starts]
+
+
 def test_operations_of_different_engines_do_not_go_together():
-    program = in_lockstep(play_round(Kind.OPENING, {}, {}), delegate(lambda: asyncio.sleep(0)))
+    program = in_lockstep(play_round(Kind.OPENING, {}, {}), delegate(lambda: None))
     with pytest.raises(TypeError, match="operations of one engine only"):
-        asyncio.run(drive(program))
+        program.send(None)
 
 
 @pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
@@ -154,13 +185,11 @@ def test_all_operations_give_the_same_bits_as_in_the_clear(consortium):
         return await everything(engine, inputs[name])
 
     expected = simulate(in_the_clear, consortium, "clear")[0]
-    finished = mpyc.run(everything, {name: (inputs[name],) for name in parties}, timeout=PATIENCE)
-    assert list(finished) == list(parties)
-    for name, end in finished.items():
-        assert end.result == expected
-        assert set(end.bytes_sent) == set(parties) - {name}
-        assert min(end.bytes_sent.values()) > 10_000
-        assert end.seconds > 0
+    team = assemble(everything, {name: (inputs[name],) for name in parties})
+    assert mpyc.run(team) == [expected] * len(parties)
+    for party in team:
+        assert set(party.bytes_sent) == set(parties) - {party.name}
+        assert min(party.bytes_sent.values()) > 10_000
     first = expected[1][:12]
     assert first[::-1] == edges_and_more(widths[0], 1)
 
@@ -172,8 +201,8 @@ async def many_comparisons(engine, size):
 
 
 def test_more_values_than_one_block_are_compared_block_by_block():
-    finished = mpyc.run(many_comparisons, dict.fromkeys(THREE.parties, (520,)), timeout=PATIENCE)
-    assert [end.result for end in finished.values()] == [520] * 3
+    results = run(many_comparisons, dict.fromkeys(THREE.parties, (520,)))
+    assert list(results.values()) == [520] * 3
 
 
 async def misused(engine, limbs):
@@ -189,8 +218,7 @@ async def misused(engine, limbs):
 
 
 def test_misuse_is_refused_with_a_sentence():
-    finished = mpyc.run(misused, dict.fromkeys(THREE.parties, (2,)), timeout=PATIENCE)
-    said = finished["ana"].result
+    said = run(misused, dict.fromkeys(THREE.parties, (2,)))["ana"]
     for sentence in REFUSALS:
         assert sentence in said[sentence]
     assert {"<Shamir: 3 integers of 128 bits>", "<ShamirBits: bits of shape (3,)>"} <= set(said)
@@ -207,105 +235,127 @@ async def agreeing(engine, digests, own):
 def test_digests_are_compared_among_all_parties():
     edges = [bytes(32), bytes([255]) * 32, bytes(31) + b"1", b"1" + bytes(31)]
     own = wide.from_ints([7], 1)
-    finished = mpyc.run(agreeing, dict.fromkeys(FIVE.parties, (edges, own)), timeout=PATIENCE)
-    for end in finished.values():
-        assert end.result == [35] * 4
+    results = run(agreeing, dict.fromkeys(FIVE.parties, (edges, own)))
+    assert list(results.values()) == [[35] * 4] * 5
 
 
 def test_another_digest_is_named():
     digests = {name: [bytes(31) + bytes([name == "cem"])] for name in THREE.parties}
     # Whoever is odd finds another party odd: which error comes first is left open.
     with pytest.raises(ProtocolError, match=r"Party \w+ has another record .*: expected 0"):
-        mpyc.run(agreeing, {name: (own, None) for name, own in digests.items()}, timeout=PATIENCE)
+        run(agreeing, {name: (own, None) for name, own in digests.items()})
 
 
 @pytest.mark.parametrize("parties", [("ana",), ("ana", "bob")])
 def test_two_parties_are_refused_because_they_have_no_honest_majority(parties):
-    with pytest.raises(ValueError, match="needs three parties or more, got"):
-        mpyc.run(many_comparisons, dict.fromkeys(parties, (1,)))
-    with pytest.raises(ValueError, match="threshold is 0"):
-        Mpyc(work, parties)
-
-
-class Peculiar(Exception):
-    """An error that cannot be pickled back."""
-
-    def __init__(self, first, second):
-        super().__init__(f"{first} and {second}")
+    with pytest.raises(ValueError, match=r"needs three parties or more, got .*threshold is 0"):
+        Mpyc(parties)
 
 
 def children():
-    """Processes of this one, zombies included, but for multiprocessing's own resource tracker."""
-    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
-    return [pid for pid, command in commands.items() if b"resource_tracker" not in command]
+    """Processes of this one, zombies included, and which party each computes for."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            parent = (process / "stat").read_text().rpartition(") ")[2].split()[1]
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            if int(parent) == os.getpid() and b"resource_tracker" not in b"".join(command):
+                found[int(process.name)] = command[-4:-3]
+    return found
 
 
 async def failing(engine, how):
     x = await engine.share(None, size=1, limbs=1)
     if how == "raise":
         raise ArithmeticError("the rows of bob are odd")
-    if how == "raise peculiar":
-        raise Peculiar("this", "that")
     if how == "die":
-        os._exit(7)
-    if how == "block":
-        time.sleep(600)
+        end_child_of_bob(signal.SIGKILL)
+    if how == "hang":
+        end_child_of_bob(signal.SIGSTOP)
+    if how == "exit":
+        raise SystemExit(3)
     if how == "wait for a clock":
         await asyncio.sleep(0)
-    if how == "return a secret":
-        return x
     if how == "overflow":
         return await engine.open((x + 1) << 70)
     return await engine.open(await engine.multiply(x, x))
 
 
+def end_child_of_bob(how):
+    (pid,) = (pid for pid, index in children().items() if index == [b"1"])
+    os.kill(pid, how)
+
+
 FAILURES = {
     "raise": (ArithmeticError, "^the rows of bob are odd"),
-    "raise peculiar": (RuntimeError, "Peculiar: this and that"),
-    "die": (RuntimeError, r"party bob ended without a result \(exit code 7\)"),
-    "block": (TimeoutError, "Not done after 4 seconds: ana, bob, cem"),
-    "wait for a clock": (TypeError, "operations of one engine only"),
-    "return a secret": (TypeError, "is secret"),
+    "die": (ConnectionError, r"ended too early \(exit code -9\)"),
+    "hang": (ConnectionError, "was ended|ended too early"),
+    "exit": (SystemExit, "3"),
+    "wait for a clock": (TypeError, "nothing with a clock"),
 }
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
 
 
+@needs_proc
 @pytest.mark.parametrize("how", FAILURES)
 def test_the_failing_partys_own_error_is_raised_and_nobody_is_left_behind(how):
     kind, sentence = FAILURES[how]
     behaviour = {"ana": ("well",), "bob": (how,), "cem": ("well",)}
+    team = assemble(failing, behaviour)
+    impatience = threading.Timer(4 if how == "hang" else PATIENCE, team[1].release)
+    impatience.start()
     with pytest.raises(kind, match=sentence) as caught:
-        mpyc.run(failing, behaviour, timeout=4 if how == "block" else PATIENCE)
-    if how not in ("die", "block"):
-        assert any("(at party bob)" in note for note in caught.value.__notes__)
-    assert multiprocessing.active_children() == []
-    if Path("/proc/self/task").exists():
-        assert children() == []
+        mpyc.run(team)
+    impatience.cancel()
+    if how != "exit":
+        assert any("(at party bob, in round" in note for note in caught.value.__notes__)
+        assert all(isinstance(team[k].error, PartyStopped) for k in (0, 2))
+    assert children() == {}
+
+
+@needs_proc
+def test_an_interrupted_run_leaves_nobody_behind(monkeypatch):
+    monkeypatch.setattr(mpyc, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(many_comparisons, dict.fromkeys(THREE.parties, (5000,)))
+    assert children() == {}
+
+
+def interrupt(*arguments, **options):
+    threading.Event().wait(1.0)
+    raise KeyboardInterrupt
 
 
 def test_nothing_is_printed(capfd):
-    mpyc.run(failing, dict.fromkeys(THREE.parties, ("well",)), timeout=PATIENCE)
+    run(failing, dict.fromkeys(THREE.parties, ("well",)))
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_value_that_overflowed_is_not_opened_as_another():
     with pytest.raises(OverflowError, match="does not fit into 64 bits"):
-        mpyc.run(failing, dict.fromkeys(THREE.parties, ("overflow",)), timeout=PATIENCE)
+        run(failing, dict.fromkeys(THREE.parties, ("overflow",)))
 
 
-async def failing_in_the_library(mpc, index):
-    kind = mpc.SecInt(64)
-    x = mpc.input(kind(index), senders=0)
-    if mpc.pid == 1:
-        x = mpc.np_sgn(x)  # no array: MPyC fails in a task of its own
-    return await mpc.output(x)
+FAILING_IN_THE_LIBRARY = """
+import sys
+from securefedyj.engines.mpyc import child, library
+
+class Library(library.Library):
+    def begin(self, work):
+        if work.operation == child.pipe.Operation.NEGATIVE and sys.argv[1] == "1":
+            self._mpc.np_sgn(self._mpc.SecInt(64)(1))  # no array: MPyC fails in a task of its own
+        return super().begin(work)
+
+child.Library = Library
+child.main(*map(int, sys.argv[1:]))
+"""
 
 
-def test_an_error_inside_mpyc_is_reported():
-    with pytest.raises(Exception, match=r".") as caught:
-        mpyc.run_bare(failing_in_the_library, {str(i): (i,) for i in range(3)}, timeout=PATIENCE)
-    assert not isinstance(caught.value, TimeoutError)
-    assert any("(at party 1)" in note for note in caught.value.__notes__)
+def test_an_error_inside_mpyc_is_reported(monkeypatch):
+    monkeypatch.setattr(mpyc, "COMMAND", (sys.executable, "-c", FAILING_IN_THE_LIBRARY))
+    with pytest.raises(ProtocolError, match=r"could not continue \(\w+Error\)") as caught:
+        run(many_comparisons, dict.fromkeys(THREE.parties, (1,)))
+    assert any("(at party bob, " in note for note in caught.value.__notes__)
 
 
 def test_a_script_that_calls_us_needs_no_guard(tmp_path):
@@ -314,8 +364,8 @@ def test_a_script_that_calls_us_needs_no_guard(tmp_path):
     script.write_text(
         f"import sys; sys.path[:0] = {folders}\n"
         "print('once')\n"
-        "from test_mpyc import many_comparisons, mpyc\n"
-        "print(mpyc.run(many_comparisons, dict.fromkeys('abc', (3,)))['a'].result)\n"
+        "from test_mpyc import many_comparisons, run\n"
+        "print(run(many_comparisons, dict.fromkeys('abc', (3,)))['a'])\n"
     )
     ended = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=PATIENCE
@@ -327,8 +377,7 @@ def test_without_the_library_the_package_imports_and_the_error_names_the_command
     script = (
         "import sys; sys.modules['mpyc'] = None\n"
         "import securefedyj, securefedyj.engines.mpyc.engine\n"
-        "from securefedyj.engines.mpyc import runtime as mpyc\n"
-        "mpyc.run(print, dict.fromkeys('abc', ()))\n"
+        "securefedyj.SecureFedYJ(engine='mpyc').fit([[[1.0], [2.0], [4.0]]] * 3)\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "ImportError" in ended.stderr

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.mpyc
 
 SPY = """
 import json, sys
-from securefedyj.engines.mpyc import child, operations
+from securefedyj.engines.mpyc import child, library
 
 def note(file={file!r}, **seen):
     if sys.argv[1] == "0":
         with open(file, "a") as stream:
             stream.write(json.dumps(seen) + "\\n")
 
-class Library(operations.Library):
+class Library(library.Library):
     def __init__(self, mpc):
         import mpyc.thresha as thresha
         {more}
@@ -47,12 +47,12 @@ class Library(operations.Library):
 child.Library = Library
 child.main(*map(int, sys.argv[1:]))
 """
-AS_MPYC_HAS_IT = "operations.zero_test.install = lambda mpc: None"
+AS_MPYC_HAS_IT = "library.replace_zero_test = lambda mpc: None"
 COMPARED = [5 + 1000 * k for k in range(40)]
 
 
 async def comparisons(names: tuple[str, ...], own: int) -> list[int]:
-    engine = Mpyc(mpyc.work, names)
+    engine = Mpyc(names)
     sums = [compared + 7 * own for compared in COMPARED]  # of parties -1, 0 and 1
     x = await engine.share(wide.from_ints(sums, 1), size=len(sums), limbs=1)
     below = await engine.open_bits(await engine.negative(x))

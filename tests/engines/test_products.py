@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.additive import additive
-from securefedyj.engines.replicated.products import Products, pass_check
+from securefedyj.engines.replicated.products import Products, check_sizes
 from securefedyj.engines.replicated.shares import INTEGERS, Member
 from securefedyj.errors import Unverified
 from securefedyj.numerics import wide
@@ -28,7 +28,8 @@ async def products(engine, name, values):
     if not isinstance(role, Member):
         for _ in range(2):
             await play_round(Kind.PRODUCT, {}, {})
-        await pass_check()
+        for _ in check_sizes(0):
+            await play_round(Kind.CHECK, {}, {})
         return await role.open(INTEGERS, shared.components[:, :, :SIZE])
     checked = Products(role)
     x, y = np.split(shared.components.reshape(2, LIMBS, 4, SIZE), 2, axis=2)

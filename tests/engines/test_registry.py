@@ -9,35 +9,32 @@ import numpy as np
 import pytest
 
 from securefedyj import SecureFedYJ
-from securefedyj.engines import Engine
 from securefedyj.engines.registry import ENGINES, facts_of
-from securefedyj.numerics import wide
-from securefedyj.party.rounds import in_lockstep
+from securefedyj.party import inprocess
+from securefedyj.party.machine import Party
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.program import run_party
+from securefedyj.protocol.secrecy import SECRECY, secrecy_of
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report.page import render
 from tests.federated_data import agreement
-from tests.simulation import FIVE, THREE, Recorder
-from tests.simulation import simulate as simulate_program
 
 every_engine = pytest.mark.parametrize("facts", ENGINES.values(), ids=list(ENGINES))
-in_one_process = pytest.mark.parametrize(
-    "facts", [facts for facts in ENGINES.values() if facts.launch is None], ids=lambda one: one.name
-)
 PARTIES = ("ana", "bob", "cem", "dua")
 
 
 @every_engine
 def test_every_engine_has_every_sentence(facts):
     assert facts_of(facts.name) is facts
+    assert list(SECRECY) == list(ENGINES)
     committee = facts.committee_of(PARTIES)
+    secrecy = secrecy_of(facts.name)
     sentences = [
-        " ".join(facts.statement),
-        facts.what_left,
-        facts.what_stayed,
-        facts.collusion(committee, len(PARTIES)),
+        " ".join(secrecy.statement),
+        secrecy.what_left,
+        secrecy.what_stayed,
+        secrecy.collusion(committee, len(PARTIES)),
     ]
     for sentence in sentences:
         assert sentence.endswith(".")
@@ -45,8 +42,8 @@ def test_every_engine_has_every_sentence(facts):
 
 
 @every_engine
-def test_an_engine_with_processes_of_its_own_has_them_on_the_network_as_well(facts):
-    assert (facts.launch is None) == (facts.party is None)
+def test_an_engine_with_processes_of_its_own_has_them_on_the_network_and_on_one_machine(facts):
+    assert facts.in_parallel == (facts.party is not Party) == (facts.run is not inprocess.run)
 
 
 def test_only_the_clear_engine_says_that_it_is_not_secure():
@@ -68,24 +65,12 @@ def test_too_few_parties_for_secrets_are_refused(facts):
         assert facts.committee_of(PARTIES[:2]) == PARTIES[:2]
 
 
-@pytest.mark.parametrize("consortium", [THREE, FIVE], ids=["three", "five"])
-@pytest.mark.parametrize("limbs", [1, 4, 10])
-@pytest.mark.parametrize("size", [0, 1, 7, 9, 100])
-@in_one_process
-def test_no_message_is_larger_than_announced(facts, size, limbs, consortium):
-    recorder = Recorder()
-
-    async def program(engine: Engine, name: str) -> None:
-        own = wide.from_ints([5] * size, limbs)
-        share = engine.share(own, size=size, limbs=limbs)
-        _, x = await in_lockstep(engine.agree(bytes(32)), share)
-        await engine.open(await engine.multiply(x, x))
-        await engine.open_bits(await engine.negative(x))
-        await engine.open_bits(await engine.bits(x))
-
-    simulate_program(program, consortium, facts.name, observe=recorder)
-    largest = max(len(message.payload) for message in recorder.messages)
-    assert largest <= facts.largest_message(size, limbs) <= 4 * largest
+@every_engine
+def test_the_messages_of_every_engine_on_the_network_are_bounded(facts):
+    bounds = [facts.count_rounds, facts.largest_piece, facts.most_ahead]
+    known = [bound is not None for bound in bounds]
+    assert known == ([facts.verifies, facts.in_parallel, facts.in_parallel])
+    assert any(known) == facts.networked
 
 
 def unknown() -> Agreement:

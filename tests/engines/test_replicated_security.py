@@ -93,7 +93,7 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
 
     def zero(self, ring, shape, original=Member._zero):
         alpha = original(self, ring, shape)
-        masks[self._previous].append(("alpha", alpha.tobytes()))
+        masks[self.previous].append(("alpha", alpha.tobytes()))
         return alpha
 
     async def program(engine, name):
@@ -206,7 +206,7 @@ class OnePlane:
 async def member_1_sends_carries_as_they_are(self, ring, kind, term, original=Member.reshare):
     if kind == Kind.CARRY and self._own == 1:
         incoming = await play_round(
-            kind, {self._previous: ring.to_bytes(term)}, {self._next: term.nbytes}
+            kind, {self.previous: ring.to_bytes(term)}, {self.following: term.nbytes}
         )
         return self._received(ring, incoming, term)
     return await original(self, ring, kind, term)

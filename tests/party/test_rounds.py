@@ -270,9 +270,12 @@ def test_one_message_that_is_too_large_is_refused_before_its_round_is_known():
 def longest_exchange(limbs):
     """Rounds of one with all openings that there can be (docs/protocol.md, section 9)."""
     search = 3 + 2 + (16 * limbs - 1).bit_length() + 1 + MOST_LEVELS
-    measured = 1 + 1 + 2 * (64 * limbs - 2).bit_length() + 3 + (8 * limbs - 2).bit_length()
+    bits = 1 + 1 + 2 * (64 * limbs - 2).bit_length()
+    measured = 3 + (8 * limbs - 2).bit_length()
+    within = (64 * limbs - 1).bit_length() + ((128 * limbs + 2) * PAIRS_AT_ONCE - 1).bit_length()
     claimed = 2 + 2 + (64 * limbs - 3).bit_length() + (8 * PAIRS_AT_ONCE - 1).bit_length()
-    verified = 2 + max(measured, claimed) + 2 + 5 + 1
+    verdict = (limbs + 1 - 1).bit_length()  # groups of features with one width each, and the rest
+    verified = 2 + max(bits + max(measured, within), claimed) + verdict + 2 + 5 + 1
     return max(search, verified)
 
 

@@ -17,9 +17,9 @@ from unittest import mock
 import numpy as np
 
 from securefedyj.engines import digests
-from securefedyj.engines.replicated import circuits, hashes
+from securefedyj.engines.replicated import circuits, products
+from securefedyj.engines.replicated.engine import Verified
 from securefedyj.engines.replicated.gates import Check
-from securefedyj.engines.replicated.verified import Verified
 from securefedyj.numerics import wide
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
@@ -55,7 +55,7 @@ def deaf(cheater: str) -> Iterator[None]:
         for where, name, instead in [
             (Party, "start", stepping(Party.start)),
             (Party, "receive", stepping(Party.receive)),
-            (hashes, "same", unless_cheater(hashes.same)),
+            (products, "must_agree", unless_cheater(products.must_agree)),
             (digests, "compare", unless_cheater(digests.compare)),
             (Check, "accepts", unless_cheater(Check.accepts, True)),
         ]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from securefedyj.engines.replicated import hashes
+from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.gates import Check
 from securefedyj.errors import PartyStopped, Unverified
 from securefedyj.party.messages import Kind
@@ -170,9 +170,9 @@ def test_a_cheater_that_stands_by_what_it_does(cheat, who):
 
 
 CHECKS = {
-    cheats.wrong_moment: (hashes, "same", lambda *_: None),
+    cheats.wrong_moment: (products, "must_agree", lambda *_: None),
     cheats.false_verdict: (Check, "accepts", lambda *_: True),
-    cheats.helper_with_input: (hashes, "same", lambda *_: None),
+    cheats.helper_with_input: (products, "must_agree", lambda *_: None),
 }
 """What finds each cheat, and what does not."""
 

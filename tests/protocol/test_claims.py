@@ -9,7 +9,7 @@ from inspect import iscoroutinefunction
 import numpy as np
 import pytest
 
-from securefedyj.engines.replicated.verified import Verified
+from securefedyj.engines.replicated.engine import Verified
 from securefedyj.errors import Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import choose_encoding

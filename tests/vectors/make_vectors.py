@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.engines.replicated.engine import Replicated
-from securefedyj.engines.replicated.keystream import Keystream
-from securefedyj.engines.replicated.masks import Masks
+from securefedyj.engines.replicated.keystream import Keystream, Masks
 from securefedyj.engines.replicated.shares import Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.party.inprocess import run

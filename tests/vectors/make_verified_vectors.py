@@ -15,8 +15,7 @@ import numpy as np
 
 from securefedyj.engines.replicated import inputs
 from securefedyj.engines.replicated.engine import Replicated
-from securefedyj.engines.replicated.keystream import Keystream
-from securefedyj.engines.replicated.masks import Masks
+from securefedyj.engines.replicated.keystream import Keystream, Masks
 from securefedyj.engines.replicated.shares import Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.numerics.encoding import Domain, choose_encoding

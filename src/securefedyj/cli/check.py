@@ -27,11 +27,11 @@ from securefedyj.cli.common import (
 )
 from securefedyj.cli.overview import finding_lines, table_lines
 from securefedyj.cli.site import add_site, fill_from_site, refuse_unless_given
-from securefedyj.engines.registry import facts_of
 from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.printable import printable
+from securefedyj.protocol.secrecy import secrecy_of
 
 if TYPE_CHECKING:
     from securefedyj.tables.files import TableReader
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         roles = [party.role] + ["committee"] * (party.name in consortium.committee)
         tell(f"  {printable(party.name)} ({', '.join(roles)})\n      {party.fingerprint}")
     if consortium.engine != ENGINE:
-        collusion = facts_of(consortium.engine).collusion
+        collusion = secrecy_of(consortium.engine).collusion
         tell(f"Engine {consortium.engine}: all parties compute. Who must not collude:")
         tell(f"  {collusion(consortium.committee, len(consortium.silos))}")
     tell(f"lambda in at most {consortium.max_steps} steps, mean and variance to "

@@ -1,4 +1,4 @@
-"""Shared values as sums of components, of which a party holds some.
+"""Shared values as sums of components. Each party holds some of them.
 
 x = x_0 + x_1 + ... modulo 2^k, or the exclusive or of bits. A party keeps the components it holds
 in one array, one after the other in its first axis, and knows their indices: all of them with
@@ -49,6 +49,7 @@ class Additive(Shared):
     """Integers modulo 2^(64 * limbs), shared additively: an array (held, limbs, size)."""
 
     __slots__ = ("components", "held")
+    _mismatch = "SFY-ENG-003"
 
     def __init__(self, components: Limbs, held: Held) -> None:
         self.components = components
@@ -56,28 +57,27 @@ class Additive(Shared):
 
     @property
     def size(self) -> int:
-        """How many values."""
         return int(self.components.shape[2])
 
     @property
     def limbs(self) -> int:
-        """How many 64-bit limbs each."""
         return int(self.components.shape[1])
+
+    def exact(self) -> Limbs:
+        """The components, without limbs whose only purpose is a check."""
+        return self.components
 
     def __add__(self, other: Shared | Public) -> "Additive":
         """Sum; a public constant goes to component 0."""
         return self._combined(wide.add, other)
 
     def __neg__(self) -> "Additive":
-        """Negative."""
         return type(self)(_limbs_first(wide.negate(_limbs_first(self.components))), self.held)
 
     def __sub__(self, other: Shared | Public) -> "Additive":
-        """Difference."""
         return self._combined(wide.subtract, other)
 
     def __mul__(self, factor: Public) -> "Additive":
-        """Product with public factors."""
         scalar = isinstance(factor, int | np.integer)
         checked = int(factor) if scalar else self._public(factor)
         scaled = np.empty_like(self.components)
@@ -86,12 +86,10 @@ class Additive(Shared):
         return type(self)(scaled, self.held)
 
     def __lshift__(self, bits: int) -> "Additive":
-        """Product with 2^bits."""
         shifted = wide.shift_left(_limbs_first(self.components), bits)
         return type(self)(_limbs_first(shifted), self.held)
 
     def __getitem__(self, index: Index) -> "Additive":
-        """The values at a slice, or at an array of positions or of truth values."""
         chosen = self.components[:, :, index]
         if chosen.ndim != 3:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")
@@ -125,18 +123,8 @@ class Additive(Shared):
 
     def _public(self, value: Public) -> Limbs:
         """Return a public operand as limbs."""
-        if isinstance(value, int | np.integer):
-            return wide.from_ints([int(value)], self.limbs)
-        if isinstance(value, np.ndarray) and value.dtype == np.uint64:
-            if value.shape == (self.limbs, self.size):
-                return value
-            raise InputError(
-                "SFY-ENG-003", f"A public vector of shape {value.shape} does not match {self!r}."
-            )
-        raise TypeError(
-            f"A public operand is an int or limbs, not {type(value).__name__}; "
-            "for the product of shared vectors use engine.multiply."
-        )
+        known = self._checked(value)
+        return wide.from_ints([known], self.limbs) if isinstance(known, int) else known
 
 
 class AdditiveBits(SharedBits):
@@ -155,7 +143,6 @@ class AdditiveBits(SharedBits):
         return (*self.components.shape[1:-1], self._size)
 
     def __getitem__(self, index: Any) -> "AdditiveBits":
-        """The bits at an index; see `SharedBits`."""
         bits = unpack(self.components, self._size)
         if isinstance(index, np.ndarray) and index.dtype == bool and index.shape == self.shape:
             # The same as below, but NumPy is much slower where an axis comes before the mask.
@@ -166,26 +153,29 @@ class AdditiveBits(SharedBits):
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
         return AdditiveBits(pack(picked), self.held, size=picked.shape[-1])
 
+    def like(self, components: PackedBits) -> "AdditiveBits":
+        """Bits of the same holder, as many in the last axis."""
+        return AdditiveBits(components, self.held, size=self._size)
+
     def __xor__(self, other: "AdditiveBits") -> "AdditiveBits":
-        """Sum modulo 2."""
         _same_holder(self.held, other.held)
-        return AdditiveBits(self.components ^ other.components, self.held, size=self._size)
+        return self.like(self.components ^ other.components)
 
     def planes(self, index: slice | NDArray[np.integer[Any]]) -> "AdditiveBits":
         """Return some of the first axis of the bits, without unpacking."""
-        return AdditiveBits(self.components[:, index], self.held, size=self._size)
+        return self.like(self.components[:, index])
 
     def with_planes(self, index: NDArray[np.integer[Any]], new: "AdditiveBits") -> "AdditiveBits":
         """Return the same with some of the first axis of the bits replaced."""
         changed = self.components.copy()
         changed[:, index] = new.components
-        return AdditiveBits(changed, self.held, size=self._size)
+        return self.like(changed)
 
 
 def stack(parts: Sequence[AdditiveBits]) -> AdditiveBits:
     """Join along the first axis of the bits."""
     joined = np.concatenate([part.components for part in parts], axis=1)
-    return AdditiveBits(joined, parts[0].held, size=parts[0].shape[-1])
+    return parts[0].like(joined)
 
 
 def pack(bits: NDArray[np.uint8]) -> PackedBits:

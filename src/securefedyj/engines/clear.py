@@ -26,17 +26,19 @@ from securefedyj.party.rounds import play_round
 
 
 class Clear(Engine):
-    """Everything in the clear: the one component of a "shared" value is the value."""
+    """Everything in the clear: the one component of a "shared" value is the value.
+
+    To agree and to share each takes a round, in which every party sends to all others; everything
+    else takes none.
+    """
 
     def __init__(self, name: str, parties: Sequence[str]) -> None:
         self._peers = [party for party in parties if party != name]
 
     async def agree(self, digest: bytes) -> None:
-        """Compare a digest with all other parties. One round."""
         await digests.exchange(self._peers, digest)
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
-        """Tell everybody, and add up what everybody told. One round."""
         total = checked(values, size=size, limbs=limbs)
         payload = wide.to_bytes(total)
         outgoing = dict.fromkeys(self._peers, payload)
@@ -46,7 +48,6 @@ class Clear(Engine):
         return _known(total)
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
-        """Multiply and add. No round."""
         same_shape(pairs)
         a, b = (
             np.stack([_value(x) for x in factors], axis=1) for factors in zip(*pairs, strict=True)
@@ -54,20 +55,23 @@ class Clear(Engine):
         return _known(wide.sum_of_products(a, b))
 
     async def negative(self, a: Shared) -> SharedBits:
-        """Look at the top bits. No round."""
         return AdditiveBits(bit_planes(_value(a)[-1:])[-1:], (0,), size=a.size)
 
     async def bits(self, a: Shared) -> SharedBits:
-        """Look at the bits. No round."""
         return AdditiveBits(bit_planes(_value(a))[None], (0,), size=a.size)
 
     async def open(self, a: Shared) -> Limbs:
-        """Return what everybody knows. No round."""
         return _value(a)
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        """Return what everybody knows. No round."""
         return unpack(additive_bits(a).components[0], a.shape[-1])
+
+
+async def connect(
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
+) -> Clear:
+    """Return this party's engine."""
+    return Clear(name, parties)
 
 
 def _known(value: Limbs) -> Additive:

@@ -17,7 +17,7 @@ async def exchange(peers: Sequence[str], digest: bytes) -> None:
 
 
 def of_right_size(digest: bytes) -> None:
-    """Refuse a digest that could not be told from others by its bytes alone."""
+    """Refuse a digest of another size."""
     if len(digest) != DIGEST_BYTES:
         raise InputError("SFY-ENG-004", f"A digest has {DIGEST_BYTES} bytes, not {len(digest)}.")
 

@@ -6,7 +6,7 @@ A program is an `async` function that all parties run alike, each with its own e
     product = await engine.multiply(total[:1], total[1:])
     return await engine.open_bits(await engine.negative(product - 10))
 
-Arithmetic on shared values is local; whatever is awaited takes rounds. A shared value shows
+Arithmetic on shared values is local; what is awaited takes rounds. A shared value shows
 its shape and nothing else; the only way to a number is `open` or `open_bits`.
 """
 
@@ -36,38 +36,11 @@ class Secret:
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError(f"{self!r} is secret: only the engine's open operations reveal a value.")
 
-    def __bool__(self) -> bool:
-        self._refuse()
-
-    def __iter__(self) -> NoReturn:
-        self._refuse()
-
-    def __contains__(self, item: object) -> bool:
-        self._refuse()
-
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
         self._refuse()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        self._refuse()
-
-    def __eq__(self, other: object) -> bool:
-        self._refuse()
-
-    def __ne__(self, other: object) -> bool:
-        self._refuse()
-
-    def __lt__(self, other: object) -> bool:
-        self._refuse()
-
-    def __le__(self, other: object) -> bool:
-        self._refuse()
-
-    def __gt__(self, other: object) -> bool:
-        self._refuse()
-
-    def __ge__(self, other: object) -> bool:
-        self._refuse()
+    __bool__ = __iter__ = __contains__ = __reduce_ex__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 class Shared(Secret, ABC):
@@ -105,24 +78,38 @@ class Shared(Secret, ABC):
     def __getitem__(self, index: Index) -> "Shared":
         """The values at a slice, or at an array of positions or of truth values."""
 
+    _mismatch: str
+    """The code of an error about a public vector of another shape."""
+
+    def _checked(self, value: Public) -> int | Limbs:
+        """Return a public operand, or refuse it."""
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, np.ndarray) and value.dtype == np.uint64:
+            if value.shape == (self.limbs, self.size):
+                return value
+            raise InputError(
+                self._mismatch, f"A public vector of shape {value.shape} does not match {self!r}."
+            )
+        raise TypeError(
+            f"A public operand is an int or limbs, not {type(value).__name__}; "
+            "for the product of shared vectors use engine.multiply."
+        )
+
     @abstractmethod
     def _concatenated(self, others: "Sequence[Shared]") -> "Shared":
         """This vector followed by others; see `concatenate`."""
 
     def __sub__(self, other: "Shared | Public") -> "Shared":
-        """Difference."""
         return -(-self + other)
 
     def __radd__(self, other: Public) -> "Shared":
-        """Sum."""
         return self + other
 
     def __rsub__(self, other: Public) -> "Shared":
-        """Difference."""
         return -self + other
 
     def __rmul__(self, factor: Public) -> "Shared":
-        """Product with public factors."""
         return self * factor
 
     def __repr__(self) -> str:
@@ -157,27 +144,30 @@ def concatenate(vectors: Sequence[Shared]) -> Shared:
 class Engine(ABC):
     """One party's end of a secure computation."""
 
+    most_claims: int = 0
+    """The most claims that a verified exchange has joined at once (`Verifying.settle`)."""
+
     @abstractmethod
     async def agree(self, digest: bytes) -> None:
         """Compare 32 public bytes with all parties; `ProtocolError` if anybody has others.
 
-        As the first branch of `in_lockstep` it costs no round beside `share`, and nothing that was
-        shared is used before the digests have been compared.
+        As the first branch of `in_lockstep` it takes no round of its own next to `share`, and
+        nothing that was shared is used before the digests have been compared.
         """
 
     async def compared(self) -> None:  # noqa: B027 (where nothing comes late)
-        """Wait until whatever was opened has come from all who send it, and was the same.
+        """Wait until all that was opened has arrived from all its senders, and was the same.
 
-        Only then may another opening depend on it: who is told something else than the others
-        would open something else than they do.
+        Only then may another opening depend on it: a party that received another value would open
+        other bits than the others do.
         """
 
     @abstractmethod
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
         """Share the sum of all parties' values.
 
-        A party without values passes None and counts as zeros; who has values stays unknown.
-        The shape is public, and the same at all parties.
+        A party without values passes None and counts as zeros; nobody learns which parties these
+        are. The shape is public, and the same at all parties.
         """
 
     async def multiply(self, a: Shared, b: Shared) -> Shared:
@@ -199,21 +189,10 @@ class Engine(ABC):
     async def measure(
         self, a: Shared, count: int, step: int, most: int
     ) -> tuple[SharedBits, SharedBits]:
-        """Share how large values are, and all their bits.
+        """Share how large the first ``count`` values are, none of them negative, and all bits.
 
-        Parameters
-        ----------
-        count
-            How many values, the first ones, are measured; none of these is negative.
-        step, most
-            Against 2^step, 2^(2 step), ..., 2^(most step). ``step`` is a power of 2.
-
-        Returns
-        -------
-        below
-            For each power and value 1 if it is below, power first.
-        bits
-            As `bits` gives them.
+        They are compared with 2^step, 2^(2 step), ..., 2^(most step); ``step`` is a power of 2.
+        Returns 1 for each power and value where that is below, power first; and what `bits` gives.
         """
         powers = from_ints([1 << step * (k + 1) for k in range(most)], a.limbs)
         below = concatenate([a[:count]] * most) - np.repeat(powers, count, axis=1)
@@ -235,8 +214,8 @@ class Engine(ABC):
 class Verifying(Engine):
     """A verified exchange: what is opened is right, or nobody accepts it.
 
-    Values are shared anew. Claims about shared bits are kept, and their verdict, whether all of
-    them hold, is a shared bit itself. Nothing can be opened before `check`, but for what was held
+    Values are shared again. Claims about shared bits are kept, and their verdict, whether all of
+    them hold, is a shared bit itself. Nothing can be opened before `check`, except what is held
     since an earlier one.
     """
 
@@ -287,13 +266,13 @@ class Verifying(Engine):
 
     @abstractmethod
     def held(self, bits: SharedBits) -> bytes:
-        """What this party holds of a vector of bits: by itself, it tells nothing."""
+        """This party's part of a vector of bits: by itself, it reveals nothing."""
 
     @abstractmethod
     def restored(self, data: bytes, size: int) -> SharedBits:
-        """The vector of so many bits of which this is held; what was opened is right, or an error.
+        """The vector of this many bits, from `held`; it opens to the right bits, or to an error.
 
-        A party that holds nothing gives no bytes.
+        A party that holds nothing passes no bytes.
         """
 
 

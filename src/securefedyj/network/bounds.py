@@ -1,51 +1,49 @@
-"""How large what a peer sends can be, by the agreement: nobody holds more for anybody."""
+"""How large the messages of a peer can be, by the agreement: nobody holds more for anybody."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+
 import numpy as np
 
-from securefedyj.engines.registry import Facts, facts_of
+from securefedyj.engines import Engine
+from securefedyj.engines.registry import facts_of
+from securefedyj.engines.replicated.counting import RoundCost
+from securefedyj.errors import ProtocolError
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.course import MOST_VALUES, features_at_once
+from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import MAGNITUDE_STEP
+from securefedyj.strict import parse
 
 _HEADERS = 1 << 16
 """Bytes for the header of a message, names included, and for records without a message."""
 
+_COUNTED = 64
+"""Features whose rounds are counted. The messages of more are no longer than those of several such
+runs together."""
+
 
 def largest_message(agreement: Agreement) -> int:
     """Bytes of a message that no honest party exceeds, whatever the data."""
-    facts, size, limbs, features = _at_once(agreement)
-    largest = facts.largest_message(size, limbs)
-    if agreement.verified and facts.largest_verified is not None:
-        largest = max(largest, facts.largest_verified(features, limbs))
-    return _HEADERS + largest
+    piece = facts_of(agreement.engine).largest_piece
+    return _HEADERS + (_largest_payload(agreement.to_bytes()) if piece is None else piece)
 
 
 def most_waiting(agreement: Agreement) -> int:
     """Bytes of one honest peer that may have to wait until we come to them."""
-    facts, size, limbs, _ = _at_once(agreement)
-    if facts.most_ahead is not None:
-        return _HEADERS + facts.most_ahead(size, limbs, len(agreement.parties))
-    return 4 * largest_message(agreement)
-
-
-def _at_once(agreement: Agreement) -> tuple[Facts, int, int, int]:
-    """The engine, how many integers it has at once, of how many limbs, for how many features."""
-    limits = agreement.domain.limits()
-    limbs, v_bits = 1, 1
-    n = np.full(len(agreement.features), MOST_VALUES)
-    for edge in (limits.lowest, limits.highest, 0.0):
-        lmbda = np.broadcast_to(np.asarray(edge, dtype=np.float64), n.shape)
-        encoding = choose_encoding(agreement.domain, n, lmbda)
-        limbs = max(limbs, int(encoding.limbs.max()))
-        v_bits = max(v_bits, int(encoding.v_bits.max()))
+    most_ahead = facts_of(agreement.engine).most_ahead
+    if most_ahead is None:
+        return 4 * largest_message(agreement)
+    _, limbs, v_bits = _widest(agreement)
     features = min(len(agreement.features), features_at_once(agreement))
     points = (1 << agreement.levels_per_exchange) - 1
-    # In the search, four sums at each point and one besides; in the end, thresholds of V and bits.
+    # In the search, four sums at each point and one more; in the end, thresholds of V and bits.
     each = max(4 * points + 1, v_bits // MAGNITUDE_STEP + 2)
-    return facts_of(agreement.engine), each * features, limbs, features
+    return _HEADERS + most_ahead(each * features, limbs, len(agreement.parties))
 
 
 def largest_record(agreement: Agreement) -> int:
@@ -53,3 +51,48 @@ def largest_record(agreement: Agreement) -> int:
     # As text: a feature, a sign and a lambda for each step, and numbers of up to 2^12 bits.
     transcript = len(agreement.features) * (agreement.max_steps * 48 + 4096)
     return _HEADERS + max(largest_message(agreement), transcript)
+
+
+def rounds_at_most(agreement: Agreement, features: int) -> list[list[RoundCost]]:
+    """The rounds of two runs in which lambda goes straight to an edge of its range.
+
+    Integers are widest there, and here all features are like the widest of the agreement.
+    """
+    count_rounds = facts_of(agreement.engine).count_rounds
+    assert count_rounds is not None
+    widest, *_ = _widest(agreement)
+    alike = replace(
+        agreement,
+        features=tuple(map(str, range(features))),
+        domain=agreement.domain.take(np.full(features, widest)),
+        minimum_values=0,
+    )
+
+    async def run(engine: Engine) -> None:
+        with suppress(ProtocolError):  # moments that no values have, at the very end
+            await secure_fed_yj(engine, None, alike)
+
+    openings = agreement.max_steps + 4
+    # First that all features vary; then the direction.
+    return [list(count_rounds(run, MOST_VALUES, [1, *[up] * openings])) for up in (0, 1)]
+
+
+@lru_cache
+def _largest_payload(agreement: bytes) -> int:
+    agreed = Agreement.from_json(parse(agreement))
+    features = min(len(agreed.features), features_at_once(agreed))
+    runs = rounds_at_most(agreed, min(features, _COUNTED))
+    return max(one.size for rounds in runs for one in rounds) * -(-features // _COUNTED)
+
+
+def _widest(agreement: Agreement) -> tuple[int, int, int]:
+    """Which feature has the widest integers, and over all features the most limbs and bits of V."""
+    limits = agreement.domain.limits()
+    n = np.full(len(agreement.features), MOST_VALUES)
+    limbs, v_bits = np.ones((2, len(n)), dtype=np.int64)
+    for edge in (limits.lowest, limits.highest, 0.0):
+        lmbda = np.broadcast_to(np.asarray(edge, dtype=np.float64), n.shape)
+        encoding = choose_encoding(agreement.domain, n, lmbda)
+        limbs = np.maximum(limbs, encoding.limbs)
+        v_bits = np.maximum(v_bits, encoding.v_bits)
+    return int(np.lexsort((v_bits, limbs))[-1]), int(limbs.max()), int(v_bits.max())

@@ -1,4 +1,4 @@
-"""What it takes to get a message from one party to another, besides the line.
+"""What it takes to send a message from one party to another, in addition to the line.
 
 Two parties and a hub are run in this process, as they are, and the processor's time is taken: to
 encrypt, send, pass on, receive and decrypt. A plan is made from it.
@@ -75,7 +75,7 @@ def _identity(folder: Path, name: str) -> Identity:
 
 
 class _End:
-    """A party that has nothing to say."""
+    """A party that only sends zeros."""
 
     def __init__(self, folder: Path, consortium: Consortium, name: str, peer: str) -> None:
         self._consortium, self._name, self._peer = consortium, name, peer

@@ -1,11 +1,11 @@
 """What a run will cost, from the agreed file alone: rounds, bytes and seconds.
 
 The protocol itself is run, on made-up rows and for some of the features. Sizes of messages depend
-on bounds, n and lambda only; the made-up silos claim as many rows as they are told to have, with
-the sums that such rows would give, so rings are as wide as they will be.
+on bounds, n and lambda only; the made-up silos claim the given number of rows, with
+the sums that such rows would give, so rings are as wide as in the run.
 
-Seconds are those of this machine's processor, measured now and whatever else it is busy with: the
-plan is for parties that each have a machine like this one.
+Seconds are those of this machine's processor, measured now, under its present load: the plan is for
+parties that each have a machine like this one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
 
+from securefedyj.engines import Engine
+from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.crossing import Crossing
 from securefedyj.network.crossing import measure as measure_crossing
@@ -31,12 +32,12 @@ from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.course import Course, features_at_once
-from securefedyj.protocol.program import SILENT, run_party
+from securefedyj.protocol.course import features_at_once
+from securefedyj.protocol.program import SILENT, secure_fed_yj
 from securefedyj.protocol.transcript import Transcript
 
 LEVELS = (1, 2, 4, 8)
-DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, unless told otherwise
+DELAY_MS, MBIT = 20.0, 100.0  # the line between parties, by default
 _ABOUT = 1.1  # times as long is about the same
 _VALUES = 8  # made-up values per silo and feature
 _PAIRS = 8192  # pairs of a feature and a lambda in one exchange of the dry run
@@ -45,12 +46,12 @@ _REPEATS = 5  # of what is timed; the shortest counts, the others were disturbed
 
 
 def bytes_per_second(mbit: float) -> float:
-    """Of a line of so many Mbit/s."""
+    """Convert the speed of a line from Mbit/s."""
     return mbit * 1e6 / 8
 
 
 class Forecast(NamedTuple):
-    """The cost of a run with so many levels, which are steps of the search, per exchange."""
+    """The cost of a run with some number of levels, steps of the search, per exchange."""
 
     levels: int
     rounds: int
@@ -99,7 +100,7 @@ def forecast(
     bytes_per_second
         Of each party's line.
     crossing
-        What a message takes besides the line; measured with a hub on this machine if None.
+        What a message takes in addition to the line; measured with a hub on this machine if None.
     compare
         Forecast also what the same run would cost if its result were not verified.
     """
@@ -129,7 +130,7 @@ def forecast(
 
 
 def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
-    """A dry run with all features, or what two with fewer say about it.
+    """A dry run with all features, or extrapolated from two with fewer.
 
     Part of the cost is there for any number of features, and part grows with it.
     """
@@ -162,10 +163,10 @@ class _DryRun(NamedTuple):
     """Rounds before the first batch."""
     features: int
     claimed: int
-    """Bits of the claims of all features; 0 in a run that is not verified."""
+    """Claims joined at once, about each feature; 0 in a run that is not verified."""
 
     def plus(self, fewer: _DryRun, times: float, batches: Sequence[int]) -> _DryRun:
-        """With the difference to a run with fewer features added so many times, in batches."""
+        """With the difference to a run with fewer features added a number of times, in batches."""
 
         def grown(before: float, now: float) -> float:
             return now + max(0.0, now - before) * times
@@ -192,19 +193,28 @@ def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
     }
     session = secrets.token_bytes(SESSION_BYTES)
     clock = _Clock()
+    connect = facts_of(agreement.engine).connect
+
+    async def fit(name: str) -> Engine:
+        engine = await connect(name, agreement.parties, agreement.committee, list(silos))
+        await secure_fed_yj(
+            engine, silos.get(name), agreement, log=clock if name == parties[0].name else SILENT
+        )
+        return engine
+
     parties = [
         Party(
             name,
             agreement.parties,
-            run_party(name, agreement, silos.get(name), log=log),
+            fit(name),
             session=session,
             parameters=agreement.to_bytes(),
         )
-        for name, log in zip(agreement.parties, chain([clock], repeat(SILENT)), strict=False)
+        for name in agreement.parties
     ]
     clock.party = parties[0]
     start = time.process_time()
-    transcript, *_ = inprocess.run(parties)
+    engine, *_ = inprocess.run(parties)
     seconds = (time.process_time() - start - sum(s.seconds for s in silos.values())) / 3
     sent = [sum(party.bytes_sent.values()) for party in parties]
     rounds = max(party.rounds for party in parties)
@@ -217,21 +227,8 @@ def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
         {64 * limbs for silo in silos.values() for limbs in silo.widths},
         clock.rounds[1],
         len(agreement.features),
-        _bits_claimed(transcript) if agreement.verified else 0,
+        engine.most_claims,
     )
-
-
-def _bits_claimed(transcript: Transcript) -> int:
-    """How many bits the claims of a verified exchange have, those of V and S_y above all.
-
-    docs/protocol.md, sections 6.5 and 8.1: the planes above what V and S_y can have.
-    """
-    course, domain = Course.of(transcript), transcript.agreement.domain
-    encoding = choose_encoding(domain, course.n, course.optimum(np.arange(len(course.n))))
-    y_bits = np.maximum(encoding.positive.y_bits, encoding.negative.y_bits)
-    high = int(encoding.v_bits.max()) + 1, int((y_bits + np.log2(course.n)).max()) + 1
-    width = 64 * -(-int(encoding.v_bits.max() + 2) // 64)
-    return (2 * width - sum(high) + 2) * len(course.n)
 
 
 def _log2(number: int) -> int:
@@ -240,27 +237,27 @@ def _log2(number: int) -> int:
 
 
 class _Clock:
-    """Notes how many rounds are over when an exchange begins."""
+    """Notes how many rounds of one party are over when an exchange begins."""
+
+    party: Party[Engine]
 
     def __init__(self) -> None:
-        self.party: Party[Transcript] | None = None
         self.rounds: list[int] = []
 
     def exchange(self, transcript: Transcript) -> None:
-        if self.party is not None:
-            self.rounds.append(self.party.rounds)
-
-    def opening(self, transcript: Transcript) -> None:
-        pass
+        self.rounds.append(self.party.rounds)
 
     def accepted(self, transcript: Transcript, part: bytes) -> None:
+        pass
+
+    def opening(self, transcript: Transcript) -> None:
         pass
 
     revealed = opening
 
 
 class _MadeUp:
-    """A silo with few made-up values, each of which stands for many equal ones."""
+    """A silo with few made-up values, each standing for many equal ones."""
 
     def __init__(self, domain: Domain, names: list[str], rows: int) -> None:
         self._silo = ArraySilo(_made_up_rows(domain, _VALUES), domain, names)

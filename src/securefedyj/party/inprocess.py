@@ -32,11 +32,11 @@ def run(
     while in_flight:
         message = in_flight.popleft()
         post(by_name[message.recipient].receive(message))
-    _raise_first_error(parties)
+    raise_first_error(parties)
     return [party.result for party in parties]
 
 
-def _raise_first_error(parties: Sequence[Party[R]]) -> None:
+def raise_first_error(parties: Sequence[Party[R]]) -> None:
     """Raise the error that stopped the others, or say who waits for whom."""
     errors = [party.error for party in parties if party.error is not None]
     if errors:

@@ -27,18 +27,9 @@ from securefedyj.printable import printable
 
 R = TypeVar("R")
 
-# By how many rounds a peer's message may be early or late. Every exchange begins with a round in
-# which each party waits for all others (`Engine.agree`), as the run does with its greeting. Say
-# that these are rounds b, b', ... Whoever sends in round b' has had our message of round b, so we
-# are in b or beyond: a message is early by b' - b at most. And whoever is beyond b' has had all
-# messages of round b', and before them, for they come in order, all that were sent earlier: none
-# is late by more than b' - b. That is the length of an exchange. The longest one has 1 round
-# for the inputs, 2 for products, 2 + ceil(log2(16 l)) for signs of l limbs, and 1 + 8 openings:
-# 24 with l = 64, more than any sum needs. A verified final opening has more: 2 for inputs; 1 for a
-# product, 1 + 2 ceil(log2(64 l - 1)) for bits and 3 + ceil(log2(8 l - 1)) for magnitudes, which is
-# more than the claims take beside them, 2 + 2 + ceil(log2(64 l - 2)) + ceil(log2(8 2^18)); 2 for
-# what is admitted, 5 for checks, and 1 opening: 48.
-MAX_AHEAD = 48
+# By how many rounds a peer's message may be early or late: the rounds of the longest exchange
+# (docs/protocol.md, section 3), a verified final opening of 2^18 features with 64 limbs.
+MAX_AHEAD = 87
 
 
 class Party(Generic[R]):

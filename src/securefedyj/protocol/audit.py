@@ -18,6 +18,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.findings import findings
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Revealed, Verdict
+from securefedyj.protocol.secrecy import secrecy_of
 
 # What every party learns about each feature.
 OPENED = (
@@ -76,7 +77,7 @@ class Audit:
         return [
             f"Parties: {_names(agreement.parties)}{without}.",
             f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
-            *facts.statement,
+            *secrecy_of(agreement.engine).statement,
             *textwrap.wrap(but, 79, break_on_hyphens=False),
         ]
 

@@ -27,6 +27,7 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
 from securefedyj.protocol.audit import MOST_LISTED, OPENED, one_could_cheat
+from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import cost as costs
 from securefedyj.report import features, plausibility
@@ -89,7 +90,7 @@ def render(
     notes = notes_of(transcript, result, own)
     drawn = features.chosen(result, notes, own, plots)
     implausible = "" if own is None else _implausible(transcript, own.values)
-    facts = facts_of(agreement.engine)
+    secrecy = secrecy_of(agreement.engine)
     members = [Markup("<bdi>{}</bdi>").format(printable_text(name)) for name in agreement.committee]
     template = _environment().get_template("report.html")
     return template.render(
@@ -101,8 +102,9 @@ def render(
         result=result,
         own=own,
         implausible=implausible,
-        facts=facts,
-        collusion=Markup(facts.collusion(members, len(agreement.silos))),
+        facts=facts_of(agreement.engine),
+        secrecy=secrecy,
+        collusion=Markup(secrecy.collusion(members, len(agreement.silos))),
         audit=audit,
         most_listed=MOST_LISTED,
         one_could_cheat=one_could_cheat(agreement),

@@ -1,9 +1,9 @@
-"""The process that computes with MPyC for a party on the network: a new one for each session.
+"""The process that computes with MPyC for a party: a new one for each session.
 
-Its party asks through a pipe (`pipe.py` beside this file), and carries what MPyC sends to the peers
-and what they send to it. So it has no connection of its own, and of the silo it is told the
-sums that it is to share, never a row. It begins nothing by itself: when a turn is over, all that it
-could compute is computed, and all that it has to send has been handed over.
+Its party asks through a pipe (`pipe.py`), and carries the messages between MPyC and the peers. So
+this process has no connection of its own, and of the silo it receives only the sums to share, never
+a row. It begins nothing by itself: when a turn ends, all that it could compute is computed, and all
+that it has to send is handed over.
 
 No byte of a peer reaches a pickle: MPyC is started so that it needs none, and finds none.
 """
@@ -14,13 +14,11 @@ import selectors
 import signal
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, BinaryIO, NoReturn
 
 from securefedyj.engines.mpyc import pipe
-from securefedyj.engines.mpyc.engine import WITHOUT_PICKLES
-from securefedyj.engines.mpyc.operations import Answer, Library
-from securefedyj.engines.mpyc.runtime import library
+from securefedyj.engines.mpyc.library import OPTIONS, Library, load
 from securefedyj.errors import ProtocolError
 
 _LABEL = struct.Struct("<qI")  # of a message of MPyC: its number, and the size of what follows
@@ -30,11 +28,11 @@ def main(index: int, parties: int, most_waiting: int) -> NoReturn:
     """Serve the party at the other end of standard input and output, until it hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the party decides
     questions, turns = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no turn
+    os.dup2(2, 1)  # what a library prints must not end up among the turns
     server: list[_Server] = []
     loop = asyncio.SelectorEventLoop(_WhenIdle(lambda: server[0].take_turn()))
     asyncio.set_event_loop(loop)
-    mpc = without_pickle(library(index, parties, WITHOUT_PICKLES))
+    mpc = without_pickle(load(index, parties, OPTIONS))
     server.append(_Server(mpc, loop, questions, turns, most_waiting))
     try:
         while True:
@@ -59,7 +57,7 @@ class _NoPickle:
 
 
 class _WhenIdle(selectors.SelectSelector):
-    """Lets an event loop that would wait for something take the next turn instead."""
+    """Makes an event loop take the next turn whenever it would wait."""
 
     def __init__(self, take_turn: Callable[[], None]) -> None:
         super().__init__()
@@ -87,42 +85,34 @@ class _Server:
         self._lines = [_Line(most_waiting) for _ in mpc.parties]
         for party, line in zip(mpc.parties, self._lines, strict=True):
             party.protocol = line
-        self._limbs: list[int] = []
-        self._answers: list[Answer] | None = None
+        self._answers: list[bytes] | None = None
         self._failure = ""
         self._asked = False
         loop.set_exception_handler(self._note)
 
     def take_turn(self) -> None:
-        """Hand over what has come of the last question, and read the next."""
+        """Hand over the outcome of the last question, and read the next."""
         if self._asked:
             sent = [line.taken() for line in self._lines]
             lacking = [index for index, line in enumerate(self._lines) if line.lacks]
-            turn = pipe.Turn(sent, lacking, self._answers, self._failure)
-            pipe.write(self._turns, pipe.pack_turn(turn, self._limbs))
+            pipe.write(self._turns, pipe.Turn(sent, lacking, self._answers, self._failure))
             self._answers = None
         self._asked = True
-        kind, *parts = pipe.read(self._questions)
+        question: pipe.Question = pipe.read(self._questions, pipe.QUESTION)
         try:
-            self._begin(parts) if kind == b"work" else self._receive(*parts)
+            if isinstance(question, pipe.Piece):
+                self._lines[question.sender].data_received(question.data)
+            else:
+                # Begin all before waiting for any: MPyC numbers messages by the order of calls.
+                self._loop.create_task(self._wait([self._library.begin(one) for one in question]))
         except Exception as error:
             self._fail(error)
 
-    def _begin(self, parts: Sequence[bytes]) -> None:
-        work = [pipe.unpack_work(part) for part in parts]
-        self._limbs = [one.limbs for one in work]
-        # All is started before anything is waited for: MPyC numbers messages by the order of calls.
-        begun = [self._library(one.operation, one.limbs, *one.operands) for one in work]
-        self._loop.create_task(self._wait(begun))
-
-    async def _wait(self, begun: Sequence[Any]) -> None:
+    async def _wait(self, begun: Sequence[Awaitable[bytes]]) -> None:
         try:
             self._answers = [await one for one in begun]
         except Exception as error:
             self._fail(error)
-
-    def _receive(self, sender: bytes, data: bytes) -> None:
-        self._lines[int.from_bytes(sender)].data_received(data)
 
     def _note(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """One of MPyC's own tasks has failed."""
@@ -130,13 +120,13 @@ class _Server:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        # What an error of another library says may hold values: its name must do.
-        said = str(error) if isinstance(error, ProtocolError) else type(error).__name__
-        self._failure = self._failure or said
+        # The text of another library's error may contain values: give its name alone.
+        reason = str(error) if isinstance(error, ProtocolError) else type(error).__name__
+        self._failure = self._failure or reason
 
 
 class _Line:
-    """What MPyC takes for its connection to a peer: messages, each with a label."""
+    """MPyC's connection to a peer: messages, each with a label."""
 
     def __init__(self, most_waiting: int) -> None:
         self._most = most_waiting
@@ -151,7 +141,7 @@ class _Line:
         self._outgoing += [_LABEL.pack(label, len(payload)), payload]
 
     def receive(self, label: int) -> "bytes | asyncio.Future[bytes]":
-        """What has come with a label, or will; called by MPyC."""
+        """Return the message with a label, or a future for it; called by MPyC."""
         if label in self._early:
             payload = self._early.pop(label)
             self._waiting -= pipe.HELD + len(payload)
@@ -164,7 +154,7 @@ class _Line:
         return bool(self._waited_for)
 
     def taken(self) -> bytes:
-        """What was sent since the last time."""
+        """Return what was sent since the last call."""
         sent, self._outgoing = b"".join(self._outgoing), []
         return sent
 

@@ -6,12 +6,12 @@ prime field, and party i holds its value at i. The field is wider than the integ
 statistical masks. It is not a ring modulo 2^k: integers come out as with the other
 engines as long as nothing that is opened, compared or taken apart overflows; sums on the way may.
 
-Linear operations act on the shares here; whatever needs the peers is asked of MPyC, in this process
-or another (`operations.py` beside this file). This module does not import the library.
+Linear operations act on the shares here. For all others the party asks MPyC, in another process
+(`party.py`). This module does not import the library.
 """
 
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,31 +26,11 @@ from securefedyj.engines.interface import (
     checked,
     same_shape,
 )
-from securefedyj.engines.mpyc.operations import Answer, Ask, Operation, Residues
+from securefedyj.engines.mpyc.pipe import Operation, Residues, Work, element_bytes, pack, unpack
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
-from securefedyj.party.rounds import Delegation, delegate
-
-R = TypeVar("R")
-
-STATISTICAL_SECURITY = 64
-"""How many bits masks are wider than what they hide, about (docs/security.md, section 2)."""
-
-OPTIONS = ("--no-prss", "--no-uvloop", f"--sec-param={STATISTICAL_SECURITY}")
-"""How MPyC is to be started.
-
-Pseudo-random secret sharing takes binomial(K, t) keys, and for these wide fields it is slower
-than messages even for three parties: its random bits cost a square root each. And where uvloop
-is installed, as Flower and FLARE do, MPyC would take loops of that in place of ours.
-"""
-
-WITHOUT_PICKLES = (*OPTIONS, "--mix32-64bit")
-"""The same on a network.
-
-For parties on different platforms MPyC sends arrays as plain numbers, and as pickles otherwise.
-Whoever reads a pickle runs the code of whoever wrote it.
-"""
+from securefedyj.party.rounds import delegate
 
 BLOCK = 512
 """Values compared at a time.
@@ -63,6 +43,7 @@ class Shamir(Shared):
     """Integers as polynomials over a prime field; this party's points on them."""
 
     __slots__ = ("_limbs", "prime", "residues")
+    _mismatch = "SFY-ENG-015"
 
     def __init__(self, residues: Residues, *, prime: int, limbs: int) -> None:
         self.residues = residues
@@ -71,12 +52,10 @@ class Shamir(Shared):
 
     @property
     def size(self) -> int:
-        """How many values."""
         return self.residues.size
 
     @property
     def limbs(self) -> int:
-        """How many 64-bit limbs each."""
         return self._limbs
 
     def __add__(self, other: Shared | Public) -> "Shamir":
@@ -86,15 +65,12 @@ class Shamir(Shared):
         return self._with(self.residues + self._public(other))
 
     def __neg__(self) -> "Shamir":
-        """Negative."""
         return self._with(-self.residues)
 
     def __mul__(self, factor: Public) -> "Shamir":
-        """Product with public factors."""
         return self._with(self.residues * self._public(factor))
 
     def __lshift__(self, bits: int) -> "Shamir":
-        """Product with 2^bits."""
         if bits < 0:
             raise InputError(
                 "SFY-ENG-013", f"Cannot shift left by {bits} bits; the number must not be negative."
@@ -102,7 +78,6 @@ class Shamir(Shared):
         return self._with(self.residues * (1 << bits))
 
     def __getitem__(self, index: Index) -> "Shamir":
-        """The values at a slice, or at an array of positions or of truth values."""
         picked = self.residues[index]
         if not isinstance(picked, np.ndarray) or picked.ndim != 1:
             raise TypeError(f"Index {self!r} by a slice or a vector of positions.")
@@ -124,19 +99,11 @@ class Shamir(Shared):
 
     def _public(self, value: Public) -> Any:
         """Return a public operand as one integer or a vector of them."""
-        if isinstance(value, int | np.integer):
-            wide.from_ints([int(value)], self._limbs)  # refuses one that does not fit
-            return int(value)
-        if isinstance(value, np.ndarray) and value.dtype == np.uint64:
-            if value.shape == (self._limbs, self.size):
-                return _integers(value)
-            raise InputError(
-                "SFY-ENG-015", f"A public vector of shape {value.shape} does not match {self!r}."
-            )
-        raise TypeError(
-            f"A public operand is an int or limbs, not {type(value).__name__}; "
-            "for the product of shared vectors use engine.multiply."
-        )
+        known = self._checked(value)
+        if isinstance(known, int):
+            wide.from_ints([known], self._limbs)  # refuses one that does not fit
+            return known
+        return _integers(known)
 
 
 class ShamirBits(SharedBits):
@@ -146,15 +113,13 @@ class ShamirBits(SharedBits):
 
     def __init__(self, residues: Residues, *, limbs: int) -> None:
         self.residues = residues
-        self.limbs = limbs  # tells the field
+        self.limbs = limbs  # determines the field
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
         return self.residues.shape
 
     def __getitem__(self, index: Any) -> "ShamirBits":
-        """The bits at an index; see `SharedBits`."""
         picked = self.residues[index]
         if not isinstance(picked, np.ndarray):
             raise TypeError(f"Index {self!r} by something that gives an array, say a slice.")
@@ -164,17 +129,11 @@ class ShamirBits(SharedBits):
 class Mpyc(Engine):
     """Shamir sharing over a prime field, against honest-but-curious parties.
 
-    Parameters
-    ----------
-    ask
-        What asks MPyC, which is connected to the peers.
-    names
-        Those of all parties, in the order that MPyC numbers them.
+    ``names`` are those of all parties, in the order that MPyC numbers them.
     """
 
-    def __init__(self, ask: Ask, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         refuse_pairs(len(names))
-        self._ask = ask
         self._names = names
 
     async def agree(self, digest: bytes) -> None:
@@ -182,7 +141,7 @@ class Mpyc(Engine):
         digests.of_right_size(digest)
         own = np.array([int.from_bytes(digest, "big")], dtype=object)
         # 320 bits hold 256 without a sign.
-        opened = (await self._asked(Operation.ANNOUNCE, 5, own)).residues
+        opened, _ = await self._asked(Operation.ANNOUNCE, 5, own)
         said = (int(value).to_bytes(64, "big")[-digests.DIGEST_BYTES :] for value in opened)
         digests.compare(digest, dict(zip(self._names, said, strict=True)))
 
@@ -190,14 +149,13 @@ class Mpyc(Engine):
         """Wait until every party has what was opened before: each has to share a zero first.
 
         An opening takes the shares of t others, always the same, so some parties could be ahead of
-        others by several openings; when one is lost, more would be made again than may be.
+        others by several openings. After a loss, more would be repeated than is allowed.
         """
         await self._asked(Operation.INPUT, 1, np.zeros(1, dtype=object))
 
     async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
-        """Share the sum of all parties' values."""
         own = _integers(checked(values, size=size, limbs=limbs))
-        return _of(await self._asked(Operation.INPUT, limbs, own), limbs)
+        return await self._shared(Operation.INPUT, limbs, own)
 
     async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
         """Multiply all pairs at once, and add up."""
@@ -205,7 +163,7 @@ class Mpyc(Engine):
         factors = (
             np.concatenate([_shamir(x).residues for x in side]) for side in zip(*pairs, strict=True)
         )
-        products = _of(await self._asked(Operation.MULTIPLY, limbs, *factors), limbs)
+        products = await self._shared(Operation.MULTIPLY, limbs, *factors)
         total = products[:size]
         for k in range(1, len(pairs)):
             total += products[k * size : (k + 1) * size]
@@ -217,7 +175,6 @@ class Mpyc(Engine):
         return ShamirBits(below, limbs=a.limbs)
 
     async def bits(self, a: Shared) -> SharedBits:
-        """Share all bits of the two's complement values."""
         width = 64 * a.limbs
         # Half the range higher, values are never negative and differ in the top bit only.
         raised = _shamir(a)._with(_shamir(a).residues + (1 << (width - 1)))
@@ -227,26 +184,32 @@ class Mpyc(Engine):
         return ShamirBits(planes, limbs=a.limbs)
 
     async def open(self, a: Shared) -> Limbs:
-        """Reveal the values to every party."""
         return wide.from_ints(await self._opened(_shamir(a).residues, a.limbs), a.limbs)
 
     async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        """Reveal the bits to every party."""
         if not isinstance(a, ShamirBits):
             raise TypeError(f"{a!r} belongs to another engine.")
         opened = await self._opened(a.residues.ravel(), a.limbs)
         return np.array(opened, dtype=np.uint8).reshape(a.shape)
 
-    async def _asked(self, operation: Operation, limbs: int, *operands: Residues) -> Answer:
-        answer: Answer = await delegate(lambda: self._ask(operation, limbs, *operands))
-        return answer
+    async def _asked(
+        self, operation: Operation, limbs: int, *operands: Residues
+    ) -> tuple[Residues, int]:
+        """Let MPyC work; return the answer, and the prime of its field."""
+        work = Work(operation, limbs, tuple(pack(operand, limbs) for operand in operands))
+        prime, *_ = answer = unpack(await delegate(lambda: work), limbs)
+        return answer[1:], prime
+
+    async def _shared(self, operation: Operation, limbs: int, *operands: Residues) -> Shamir:
+        residues, prime = await self._asked(operation, limbs, *operands)
+        return Shamir(residues, prime=prime, limbs=limbs)
 
     async def _by_blocks(self, operation: Operation, residues: Residues, limbs: int) -> Residues:
         """Apply an operation of much memory to some values at a time."""
         blocks = [residues[:0]]
         for start in range(0, residues.size, BLOCK):
             block = residues[start : start + BLOCK]
-            blocks.append((await self._asked(operation, limbs, block)).residues)
+            blocks.append((await self._asked(operation, limbs, block))[0])
         return np.concatenate(blocks)
 
     async def _opened(self, residues: Residues, limbs: int) -> list[int]:
@@ -255,20 +218,25 @@ class Mpyc(Engine):
         return [value - prime if value > prime // 2 else value for value in opened]
 
 
-async def drive(program: Coroutine[Any, Any, R]) -> R:
-    """Run a program for this engine under an event loop."""
-    answers = None
-    while True:
-        try:
-            request = program.send(answers)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
-        if not isinstance(request, Delegation):
-            raise TypeError("A program may await operations of one engine only.")
-        # All is started before anything is waited for: MPyC numbers messages by the order of calls.
-        started = [start() for start in request.starts]
-        answers = [await one for one in started]
+async def connect(
+    name: str, parties: Sequence[str], committee: Sequence[str], silos: Sequence[str]
+) -> Mpyc:
+    """Return this party's engine; all parties compute."""
+    return Mpyc(parties)
+
+
+def most_ahead(size: int, limbs: int, parties: int) -> int:
+    """Bytes that one party sends another while integers are dealt with, at most.
+
+    To compare integers or to take them apart, MPyC sends a few field elements for each of their
+    bits. Measured: of K parties about K / 2 + 1.5 to compare them; 8 to take them apart with K = 3,
+    and 11 with K = 10. This is twice as much. It handles `BLOCK` integers of each width that occurs
+    at a time, and all parties wait for each other in between: none is ahead by more than a block.
+    All are shared, multiplied and opened at once, with an element for each bit at most.
+    """
+    element, elements = element_bytes(limbs), 2 * (8 + parties // 2)
+    at_once = min(size, (limbs + 1) * BLOCK)
+    return (1 << 20) + element * 64 * limbs * (elements * at_once + size)
 
 
 def refuse_pairs(parties: int) -> None:
@@ -286,10 +254,6 @@ def _integers(values: Limbs) -> Residues:
     integers = np.empty(values.shape[1], dtype=object)
     integers[:] = wide.to_ints(values)
     return integers
-
-
-def _of(answer: Answer, limbs: int) -> Shamir:
-    return Shamir(answer.residues, prime=answer.prime, limbs=limbs)
 
 
 def _shamir(value: Shared) -> Shamir:

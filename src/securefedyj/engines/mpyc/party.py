@@ -1,9 +1,9 @@
-"""A party with engine `mpyc` on the network: the program here, MPyC in a process of its own.
+"""A party with engine `mpyc`: the program in this process, MPyC in another one.
 
 After the greeting, each message is a piece of the stream that MPyC sends to one peer. The program,
-the silo's rows and what was revealed stay in this process. The other one (`child.py` beside this
-file) begins nothing that it was not asked for: so an opening is noted before it is sent, and what
-came of it before the next message.
+the silo's rows and what was revealed stay in this process. The other one (`child.py`) begins
+nothing that it was not asked for: so an opening is noted before it is sent, and its result before
+the next message.
 """
 
 import contextlib
@@ -11,43 +11,37 @@ import os
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import IO, Any, TypeVar
 
-from securefedyj.engines.mpyc import pipe
-from securefedyj.engines.mpyc.operations import Operation, Residues
+from securefedyj.engines.mpyc import LARGEST_PIECE, pipe
 from securefedyj.errors import ProtocolError
+from securefedyj.party.inprocess import raise_first_error
 from securefedyj.party.machine import Party, described
 from securefedyj.party.messages import Kind, Message
 from securefedyj.party.rounds import Delegation
 
 R = TypeVar("R")
 
-LARGEST_PIECE = 1 << 22
-"""Bytes of a stream that a message has at most."""
-
 COMMAND = (sys.executable, "-P", "-m", "securefedyj.engines.mpyc.child")
 """What starts the other process, with its arguments."""
 
-# What a Python needs to find its modules, and no more: whatever else is there may be a secret.
+# What a Python needs to find its modules, and no more: any other variable may be a secret.
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT",
                 "OPENBLAS_NUM_THREADS")  # fmt: skip
 
-# By how many rounds a peer may be ahead: those of an exchange, and far more than there are.
+# By how many rounds a peer may be ahead: far more than an exchange has.
 _MOST_AHEAD = 1 << 20
 _LAST_ROUND = (1 << 32) - 2  # a message has 32 bits for it, also the one that comes after
 _ANY = 1 << 62  # bytes
 
 
-def work(operation: Operation, limbs: int, *operands: Residues) -> pipe.Work:
-    """What the engine asks, for a `MpycParty` to pass on."""
-    return pipe.Work(operation, limbs, operands)
-
-
 class MpycParty(Party[R]):
     """Drives a program of engine `mpyc`; parameters and attributes are those of `Party`.
 
-    A round is a link of the longest chain of messages, each sent after the one before had come.
+    A round is a link of the longest chain of messages, each sent after the one before was read.
     """
 
     def __init__(self, name: str, parties: Sequence[str], *arguments: Any, **options: Any) -> None:
@@ -59,12 +53,12 @@ class MpycParty(Party[R]):
         self._unread: deque[Message] = deque()
         self._waiting: Counter[str] = Counter()  # bytes of each peer, to hold that
         self._last: dict[str, int] = dict.fromkeys(self.peers, 0)  # the round of its last message
-        self._answers: Sequence[Any] | None = None
+        self._answers: Sequence[bytes] | None = None
         self._lacking: tuple[str, ...] = ()
 
     @property
     def waiting_for(self) -> tuple[str, ...]:
-        """The peers of whom something is waited for; some of it may suffice."""
+        """The peers with a message that is awaited; some of them may suffice."""
         return super().waiting_for if self._child is None else self._lacking
 
     def stop(self, error: Exception) -> list[Message]:
@@ -73,7 +67,7 @@ class MpycParty(Party[R]):
         return super().stop(error)
 
     def release(self) -> None:
-        """End the other process, for good: a party has one at most."""
+        """End the other process; this party starts no other one."""
         self._released = True
         child, self._child = self._child, None
         if child is not None:
@@ -120,8 +114,7 @@ class MpycParty(Party[R]):
         if self._released:  # meanwhile, in another thread
             self.release()
             raise ConnectionError("The process that computes with MPyC was ended.")
-        asked = [pipe.pack_work(start()) for start in request.starts]
-        self._take_turn(self._child, [b"work", *asked], outgoing)
+        self._take_turn(self._child, [start() for start in request.starts], outgoing)
 
     def _advance(self, outgoing: list[Message]) -> None:
         super()._advance(outgoing)
@@ -133,21 +126,19 @@ class MpycParty(Party[R]):
                 message = self._unread.popleft()
                 self._waiting[message.sender] -= pipe.HELD + len(message.payload)
                 self.rounds = max(self.rounds, message.round + 1)
-                sender = self._order.index(message.sender).to_bytes(2)
-                self._take_turn(self._child, [b"data", sender, message.payload], outgoing)
+                piece = pipe.Piece(self._order.index(message.sender), message.payload)
+                self._take_turn(self._child, piece, outgoing)
             else:
                 return
         if self.done:
             self.release()
 
-    def _take_turn(
-        self, child: "_Child", question: Sequence[bytes], outgoing: list[Message]
-    ) -> None:
+    def _take_turn(self, child: "_Child", question: pipe.Question, outgoing: list[Message]) -> None:
         turn = child.ask(question)
         if turn.failure:
             raise ProtocolError(
                 "SFY-ENG-019",
-                f"MPyC could not go on here ({turn.failure}): a party sent what the protocol does "
+                f"MPyC could not continue ({turn.failure}): a party sent what the protocol does "
                 "not have, or has another version of MPyC or of this program.",
             )
         for peer, sent in zip(self._order, turn.sent, strict=True):
@@ -171,19 +162,20 @@ class _Child:
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
 
-    def ask(self, question: Sequence[bytes]) -> pipe.Turn:
-        """Wait for what comes of a question."""
+    def ask(self, question: pipe.Question) -> pipe.Turn:
+        """Wait for the outcome of a question."""
         try:
             pipe.write(_open(self._process.stdin), question)
-            return pipe.unpack_turn(pipe.read(_open(self._process.stdout)))
+            turn: pipe.Turn = pipe.read(_open(self._process.stdout), pipe.Turn)
         except (EOFError, BrokenPipeError):
             code = self._process.wait()
             raise ConnectionError(
-                f"The process that computes with MPyC ended before its time (exit code {code})."
+                f"The process that computes with MPyC ended too early (exit code {code})."
             ) from None
+        return turn
 
     def end(self) -> None:
-        """End the process; whoever asks it just now learns that it has ended."""
+        """End the process; a thread that waits in `ask` gets an error."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -194,3 +186,33 @@ class _Child:
 def _open(stream: IO[bytes] | None) -> Any:
     assert stream is not None
     return stream
+
+
+def run(parties: Sequence[Party[R]]) -> list[R]:
+    """Run all parties on this machine, each in a thread, so that their processes compute at once.
+
+    Return their results in order, or raise the error that stopped the others. No process is left.
+    """
+    inboxes: dict[str, SimpleQueue[Message | None]] = {one.name: SimpleQueue() for one in parties}
+
+    def post(messages: Iterable[Message]) -> None:
+        for message in messages:
+            inboxes[message.recipient].put(message)
+
+    def serve(party: Party[R]) -> None:
+        post(party.start())
+        while not party.done and (message := inboxes[party.name].get()) is not None:
+            post(party.receive(message))
+
+    with ThreadPoolExecutor(len(parties)) as pool:
+        serving = [pool.submit(serve, party) for party in parties]
+        try:
+            wait(serving, return_when=FIRST_EXCEPTION)
+        finally:  # after an error, or Ctrl-C, the others must not wait for ever
+            for party in parties:
+                party.release()
+                inboxes[party.name].put(None)
+    for one in serving:
+        one.result()
+    raise_first_error(parties)
+    return [party.result for party in parties]

@@ -1,59 +1,94 @@
-"""What a party and the process that computes for it say to each other, through a pipe.
+"""Messages between a party and the process that computes with MPyC for it, through a pipe.
 
-They take turns. The party sends a question, which is work to begin or what a peer has sent; the
-process goes as far as it can, and answers with a turn. Both are lists of byte strings, with
-their lengths in front. Nothing is pickled.
+They take turns. The party sends a question: work to begin, or bytes that a peer has sent. The
+process computes as far as it can and answers with a turn. Nothing is pickled.
 """
 
 import struct
 from collections.abc import Sequence
-from typing import BinaryIO, NamedTuple
+from enum import IntEnum
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from securefedyj.engines.mpyc.operations import Answer, Operation, Residues
+T = TypeVar("T")
+
+Residues: TypeAlias = NDArray[np.object_]
+"""Elements of the prime field, as Python integers."""
 
 HELD = 256
-"""Bytes of memory for a message of a peer that waits, besides what is in it."""
+"""Bytes of memory that a waiting message takes in addition to its payload."""
 
-_COUNT = struct.Struct("!I")
 _LENGTH = struct.Struct("!Q")
-_WORK = struct.Struct("!BHB")  # operation, limbs, operands
 
 
-class Work(NamedTuple):
-    """An operation to begin."""
+class Operation(IntEnum):
+    """What MPyC computes; on one vector of shares, unless stated otherwise."""
+
+    INPUT = 1
+    """This party's integers become shares of the sum of all parties' integers."""
+    MULTIPLY = 2
+    """Two vectors."""
+    NEGATIVE = 3
+    """Shares of 1 where the integer is below zero, else of 0."""
+    BITS = 4
+    """Shares of all bits of integers that are not negative, one integer after the other."""
+    OPEN = 5
+    """The integers, modulo the prime."""
+    ANNOUNCE = 6
+    """One public integer of every party, in their order."""
+
+
+class Work(msgspec.Struct, frozen=True, array_like=True):
+    """An operation to begin. Its answer is a packed vector, after the prime of the field.
+
+    The answer for no integers at all has none, and nothing is sent for it.
+    """
 
     operation: Operation
     limbs: int
-    operands: tuple[Residues, ...]
+    operands: tuple[bytes, ...]
+    """Packed vectors of the same size."""
 
 
-class Turn(NamedTuple):
-    """What has come of a question."""
+class Piece(msgspec.Struct, frozen=True):
+    """Bytes that a peer has sent."""
 
-    sent: Sequence[bytes]
+    sender: int
+    data: bytes
+
+
+Question: TypeAlias = Sequence[Work] | Piece
+QUESTION = list[Work] | Piece
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The outcome of a question."""
+
+    sent: list[bytes]
     """Bytes for each party, in their order."""
-    lacking: Sequence[int]
-    """The parties that something is waited for."""
-    answers: Sequence[Answer] | None
-    """What has come of all the work that was to begin; None as long as it goes on."""
+    lacking: list[int]
+    """The parties whose messages are awaited."""
+    answers: list[bytes] | None
+    """The answers to all the work that was begun last; None until the last of them is there."""
     failure: str
-    """A sentence, if it cannot go on."""
+    """Why MPyC cannot continue; empty if it can."""
 
 
-def write(stream: BinaryIO, parts: Sequence[bytes]) -> None:
-    """Write byte strings that the other end reads as one list."""
-    lengths = (_LENGTH.pack(len(part)) for part in parts)
-    stream.write(b"".join([_COUNT.pack(len(parts)), *lengths, *parts]))
+def write(stream: BinaryIO, message: Question | Turn) -> None:
+    """Send a message to the other end."""
+    data = msgspec.msgpack.encode(message)
+    stream.write(_LENGTH.pack(len(data)) + data)
     stream.flush()
 
 
-def read(stream: BinaryIO) -> list[bytes]:
-    """Read such a list; raises EOFError if the other end has left."""
-    (count,) = _COUNT.unpack(_exactly(stream, _COUNT.size))
-    lengths = [_LENGTH.unpack(_exactly(stream, _LENGTH.size))[0] for _ in range(count)]
-    return [_exactly(stream, length) for length in lengths]
+def read(stream: BinaryIO, kind: type[T] | Any) -> T:
+    """Wait for a message; EOFError if the other end has closed the pipe."""
+    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    message: T = msgspec.msgpack.decode(_exactly(stream, length), type=kind)
+    return message
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
@@ -63,62 +98,20 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return data
 
 
-def pack_work(work: Work) -> bytes:
-    operands = [_pack(operand, work.limbs) for operand in work.operands]
-    return _WORK.pack(work.operation, work.limbs, len(operands)) + b"".join(operands)
+def pack(residues: Residues, limbs: int) -> bytes:
+    """Return field elements, or signed inputs, as bytes."""
+    return b"".join(int(value).to_bytes(element_bytes(limbs), signed=True) for value in residues)
 
 
-def unpack_work(data: bytes) -> Work:
-    operation, limbs, count = _WORK.unpack_from(data)
-    operands = data[_WORK.size :]
-    size = len(operands) // count  # all are of the same size
-    vectors = (_unpack(operands[k * size : (k + 1) * size], limbs) for k in range(count))
-    return Work(Operation(operation), limbs, tuple(vectors))
-
-
-def pack_answer(answer: Answer, limbs: int) -> bytes:
-    """The prime first."""
-    return _LENGTH.pack(limbs) + answer.prime.to_bytes(_width(limbs)) + _pack(*answer[:1], limbs)
-
-
-def unpack_answer(data: bytes) -> Answer:
-    (limbs,) = _LENGTH.unpack_from(data)
-    prime, *_ = vector = _unpack(data[_LENGTH.size :], limbs)
-    return Answer(vector[1:], prime)
-
-
-def pack_turn(turn: Turn, limbs: Sequence[int]) -> list[bytes]:
-    """As byte strings; the answers are to work on so many limbs."""
-    answers = turn.answers
-    packed = [pack_answer(*one) for one in zip(answers or (), limbs, strict=False)]
-    lacking = bytes(index in turn.lacking for index in range(len(turn.sent)))
-    done = bytes([answers is not None])
-    return [turn.failure.encode(), done, lacking, *turn.sent, *packed]
-
-
-def unpack_turn(parts: Sequence[bytes]) -> Turn:
-    failure, done, lacking, *rest = parts
-    sent, answers = rest[: len(lacking)], rest[len(lacking) :]
-    return Turn(
-        sent,
-        [index for index, lacks in enumerate(lacking) if lacks],
-        [unpack_answer(answer) for answer in answers] if done == b"\1" else None,
-        failure.decode(),
-    )
-
-
-def _width(limbs: int) -> int:
-    """Bytes of a field element, which has 66 bits more than the limbs, or of a signed input."""
-    return 8 * limbs + 9
-
-
-def _pack(residues: Residues, limbs: int) -> bytes:
-    return b"".join(int(value).to_bytes(_width(limbs), signed=True) for value in residues)
-
-
-def _unpack(data: bytes, limbs: int) -> Residues:
-    width = _width(limbs)
+def unpack(data: bytes, limbs: int) -> Residues:
+    """Return what `pack` was given."""
+    width = element_bytes(limbs)
     residues = np.empty(len(data) // width, dtype=object)
     for k in range(len(residues)):
         residues[k] = int.from_bytes(data[k * width : (k + 1) * width], signed=True)
     return residues
+
+
+def element_bytes(limbs: int) -> int:
+    """Bytes of a field element, which has 66 bits more than the limbs, or of a signed input."""
+    return 8 * limbs + 9

@@ -1,14 +1,20 @@
 """Circuits over shared bits, by conjunctions alone (docs/protocol.md, section 8).
 
 No dealer: the three components of an integer are each known to the two members that hold them, so
-the bits of each are shared for free, as they are at their own place and 0 at the others. An adder
-that saves carries makes two integers of the three; `compare` has the trees that add these. Every
+the bits of each are shared without a message, as they are at their own place and 0 at the others.
+An adder that saves carries makes two integers of the three, and trees of carries add these. Every
 conjunction goes through the `Product` that is passed in, which may keep a record of it.
 
-Bits come as planes, the lowest position first.
+Generate g says that a carry starts in a stretch of positions, propagate p that one passes through.
+At one position they are a b and a xor b. Neighbouring stretches combine by
+(g, p) o (g', p') = (g xor p g', p p'), the higher one first. Each stage is one round of shared
+products, bit-sliced over all values. No carry comes into the lowest stretch.
+
+Bits come as planes: the axis after that of the components is the position, the lowest first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +29,13 @@ from securefedyj.engines.additive import (
     stack,
     unpack,
 )
-from securefedyj.engines.replicated import compare
-from securefedyj.engines.replicated.compare import Product
 from securefedyj.numerics.wide import Limbs
+
+Product: TypeAlias = Callable[[AdditiveBits, AdditiveBits], Coroutine[Any, Any, AdditiveBits]]
 
 
 def summands(x: Limbs, held: Held) -> list[AdditiveBits]:
-    """The bits of the three components of integers (held, limbs, size), each shared for free."""
+    """The bits of the components of integers (held, limbs, size), shared without a message."""
     _, limbs, size = x.shape
     parts = []
     for component in range(3):
@@ -60,28 +66,22 @@ async def top_bit(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     upper = bits.planes(slice(1, None))
     propagate, low = upper ^ carries, slice(0, carries.shape[0] - 1)
     generate = await product(upper.planes(low), carries.planes(low))
-    carry = await _carry_out(generate, propagate.planes(low), product)
-    return AdditiveBits(propagate.components[:, -1] ^ carry, bits.held, size=bits.shape[-1])
+    carry = await _highest_carry(generate, propagate.planes(low), product)
+    return propagate.like(propagate.components[:, -1]) ^ carry
 
 
-async def _carry_out(
+async def _highest_carry(
     generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> PackedBits:
-    """The components of the carry out of the highest position."""
-    held, size = generate.held, generate.shape[-1]
-
-    async def plane_product(x: PackedBits, y: PackedBits) -> PackedBits:
-        shared = [AdditiveBits(part, held, size=size) for part in np.broadcast_arrays(x, y)]
-        return (await product(*shared)).components
-
+) -> AdditiveBits:
+    """The carry out of the highest position."""
     both = np.stack([generate.components, propagate.components], axis=1)
-    return await compare.carry_out(both, plane_product)
+    return await carry_out(generate.like(both), product)
 
 
 async def all_bits(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     """All planes of the sum of three integers. About 5 gates per position."""
     bits, carries = await carry_save(parts, product)
-    upper = await compare.all_bits(bits.planes(slice(1, None)), carries, product, sparing=True)
+    upper = await sum_bits(bits.planes(slice(1, None)), carries, product, sparing=True)
     return stack([bits.planes(slice(0, 1)), upper])
 
 
@@ -115,23 +115,16 @@ async def reached(planes: AdditiveBits, step: int, product: Product) -> Additive
         some = await disjunction(
             some.planes(slice(0, None, 2)), some.planes(slice(1, None, 2)), product
         )
-    positions, half = np.arange(stretches), 1
-    while half < stretches:
-        # As in Sklansky's tree, from the top: half of each block takes in the lowest of the other.
-        lower = positions[(stretches - 1 - positions) // half % 2 == 1]
-        other = stretches - (stretches - 1 - lower) // half * half
-        some = some.with_planes(
-            lower, await disjunction(some.planes(lower), some.planes(other), product)
-        )
-        half *= 2
+    for upper, lower, _ in _few_rounds(stretches):  # from the highest stretch down
+        here, above = stretches - 1 - upper[::-1], stretches - 1 - lower[::-1]
+        either = await disjunction(some.planes(here), some.planes(above), product)
+        some = some.with_planes(here, either)
     return some
 
 
 def folded(planes: AdditiveBits) -> AdditiveBits:
     """x where an integer x is not negative, and -x - 1 where it is. Its highest bit is 0."""
-    return AdditiveBits(
-        planes.components ^ planes.components[:, -1:], planes.held, size=planes.shape[-1]
-    )
+    return planes.like(planes.components ^ planes.components[:, -1:])
 
 
 async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -> AdditiveBits:
@@ -148,9 +141,9 @@ async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -
         [[bound >> j & 1 for bound in bounds] for j in range(low, high)], dtype=np.uint8
     )
     unequal = plus_public(planes.planes(slice(low, high)), public)
-    generate = AdditiveBits(unequal.components & pack(public), planes.held, size=len(bounds))
-    decided = await _carry_out(generate, inverted(unequal), product)
-    less = AdditiveBits(decided[:, None], planes.held, size=len(bounds))
+    generate = unequal.like(unequal.components & pack(public))
+    decided = await _highest_carry(generate, inverted(unequal), product)
+    less = decided.like(decided.components[:, None])
     return stack([inverted(planes.planes(slice(high, None))), less])
 
 
@@ -189,4 +182,84 @@ def plus_public(bits: AdditiveBits, public: NDArray[np.uint8]) -> AdditiveBits:
     changed = bits.components.copy()
     if 0 in bits.held:
         changed[bits.held.index(0)] ^= pack(public)
-    return AdditiveBits(changed, bits.held, size=bits.shape[-1])
+    return bits.like(changed)
+
+
+async def carry_out(carries: AdditiveBits, product: Product) -> AdditiveBits:
+    """Return the carries out of the highest stretch, in ceil(log2(stretches)) rounds.
+
+    Only these are wanted, so each stage halves the number of stretches. The axes of ``carries`` are
+    generate and propagate, the stretches, and the values.
+    """
+    parts = carries.components
+    while (count := parts.shape[2]) > 1:
+        paired = count - count % 2
+        lower, higher = parts[:, :, 0:paired:2], parts[:, :, 1:paired:2]
+        passed = np.broadcast_to(higher[:, 1:], lower.shape)  # propagate of the higher one
+        combined = (await product(carries.like(passed), carries.like(lower))).components
+        combined[:, 0] ^= higher[:, 0]
+        if paired < count:
+            combined = np.concatenate([combined, parts[:, :, paired:]], axis=2)
+        parts = combined
+    return carries.like(parts[:, 0, 0])
+
+
+Stage: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]
+"""Positions whose stretch takes in a lower one, the top of that one, and where more is below it."""
+
+
+async def sum_bits(
+    a: AdditiveBits, b: AdditiveBits, product: Product, *, sparing: bool = False
+) -> AdditiveBits:
+    """Return all planes of a + b from those of a and b.
+
+    In 1 + ceil(log2(width - 1)) rounds; or, sparing gates, in almost twice as many with half of the
+    gates or less.
+    """
+    low = slice(0, a.shape[0] - 1)
+    bits = a ^ b
+    propagate = bits.planes(low)
+    generate = await product(a.planes(low), b.planes(low))
+    for upper, lower, further in (_few_gates if sparing else _few_rounds)(propagate.shape[0]):
+        inner = upper[further]  # the propagate of the lowest stretch is never asked for
+        products = await product(
+            stack([propagate.planes(upper), propagate.planes(inner)]),
+            stack([generate.planes(lower), propagate.planes(lower[further])]),
+        )
+        started = products.planes(slice(len(upper)))
+        generate = generate.with_planes(upper, generate.planes(upper) ^ started)
+        if len(inner):
+            propagate = propagate.with_planes(inner, products.planes(slice(len(upper), None)))
+    return stack([bits.planes(slice(0, 1)), bits.planes(slice(1, None)) ^ generate])
+
+
+def _few_rounds(count: int) -> Iterator[Stage]:
+    """Sklansky's prefix tree.
+
+    At each stage the upper half of every block of 2 * half positions takes in the highest position
+    of the lower half. A plane may serve many others: copies cost nothing here, so Sklansky's tree
+    is better than Kogge and Stone's, with half the products in the same depth.
+    """
+    positions, half = np.arange(count), 1
+    while half < count:
+        upper = positions[positions // half % 2 == 1]
+        yield upper, upper // half * half - 1, upper >= 2 * half
+        half *= 2
+
+
+def _few_gates(count: int) -> Iterator[Stage]:
+    """Brent and Kung's prefix tree.
+
+    First blocks of 2, 4, 8, ... positions are combined, each in its highest position. Then, from
+    the largest blocks down, the middle of each takes in all that is below.
+    """
+    half = 1
+    while 2 * half <= count:
+        ends = np.arange(2 * half - 1, count, 2 * half)
+        yield ends, ends - half, ends >= 2 * half
+        half *= 2
+    while half > 1:
+        half //= 2
+        middles = np.arange(3 * half - 1, count, 2 * half)
+        if len(middles):
+            yield middles, middles - half, np.zeros(len(middles), dtype=bool)

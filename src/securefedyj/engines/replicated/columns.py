@@ -14,7 +14,6 @@ import numpy as np
 from securefedyj.engines.additive import PackedBits, transpose
 from securefedyj.engines.replicated import field, rows
 from securefedyj.engines.replicated.field import Elements
-from securefedyj.engines.replicated.reciprocals import reciprocal_sums
 
 PAGE = 512  # columns
 _BLOCK = 4 * PAGE  # columns that the prover takes at once
@@ -64,14 +63,8 @@ def quotient(
     where b*_i is the sum over all other rows k of b_k / (i - k): for two different rows, L_i L_k is
     (M / M') (L_i - L_k) / (i - k).
 
-    Parameters
-    ----------
-    bits
-        a, b, c, d of right gates. Their e + f is a b + c d.
-    left, right
-        The masks r and s; r' and s'.
-    weights
-        The challenge.
+    ``bits`` are a, b, c, d of right gates, whose e + f is a b + c d. ``left`` are the masks r and
+    s, ``right`` r' and s'.
     """
     domain = rows.rows(8 * len(bits[0]))
     same, others, masked = _summed(bits, [right[0], left[0], right[1], left[1]], weights)
@@ -132,11 +125,11 @@ def _by_row(bits: PackedBits) -> Elements:
 def _other_rows(words: Elements) -> Elements:
     """Bits of a b* + b a* + c d* + d c* in GF(2^8), by (rows, a to d, words): (8, rows, words)."""
     count, _, width = words.shape
-    sums = reciprocal_sums(words[:, [1, 0, 3, 2]].reshape(count, -1))
+    sums = rows.reciprocal_sums(words[:, [1, 0, 3, 2]].reshape(count, -1))
     groups, _, size, _ = sums.shape
     products = sums.reshape(groups, 8, size, 4, width)
     products &= words.reshape(groups, 1, size, 4, width)
-    return _total(products, 3).swapaxes(0, 1).reshape(8, count, width)
+    return field.total(products, 3).swapaxes(0, 1).reshape(8, count, width)
 
 
 def _masked(words: Elements, masks: Elements) -> Elements:
@@ -147,9 +140,4 @@ def _masked(words: Elements, masks: Elements) -> Elements:
     first = 256 * np.arange(4 * width * 8).reshape(1, 4, width, 8)
     index = np.empty((4, 8, count, width), dtype=np.intp)
     np.add(octets.transpose(1, 3, 0, 2), first.transpose(1, 3, 0, 2), out=index)
-    return _total(sums.take(index, mode="clip").reshape(-1, count, width), 0)
-
-
-def _total(a: Elements, axis: int) -> Elements:
-    result: Elements = np.bitwise_xor.reduce(a, axis=axis)
-    return result
+    return field.total(sums.take(index, mode="clip").reshape(-1, count, width), 0)

@@ -1,9 +1,10 @@
 """Engine `replicated`: three computing members, private unless two of them collude.
 
-docs/protocol.md, section 8.
+docs/protocol.md, section 8. Each operation is played by the `role` of a party: in the committee or
+outside of it, verified or not.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,29 +16,32 @@ from securefedyj.engines.additive import (
     AdditiveBits,
     additive,
     additive_bits,
+    packed_size,
     unpack,
 )
 from securefedyj.engines.interface import (
     Engine,
+    Public,
     Shared,
     SharedBits,
     Verifying,
     checked,
     same_shape,
 )
-from securefedyj.engines.replicated import compare
+from securefedyj.engines.replicated import circuits
 from securefedyj.engines.replicated.inputs import Givers
-from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
-from securefedyj.engines.replicated.masks import Masks, agree_on_masks, worthwhile
-from securefedyj.engines.replicated.shares import (
-    BITS,
-    INTEGERS,
-    Committee,
-    Member,
-    Outsider,
+from securefedyj.engines.replicated.keystream import (
+    KEY_BYTES,
+    Keystream,
+    Masks,
+    agree_on_masks,
+    fresh_key,
+    worthwhile,
 )
-from securefedyj.engines.replicated.verified import Verified, VerifiedMember, VerifiedOutsider
+from securefedyj.engines.replicated.shares import BITS, INTEGERS, Committee, Member, Outsider, Ring
+from securefedyj.engines.replicated.verified import VerifiedMember, VerifiedOutsider
 from securefedyj.errors import InputError
+from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
 from securefedyj.party.rounds import all_compared, in_lockstep, play_round
@@ -46,105 +50,211 @@ from securefedyj.party.rounds import all_compared, in_lockstep, play_round
 class Replicated(Engine):
     """Replicated secret sharing over Z_{2^k}, against honest-but-curious parties.
 
-    Made by `connect`, which agrees on keys. Rounds (section 9), with w = 64 * limbs: `agree` 1,
+    Made by `connect`, which agrees on keys. ``role`` is what this party does in each operation, and
+    ``masks`` what it adds to its inputs. Rounds (section 9), with w = 64 * limbs: `agree` 1,
     `share` 1, `multiply` 1, `negative` 2 + ceil(log2(w / 4)), `bits` 2 + ceil(log2(w - 1)), `open`
     and `open_bits` 1.
-
-    Parameters
-    ----------
-    role
-        What this party does as a member, or outside of the committee.
-    masks
-        What it adds to its inputs.
-    parties
-        All parties, in the agreed order.
-    name
-        This one.
-    silos
-        Those with data.
     """
+
+    _kind: type[Additive] = Additive
+    _limbs_to_spare = 0
 
     def __init__(
         self,
-        role: Member | Outsider,
+        role: Member | Outsider | VerifiedMember | VerifiedOutsider,
         masks: Masks,
         parties: Sequence[str],
         name: str,
         silos: Sequence[str],
     ) -> None:
-        self._role = role
+        self._role: Any = role
         self._masks = masks
-        self._name = name
         self._peers = [party for party in parties if party != name]
+        self._name = name
         self._silos = silos
 
+    async def agree(self, digest: bytes) -> None:
+        await digests.exchange(self._peers, digest)
+
+    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
+        own = wide.resize(checked(values, size=size, limbs=limbs), limbs + self._limbs_to_spare)
+        return self._kind(await self._role.share(self._masks.hide(own)), self._role.held)
+
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        same_shape(pairs)
+        x, y = (
+            np.stack([self._own(factor).components for factor in side], axis=2)
+            for side in zip(*pairs, strict=True)
+        )
+        return self._kind(await self._role.sum_of_products(x, y), self._role.held)
+
+    async def open(self, a: Shared) -> Limbs:
+        values = await self._open(INTEGERS, np.ascontiguousarray(self._own(a).exact()))
+        return np.asarray(values, dtype=np.uint64)
+
+    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
+        return unpack(await self._open(BITS, additive_bits(a).components), a.shape[-1])
+
+    async def _open(self, ring: Ring[Any], x: NDArray[Any]) -> Any:
+        return await self._role.open(ring, x)
+
+    async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
+        return a.like(await self._role.conjunction(a.components, b.components))
+
+    def _own(self, value: Shared) -> Additive:
+        """Refuse a value that was shared by another engine, or not for this exchange."""
+        if not isinstance(own := additive(value), self._kind):
+            raise TypeError(f"{value!r} was not shared in a verified exchange.")
+        return own
+
     def verified(self) -> Verifying:
-        """Begin a verified exchange."""
         role = self._role
         committee = role.committee
         givers = Givers(
             [silo for silo in self._silos if silo not in committee],
             [member for member in committee if member not in self._silos],
         )
-        checked_role = (
-            VerifiedMember(role, givers, self._peers)
-            if isinstance(role, Member)
-            else VerifiedOutsider(self._name, role, givers)
-        )
-        return Verified(checked_role, self._masks, self._peers)
-
-    async def agree(self, digest: bytes) -> None:
-        """Compare a digest with all other parties."""
-        await digests.exchange(self._peers, digest)
+        if isinstance(role, Member):
+            return Verified(self, VerifiedMember(role, givers, self._peers))
+        return Verified(self, VerifiedOutsider(self._name, role, givers))
 
     async def compared(self) -> None:
         """Wait for the second holder of every component that was opened."""
         await all_compared()
 
-    async def share(self, values: Limbs | None, *, size: int, limbs: int) -> Shared:
-        """Share the sum of all parties' values."""
-        masked = self._masks.hide(checked(values, size=size, limbs=limbs))
-        return Additive(await self._role.share(masked), self._role.held)
-
-    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
-        """Multiply value by value, add up, and share the sum anew."""
-        size, limbs = same_shape(pairs)
-        x, y = (
-            np.stack([additive(factor).components for factor in side], axis=2)
-            for side in zip(*pairs, strict=True)
-        )
-        total = await self._role.multiply(INTEGERS, Kind.PRODUCT, x, y)
-        held = self._role.held
-        return Additive(total.reshape(len(held), limbs, size), held)
-
     async def negative(self, a: Shared) -> SharedBits:
         """Share 1 where a < 0: the top bit of the sum of two integers, each known to some."""
-        carries, highest = await self._role.nibbles(additive(a).components)
-        carry = await compare.carry_out(
-            carries, lambda x, y: self._role.multiply(BITS, Kind.CARRY, x, y)
+        held = self._role.held
+        carries, highest = (
+            AdditiveBits(planes, held, size=a.size)
+            for planes in await self._role.nibbles(additive(a).components)
         )
-        return AdditiveBits(highest ^ carry, self._role.held, size=a.size)
+        return highest ^ await circuits.carry_out(carries, self._conjunction)
 
     async def bits(self, a: Shared) -> SharedBits:
-        """Share all bits of the two's complement values."""
         first, second = (
             AdditiveBits(planes, self._role.held, size=a.size)
             for planes in await self._role.summands(additive(a).components)
         )
-        return await compare.all_bits(first, second, self._conjunction)
+        return await circuits.sum_bits(first, second, self._conjunction)
 
-    async def open(self, a: Shared) -> Limbs:
-        """Reveal the values to every party."""
-        values = await self._role.open(INTEGERS, additive(a).components)
-        return values.astype(np.uint64, copy=False)
 
-    async def open_bits(self, a: SharedBits) -> NDArray[np.uint8]:
-        """Reveal the bits to every party."""
-        return unpack(await self._role.open(BITS, additive_bits(a).components), a.shape[-1])
+class Spare(Additive):
+    """Integers modulo 2^(64 * limbs) that are computed with one limb more, to be checked by."""
+
+    __slots__ = ()
+
+    @property
+    def limbs(self) -> int:
+        return super().limbs - 1
+
+    def exact(self) -> Limbs:
+        """The components without the highest limb: right, once products have been checked."""
+        return self.components[:, :-1]
+
+    def _public(self, value: Public) -> Limbs:
+        return wide.resize(super()._public(value), self.limbs + 1)
+
+
+class Verified(Replicated, Verifying):
+    """A verified exchange. Made by `Replicated.verified`.
+
+    Rounds, with w = 64 * limbs: `share` 2 (1 without outsiders and helpers), `multiply` 1,
+    `negative` 2 + ceil(log2(w - 2)), `bits` at most 1 + 2 ceil(log2(w - 1)), `below_powers` at
+    most 3 + ceil(log2(w / 8)), `claim_below` at most ceil(log2(w)), `claim_zero` 2 + ceil(log2(w)),
+    `check` 5, `open` and `open_bits` 1, `conjunction` 1, `verdict` ceil(log2(claims)).
+    """
+
+    _kind = Spare
+    _limbs_to_spare = 1
+
+    def __init__(self, engine: Replicated, role: VerifiedMember | VerifiedOutsider) -> None:
+        super().__init__(role, engine._masks, engine._peers, engine._name, engine._silos)
+        self._engine = engine
+        self._claims: list[AdditiveBits] = []
+        self._unchecked = False
+
+    async def compared(self) -> None:
+        """Nothing comes late: an opening waits for both holders of every component."""
+
+    async def sum_of_products(self, pairs: Sequence[tuple[Shared, Shared]]) -> Shared:
+        self._unchecked = True
+        return await super().sum_of_products(pairs)
 
     async def _conjunction(self, a: AdditiveBits, b: AdditiveBits) -> AdditiveBits:
-        product = await self._role.multiply(BITS, Kind.CARRY, a.components, b.components)
-        return AdditiveBits(product, a.held, size=a.shape[-1])
+        self._unchecked = True
+        return await super()._conjunction(a, b)
+
+    async def negative(self, a: Shared) -> SharedBits:
+        return await circuits.top_bit(self._summands(a), self._conjunction)
+
+    async def bits(self, a: Shared) -> SharedBits:
+        return await circuits.all_bits(self._summands(a), self._conjunction)
+
+    async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
+        """Compare by the bits that are at a power or above."""
+        reached = await circuits.reached(additive_bits(bits), step, self._conjunction)
+        return circuits.inverted(reached.planes(slice(0, most)))
+
+    def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
+        shared = additive_bits(bits)
+        self._claims.append(circuits.joined([circuits.plus_public(shared, 1 - values)]))
+
+    async def claim_zero(self, a: Shared) -> None:
+        zero = await circuits.is_zero(self._summands(a), self._conjunction)
+        self._claims.append(circuits.joined([zero]))
+
+    async def claim_below(
+        self, bits: SharedBits, bounds: Sequence[int], *, signed: bool = False
+    ) -> None:
+        planes = additive_bits(bits)
+        if signed:  # -bound <= x < bound if and only if x, or -x - 1 if x < 0, is below the bound
+            planes = circuits.folded(planes)
+        below = await circuits.below(planes, bounds, self._conjunction)
+        self._claims.append(circuits.joined([below]))
+
+    async def settle(self) -> None:
+        claims, self._claims = circuits.joined(self._claims), []
+        self._engine.most_claims = max(self._engine.most_claims, claims.shape[0])
+        self._claims.append(await circuits.all_of(claims, self._conjunction))
+
+    async def verdict(self) -> SharedBits:
+        await self.settle()
+        (verdict,), self._claims = self._claims, []
+        return verdict
+
+    async def conjunction(self, a: SharedBits, b: SharedBits) -> SharedBits:
+        return await self._conjunction(additive_bits(a), additive_bits(b))
+
+    def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
+        return circuits.joined([additive_bits(part) for part in parts])
+
+    async def check(self, accept: Callable[[], None] = lambda: None) -> None:
+        await self._role.check(accept)
+        self._unchecked = False
+
+    def held(self, bits: SharedBits) -> bytes:
+        """The components of a vector of bits that this party holds, one after the other."""
+        return additive_bits(bits).components.tobytes()
+
+    def restored(self, data: bytes, size: int) -> SharedBits:
+        """The vector of bits of which these are the components."""
+        held = self._role.held
+        if len(data) != len(held) * packed_size(size):
+            raise InputError(
+                "SFY-ENG-029", f"{len(data)} bytes are not what a party holds of {size} bits."
+            )
+        components = np.frombuffer(data, dtype=np.uint8).reshape(len(held), packed_size(size))
+        return AdditiveBits(components, held, size=size)
+
+    async def _open(self, ring: Ring[Any], x: NDArray[Any]) -> Any:
+        """Reveal x, if both holders of every component send the same."""
+        if self._unchecked:
+            raise RuntimeError("Nothing may be opened before `check`.")
+        return await self._engine._role.open(ring, x, every=True)
+
+    def _summands(self, a: Shared) -> list[AdditiveBits]:
+        return circuits.summands(self._own(a).exact(), self._role.held)
 
 
 async def connect(
@@ -155,16 +265,8 @@ async def connect(
 ) -> Replicated:
     """Agree on keys with the other parties, in one round; return this party's engine.
 
-    Parameters
-    ----------
-    name
-        This party.
-    parties
-        All parties, in the agreed order.
-    committee
-        The three that compute, in the agreed order. The others share inputs and see openings.
-    silos
-        Those that have data, whose inputs are masked among each other; None for all parties.
+    All parties and the committee, the three that compute, are in the agreed order. ``silos`` are
+    those with data, whose inputs are masked among each other; None for all parties.
     """
     if len(set(committee)) != 3 or not set(committee) <= set(parties):
         raise InputError(

@@ -29,9 +29,9 @@ def from_bytes(data: bytes) -> Elements:
     return np.frombuffer(data, _WORD).astype(np.uint64, copy=False)
 
 
-def total(a: Elements) -> Elements:
-    """Sum over the last axis."""
-    result: Elements = np.bitwise_xor.reduce(a, axis=-1)
+def total(a: Elements, axis: int = -1) -> Elements:
+    """Sum over an axis."""
+    result: Elements = np.bitwise_xor.reduce(a, axis=axis)
     return result
 
 

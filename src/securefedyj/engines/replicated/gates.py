@@ -20,15 +20,15 @@ bits at the rows. With tau_c = theta^(c div 512) eta^(c mod 512 div 64) x^(c mod
 has degree 2 R and is 0 at all rows if all gates are right. Then q = Q / M has degree R. The prover
 shares q: V1 draws its share from k_i, V2 is sent the other. V1 sends A_c(zeta), C_c(zeta) and the
 scalar sum of tau_c e_c(zeta) + M(zeta) q_1(zeta) to V2, who checks Q(zeta) = M(zeta) q(zeta).
-eta, theta and zeta are from k_{i+2}, which V1 and V2 hold. V1 tells the prover eta and theta, after
-the last gate; nobody tells it zeta. The prover tells V2 which eta and theta it was told.
+eta, theta and zeta are from k_{i+2}, which V1 and V2 hold. V1 sends the prover eta and theta, after
+the last gate, and never zeta. The prover sends V2 the eta and theta that it received.
 
 *Sound.* Let the prover cheat. V1 and V2 are honest, and what they hold fixes all polynomials above
-before eta and theta are told, whatever keys and bits the prover chose. A wrong gate in row r makes
+before eta and theta are sent, whatever keys and bits the prover chose. A wrong gate in row r makes
 Q(r) a polynomial in eta and theta that is not 0, as its coefficients are words of 64 columns. Its
-degree is at most 6 + ceil(C / 512), and so many of 2^64 are the odds that it is 0 all the same.
+degree is at most 6 + ceil(C / 512), so it is 0 all the same with this probability over 2^64.
 Otherwise Q - M q is not 0 at row r, whichever q was sent. So it is not the polynomial 0, and has at
-most 2 R zeros among the 2^64 - 2^8 zetas outside GF(2^8), of which the prover knows nothing. A
+most 2 R zeros among the 2^64 - 2^8 zetas outside GF(2^8), and the prover knows nothing of them. A
 cheat goes unnoticed with probability at most (6 + ceil(C / 512) + 2 R) / (2^64 - 2^8): 2^-55.8 for
 a million gates, 2^-53.1 for 100 million, 2^-50 for a billion.
 
@@ -38,10 +38,10 @@ what V2 holds, as the check comes out right. The prover receives eta and theta.
 
 A cheating V1 finds a prover whose gates are right, so V2 accepts nothing false. If V1 shifts
 A_c(zeta), the check is off by that shift times tau_c B_c(zeta), which is uniform by r'_c, whatever
-b is: that it is rejected tells nothing. A false eta or theta is rejected by V2, whom the prover
-tells it. That is needed: were q for tau' in place of tau, V1 could send A_c(zeta) tau'_c / tau_c
+b is: a rejection reveals nothing. V2 rejects a false eta or theta, as the prover forwards
+them. That is needed: were q for tau' in place of tau, V1 could send A_c(zeta) tau'_c / tau_c
 and C_c(zeta) tau'_c / tau_c. Then all that is masked cancels, the check is off by the sum of
-(tau_c - tau'_c) f_c(zeta), and V2 would accept if V1 has guessed this, which tells of b and d.
+(tau_c - tau'_c) f_c(zeta), and V2 would accept if V1 has guessed this, which depends on b and d.
 
 Bits that fill up a byte are gates like others; zeros that fill up the last columns are filled in by
 each verifier for itself, so nothing there can be false.
@@ -141,16 +141,10 @@ class Gates:
         alpha_other: PackedBits,
         z: PackedBits,
     ) -> None:
-        """Add the gates of one product.
+        """Add the gates of one product z = x y, by components i and i + 1.
 
-        Parameters
-        ----------
-        x, y
-            Components i and i + 1 of both factors; axes of length 1 may stand for longer ones.
-        alpha_own, alpha_other
-            What was drawn from k_i and from k_{i+1}, of which alpha_i is the sum.
-        z
-            Components i and i + 1 of the product: the one that was sent and the one received.
+        Axes of x and y of length 1 may stand for longer ones. alpha_i is the sum of what was drawn
+        from k_i and from k_{i+1}. Of z, one component was sent and the other received.
         """
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
@@ -186,16 +180,8 @@ class Check:
     Messages: `challenge` goes to the next member, `evaluations` to the previous one (with the
     challenge or later: the prover never sees them). Then `proof`, by the challenge that came from
     the previous member, goes to the next. Then `accepts` says whether the previous member's gates
-    are right, by its proof and the next member's evaluations. Sizes are known by `layout`.
-
-    Parameters
-    ----------
-    recorded
-        What this member knows of all gates.
-    layout
-        Rows and columns.
-    own, other
-        What was drawn from k_i and k_{i+1}.
+    are right, by its proof and the next member's evaluations. Sizes are known by `layout`. ``own``
+    and ``other`` were drawn from k_i and k_{i+1}.
     """
 
     def __init__(self, recorded: Recorded, layout: Layout, own: Draws, other: Draws) -> None:
@@ -224,7 +210,7 @@ class Check:
         )
 
     def forget_evaluations(self) -> None:
-        """Let go of what `evaluations` alone needs, which is much."""
+        """Free the memory that `evaluations` alone needs, which is much."""
         self._recorded = replace(self._recorded, e=self._recorded.e[:0])
         self._other = replace(self._other, left=self._other.left[:, :0])
 

@@ -1,14 +1,12 @@
 """Inputs of a verified exchange: the same at both holders, and none of a helper.
 
-docs/protocol.md, section 8. Members share as ever: x_i = input + alpha_i goes from member i to
-member i - 1, so both holders of a component have the same by definition. A party outside draws
-components 0 and 1 of its input from two fresh keys, which it sends to their holders, and sends the
-rest to those of component 2. So no member can add anything to what an outsider gives. Holders then
-compare, by hash, what the outsiders gave them.
+docs/protocol.md, section 8.1. Members share as in section 8, so both holders of a component have
+the same by definition. A party outside draws components 0 and 1 of its input from two fresh keys,
+which it sends to their holders, and sends the rest to those of component 2. So no member can add
+anything to what an outsider gives. Holders then compare, by hash, what the outsiders gave them.
 
 A helper h, a member without data, shares zeros: it sends G(k_h) - G(k_{h+1}) to member h - 1, who
-knows G(k_h), and whom member h + 1 tells the hash of G(k_{h+1}). Helpers outside of the committee
-are not asked for anything.
+knows G(k_h), and receives the hash of G(k_{h+1}) from member h + 1.
 """
 
 from collections.abc import Sequence
@@ -17,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.engines.additive import Held
-from securefedyj.engines.replicated import hashes
+from securefedyj.engines.replicated import products
 from securefedyj.engines.replicated.keystream import KEY_BYTES, Keystream, fresh_key
-from securefedyj.engines.replicated.shares import INTEGERS, Committee, Components, Member
+from securefedyj.engines.replicated.shares import INTEGERS, Integers, Member, Outsider
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
@@ -30,7 +28,7 @@ _KEYED = (0, 1)
 
 
 class Givers(NamedTuple):
-    """Who gives inputs, besides the members with data."""
+    """The parties that give inputs, other than members with data."""
 
     outsiders: Sequence[str]
     """Parties with data outside of the committee."""
@@ -43,21 +41,20 @@ class Givers(NamedTuple):
         return bool(self.outsiders or self.helpers)
 
 
-async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Components[np.uint64]:
+async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Integers:
     """Share the sum of all inputs. Two rounds, or one where there is nothing to compare."""
-    following, previous = _neighbours(member)
     plus, minus = member.draw(INTEGERS, values.shape)
     own = wide.subtract(wide.add(values, plus), minus)
     payload = INTEGERS.to_bytes(own)
     sizes = sum(KEY_BYTES if i in _KEYED else len(payload) for i in member.held)
     incoming = await play_round(
         Kind.INPUT,
-        {previous: payload},
-        {following: len(payload), **dict.fromkeys(givers.outsiders, sizes)},
+        {member.previous: payload},
+        {member.following: len(payload), **dict.fromkeys(givers.outsiders, sizes)},
     )
-    received = INTEGERS.from_bytes(incoming[following], values.shape)
+    received = INTEGERS.from_bytes(incoming[member.following], values.shape)
     given = np.zeros((2, *values.shape), dtype=np.uint64)
-    seen = [hashes.Hash(), hashes.Hash()]
+    seen = [products.Hash(), products.Hash()]
     for outsider in givers.outsiders:
         for k, part in enumerate(_given(incoming[outsider], member.held, values.shape)):
             seen[k].update(INTEGERS.to_bytes(part))
@@ -70,20 +67,23 @@ async def share_as_member(member: Member, values: Limbs, givers: Givers) -> Comp
 
 
 async def share_as_outsider(
-    name: str, committee: Committee, values: Limbs, givers: Givers
-) -> Components[np.uint64]:
+    name: str, outsider: Outsider, values: Limbs, givers: Givers
+) -> Integers:
     """Share this party's input, if it has data; else pass the rounds."""
-    outgoing = {}
     if name in givers.outsiders:
         keys = {i: fresh_key() for i in _KEYED}
         rest = values
         for key in keys.values():
             rest = wide.subtract(rest, Keystream(key).draw(values.shape, INTEGERS.dtype))
         parts = {**keys, 2: INTEGERS.to_bytes(rest)}
-        outgoing = {holder: parts[i] + parts[(i + 1) % 3] for i, holder in enumerate(committee)}
-    await play_round(Kind.INPUT, outgoing, {})
+        outgoing = {
+            holder: parts[i] + parts[(i + 1) % 3] for i, holder in enumerate(outsider.committee)
+        }
+        await play_round(Kind.INPUT, outgoing, {})
+    else:
+        await outsider.pass_round(Kind.INPUT, KEY_BYTES + max(KEY_BYTES, values.nbytes))
     if givers.to_check:
-        await play_round(Kind.CHECK, {}, {})
+        await outsider.pass_round(Kind.CHECK, products.HASH_BYTES)
     return np.empty((0, *values.shape), dtype=np.uint64)
 
 
@@ -95,21 +95,20 @@ async def _compare(
     Member i sends the hash of component i to member i - 1. ``of_helper`` is G(k_{h+1}), as it
     follows from what member h = i + 1 has sent if its input is zero.
     """
-    following, previous = _neighbours(member)
     outgoing, expected = {}, {}
     if givers.outsiders:
         outgoing[-1] = seen[0]
-        expected[+1] = hashes.BYTES
-    if previous in givers.helpers:
-        outgoing[+1] = hashes.of(INTEGERS.to_bytes(plus))
-    if following in givers.helpers:
-        expected[-1] = hashes.BYTES
-    incoming = await member.among_members(Kind.CHECK, outgoing, expected)
+        expected[+1] = products.HASH_BYTES
+    if member.previous in givers.helpers:
+        outgoing[+1] = products.hash_of(INTEGERS.to_bytes(plus))
+    if member.following in givers.helpers:
+        expected[-1] = products.HASH_BYTES
+    incoming = await member.among_members(outgoing, expected)
     if givers.outsiders:
-        hashes.same(seen[1], incoming[+1], "the input of a party outside the committee")
-    if following in givers.helpers:
-        wanted = hashes.of(INTEGERS.to_bytes(of_helper))
-        hashes.same(wanted, incoming[-1], "the input of a helper, which must be none,")
+        products.must_agree(seen[1], incoming[+1], "the input of a party outside the committee")
+    if member.following in givers.helpers:
+        wanted = products.hash_of(INTEGERS.to_bytes(of_helper))
+        products.must_agree(wanted, incoming[-1], "the input of a helper, which must be none,")
 
 
 def _given(payload: bytes, held: Held, shape: tuple[int, ...]) -> list[Limbs]:
@@ -125,8 +124,3 @@ def _given(payload: bytes, held: Held, shape: tuple[int, ...]) -> list[Limbs]:
             else INTEGERS.from_bytes(data, shape)
         )
     return parts
-
-
-def _neighbours(member: Member) -> tuple[str, str]:
-    own, other = member.held
-    return member.committee[other], member.committee[own - 1]

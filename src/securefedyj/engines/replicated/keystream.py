@@ -1,12 +1,23 @@
-"""Pseudorandom numbers that two parties can draw alike (docs/protocol.md, section 8)."""
+"""Pseudorandom numbers that two parties can draw alike, and the masks of inputs made of them.
+
+docs/protocol.md, section 8. Silo p shares v + sum over q > p of F(k_pq) - sum over q < p of F(k_pq)
+in place of v, where only p and q know k_pq. The masks cancel in the sum over all silos; two members
+of the committee, who hold all components, see the sum over all silos but their own, and no more.
+"""
 
 import math
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
+
+from securefedyj.numerics import wide
+from securefedyj.numerics.wide import Limbs
+from securefedyj.party.messages import Kind
+from securefedyj.party.rounds import play_round
 
 KEY_BYTES = 32
 
@@ -19,9 +30,8 @@ def fresh_key() -> bytes:
 class Keystream:
     """The AES-256-CTR keystream of one key, from its beginning.
 
-    Whoever holds the key and draws the same shapes in the same order gets the same numbers;
-    no part of the stream is ever given out twice. A key serves one session, so the
-    initial counter can be zero.
+    Two holders of the key that draw the same shapes in the same order get the same numbers. No
+    part of the stream is used twice. A key serves one session, so the initial counter can be zero.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -31,3 +41,40 @@ class Keystream:
         """Return the next uniform numbers of a little-endian unsigned type."""
         count = math.prod(shape) * dtype.itemsize
         return np.frombuffer(self._encryptor.update(bytes(count)), dtype).reshape(shape)
+
+
+class Masks:
+    """One party's masks; of a party without data, none.
+
+    Keystreams in common with silos after this one are added, those with silos before it subtracted.
+    """
+
+    def __init__(
+        self, added: Sequence[Keystream] = (), subtracted: Sequence[Keystream] = ()
+    ) -> None:
+        self._added = added
+        self._subtracted = subtracted
+
+    def hide(self, values: Limbs) -> Limbs:
+        """Return a vector with fresh masks."""
+        for keystream in self._added:
+            values = wide.add(values, keystream.draw(values.shape, np.dtype("<u8")))
+        for keystream in self._subtracted:
+            values = wide.subtract(values, keystream.draw(values.shape, np.dtype("<u8")))
+        return values
+
+
+def worthwhile(parties: Sequence[str], silos: Sequence[str]) -> bool:
+    """Whether masks hide anything: of three parties, two members leave one other silo at most."""
+    return len(parties) > 3 and len(silos) >= 2
+
+
+async def agree_on_masks(name: str, silos: Sequence[str]) -> Masks:
+    """Send a fresh key to every silo after this one. One round; a party without data passes it."""
+    place = silos.index(name) if name in silos else 0
+    before, after = (silos[:place], silos[place + 1 :]) if name in silos else ((), ())
+    keys = {silo: fresh_key() for silo in after}
+    incoming = await play_round(Kind.KEY, keys, dict.fromkeys(before, KEY_BYTES))
+    return Masks(
+        [Keystream(keys[silo]) for silo in after], [Keystream(incoming[silo]) for silo in before]
+    )

@@ -3,9 +3,9 @@
 docs/protocol.md, section 8, "negative".
 
 For nibbles A' and B', four bits each, the carry out of A' + B' is [A' >= 16 - B'] if none comes in
-and [A' >= 15 - B'] if one does. So whoever knows A writes down the table [A' >= u] for all u, and
-whoever knows B reads it at two neighbouring places. Reading is linear in the table: it acts on
-each share of the table alone, whatever the share looks like.
+and [A' >= 15 - B'] if one does. So the member that knows A writes the table [A' >= u] for all u,
+and the members that know B read it at two neighbouring places. Reading is linear in the table: it
+acts on each share of the table alone, whatever the share looks like.
 
 The carry into the highest bit of A + B is the one out of 2 A + 2 B, each modulo 2^w: the nibbles
 are those of the doubled integers.
@@ -13,7 +13,7 @@ are those of the doubled integers.
 
 import numpy as np
 
-from securefedyj.engines.additive import PackedBits, bit_planes, pack
+from securefedyj.engines.additive import PackedBits, bit_planes, pack, packed_size
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 
@@ -21,6 +21,16 @@ PER_LIMB = 16
 THRESHOLDS = 15  # u = 1, ..., 15: that A' >= 0 is always so, and A' >= 16 never
 
 _CHUNK = 4096  # bytes of each plane to read at once: tables of 256 bits then take 4 MB
+
+
+def table_shape(limbs: int, size: int) -> tuple[int, int]:
+    """The shape of the table: `thresholds` of integers, in planes of packed bits."""
+    return THRESHOLDS * PER_LIMB * limbs + 1, packed_size(size)
+
+
+def carries_shape(limbs: int, size: int) -> tuple[int, int, int]:
+    """The shape of what is read from it: see `carries`."""
+    return 2, PER_LIMB * limbs, packed_size(size)
 
 
 def top(a: Limbs) -> PackedBits:
@@ -35,10 +45,9 @@ def thresholds(a: Limbs) -> PackedBits:
     [A' >= u] for u, bit for 2^k, and bit and [A' >= u] for 2^k + u.
     """
     planes = bit_planes(wide.shift_left(a, 1))
-    count, size = PER_LIMB * len(a), planes.shape[1]
-    result: PackedBits = np.empty((THRESHOLDS * count + 1, size), dtype=np.uint8)
+    result: PackedBits = np.empty(table_shape(*a.shape), dtype=np.uint8)
     result[-1:] = top(a)
-    table = result[:-1].reshape(THRESHOLDS, count, size)
+    table = result[:-1].reshape(THRESHOLDS, PER_LIMB * len(a), planes.shape[1])
     for k in range(4):
         bit, known = planes[k::4], (1 << k) - 1
         table[known] = bit
@@ -48,27 +57,15 @@ def thresholds(a: Limbs) -> PackedBits:
 
 
 def carries(table: PackedBits, b: Limbs, *, always: int) -> PackedBits:
-    """Read a share of the table at B'.
+    """Read a share of the table, `thresholds` without the last plane, at B'.
 
-    Parameters
-    ----------
-    table
-        A share of `thresholds`, without the last plane.
-    b
-        The integers B.
-    always
-        This share of [A' >= 0]: the bits of a byte, all 1 or all 0.
-
-    Returns
-    -------
-    planes
-        A share of generate for all nibbles, and one of propagate, as two arrays in one.
+    ``always`` is this share of [A' >= 0]: the bits of a byte, all 1 or all 0. Returns a share of
+    generate for all nibbles, and one of propagate, as two arrays in one.
     """
     planes = bit_planes(wide.shift_left(b, 1))
-    count, size = PER_LIMB * len(b), planes.shape[1]
-    table = table.reshape(THRESHOLDS, count, size)
-    result: PackedBits = np.empty((2, count, size), dtype=np.uint8)
-    for start in range(0, size, _CHUNK):
+    result: PackedBits = np.empty(carries_shape(*b.shape), dtype=np.uint8)
+    table = table.reshape(THRESHOLDS, *result.shape[1:])
+    for start in range(0, planes.shape[1], _CHUNK):
         chunk = slice(start, start + _CHUNK)
         with_carry, without = _read(table[:, :, chunk], planes[:, chunk], always)
         result[0, :, chunk] = without

@@ -16,20 +16,36 @@ Orlandi, Pullonen, Puura and Simkin, "Use your brain! Arithmetic 3PC for any mod
 security", ITC 2020.
 """
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import hmac
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from securefedyj.engines.replicated import hashes
-from securefedyj.engines.replicated.shares import INTEGERS, Components, Member
+from securefedyj.engines.replicated.shares import INTEGERS, Integers, Member
+from securefedyj.errors import Unverified
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
-from securefedyj.party.rounds import play_round
 
-ROUNDS = 4
-"""Of the check."""
+HASH_BYTES = 32
+Hash = hashlib.sha256
+
+
+def hash_of(data: bytes) -> bytes:
+    """Return the hash of some bytes, by which two members compare what both have."""
+    return Hash(data).digest()
+
+
+def must_agree(ours: bytes, theirs: bytes, what: str) -> None:
+    """Raise unless both are the same; ``what`` does not depend on anything secret."""
+    if not hmac.compare_digest(ours, theirs):
+        raise Unverified(
+            "SFY-ENG-025",
+            f"A check has failed: {what} is not what the protocol asks for. One of the parties "
+            "does not follow it. Nothing of the result was revealed, and there is none.",
+        )
 
 
 class _Product(NamedTuple):
@@ -53,9 +69,7 @@ class Products:
         """How many vectors of products were not checked yet."""
         return len(self._unchecked)
 
-    async def sum_of_products(
-        self, x: Components[np.uint64], y: Components[np.uint64]
-    ) -> Components[np.uint64]:
+    async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
         """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
         a = self._member.draw(INTEGERS, x.shape[1:])
         local = [INTEGERS.local_product(factor, y) for factor in (x, a)]
@@ -75,33 +89,35 @@ class Products:
         )
 
     async def _meet(self, shapes: list[tuple[int, ...]]) -> None:
-        """Wait for both other members: whoever is here has all products that it waits for.
+        """Wait for both other members: one that is here has received all products it waits for.
 
-        A member waits for one other in a round of products. Without this, it might tell t to the
-        third before that one has sent its products.
+        A member waits for one other in a round of products. Without this, it might reveal t to
+        the third before that one has sent its products.
         """
-        digest = hashes.of(repr(shapes).encode())
-        incoming = await self._play(dict.fromkeys((+1, -1), digest), dict.fromkeys((+1, -1), 32))
+        digest = hash_of(repr(shapes).encode())
+        incoming = await self._member.among_members(
+            dict.fromkeys((+1, -1), digest), dict.fromkeys((+1, -1), HASH_BYTES)
+        )
         for theirs in incoming.values():
-            hashes.same(digest, theirs, "the list of products")
+            must_agree(digest, theirs, "the list of products")
 
     async def _open_factor(self) -> int:
         """Open a uniform t, which nobody could know before."""
         own, other = self._member.draw(INTEGERS, (1,))
-        lacking = await self._play(
+        lacking = await self._member.among_members(
             {+1: INTEGERS.to_bytes(own), -1: INTEGERS.to_bytes(other)}, {-1: 8, +1: 8}
         )
-        hashes.same(lacking[-1], lacking[+1], "a random factor")
+        must_agree(lacking[-1], lacking[+1], "a random factor")
         parts = (own, other, INTEGERS.from_bytes(lacking[-1], (1,)))
         return sum(int(part[0]) for part in parts) % (1 << 64)
 
     async def _open_differences(self, shares: list[Limbs]) -> list[Limbs]:
         """Open rho to all members: a component from one of its holders, its hash from the other."""
-        own, other = (b"".join(map(INTEGERS.to_bytes, part)) for part in _by_component(shares))
-        incoming = await self._play(
-            {+1: own, -1: hashes.of(other)}, {-1: len(own), +1: hashes.BYTES}
+        own, other = (b"".join(INTEGERS.to_bytes(one[k]) for one in shares) for k in range(2))
+        incoming = await self._member.among_members(
+            {+1: own, -1: hash_of(other)}, {-1: len(own), +1: HASH_BYTES}
         )
-        hashes.same(hashes.of(incoming[-1]), incoming[+1], "a masked factor")
+        must_agree(hash_of(incoming[-1]), incoming[+1], "a masked factor")
         opened, start = [], 0
         for share in shares:
             shape = share.shape[1:]
@@ -113,24 +129,17 @@ class Products:
 
     async def _compare(self, residues: Iterable[Limbs]) -> None:
         """Check that residues are 0: -(d_i + d_{i+1}), as a hash from i to i + 1, is d_{i+2}."""
-        ours, theirs = hashes.Hash(), hashes.Hash()
+        ours, theirs = Hash(), Hash()
         for own, other in residues:
             theirs.update(INTEGERS.to_bytes(wide.negate(wide.add(own, other))))
             ours.update(INTEGERS.to_bytes(other))
-        incoming = await self._play({+1: theirs.digest()}, {-1: hashes.BYTES})
-        hashes.same(ours.digest(), incoming[-1], "a product")
-
-    async def _play(
-        self, outgoing: Mapping[int, bytes], expected: Mapping[int, int]
-    ) -> Mapping[int, bytes]:
-        """A round between members: +1 is the next one, -1 the one before."""
-        return await self._member.among_members(Kind.CHECK, outgoing, expected)
+        incoming = await self._member.among_members({+1: theirs.digest()}, {-1: HASH_BYTES})
+        must_agree(ours.digest(), incoming[-1], "a product")
 
 
-async def pass_check() -> None:
-    """Pass the rounds of a check."""
-    for _ in range(ROUNDS):
-        await play_round(Kind.CHECK, {}, {})
+def check_sizes(factors: int) -> tuple[int, ...]:
+    """Bytes that a member sends to another in each round of `check`, for this many of factors."""
+    return HASH_BYTES, 8, factors, HASH_BYTES
 
 
 def _difference(t: int, product: _Product) -> Limbs:
@@ -152,8 +161,3 @@ def _residue(t: int, product: _Product, rho: Limbs) -> Limbs:
 
 def _scaled(x: Limbs, t: int) -> Limbs:
     return wide.scale(x.reshape(len(x), -1), t).reshape(x.shape)
-
-
-def _by_component(shares: Iterable[Limbs]) -> tuple[list[Limbs], list[Limbs]]:
-    pairs = [tuple(share) for share in shares]
-    return [own for own, _ in pairs], [other for _, other in pairs]

@@ -8,10 +8,17 @@ know x and no single one does. Likewise there are three keys, and member i holds
 The ring is Z_{2^k} for integers and Z_2 for bits; the formulas are the same. Parties outside
 the committee hold no components: they send inputs and receive openings.
 
-Everything sent, but for openings, is masked by keystream that the receiver cannot draw, and that is
-used once.
-All of it is drawn before the round's messages are sent, so that two holders of a key draw in the
-same order, whatever else shares the round.
+Everything sent, except openings, is masked by keystream that the receiver cannot draw, and that is
+used once. All of it is drawn before the round's messages are sent, so that two holders of a key
+draw in the same order, whatever else shares the round.
+
+*Openings.* Every component comes from both of its holders. A party continues when it has all three
+components, from whichever holder is first: no single member can withhold an opening from one party
+while the others continue. What the other holder sends is compared, whenever it comes: no single
+member can open another value to one party unnoticed.
+
+The components are sent as they are, also to parties outside the committee: given the value, they
+are any that sum to it, each as likely as another (docs/protocol.md, section 8, "open").
 """
 
 import math
@@ -23,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines.additive import Held, PackedBits, bit_planes, packed_size
-from securefedyj.engines.replicated import nibbles, openings
+from securefedyj.engines.replicated import nibbles
 from securefedyj.engines.replicated.keystream import Keystream
+from securefedyj.errors import ProtocolError
 from securefedyj.numerics import wide
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.messages import Kind
@@ -33,7 +41,9 @@ from securefedyj.party.rounds import play_round
 D = TypeVar("D", np.uint64, np.uint8)
 Components: TypeAlias = NDArray[D]
 """One after the other: x_i and x_{i+1} at member i, none outside."""
-Keystreams: TypeAlias = Mapping[int, Keystream]
+Integers: TypeAlias = Components[np.uint64]
+Bits: TypeAlias = Components[np.uint8]
+"""Packed."""
 Committee: TypeAlias = tuple[str, str, str]
 
 
@@ -54,6 +64,10 @@ class Ring(Generic[D]):
     def from_bytes(self, data: bytes, shape: tuple[int, ...]) -> NDArray[D]:
         """Return what `to_bytes` wrote."""
         return np.frombuffer(data, self.dtype).reshape(shape)
+
+    def size(self, x: "Components[D]") -> int:
+        """How many bytes one component of shared elements has."""
+        return self.dtype.itemsize * math.prod(x.shape[1:])
 
 
 # Bracketed so that two products do the work of three.
@@ -78,27 +92,17 @@ BITS = Ring(np.dtype("u1"), np.bitwise_xor, np.bitwise_xor, _local_product_of_bi
 
 
 class Member:
-    """Member i of the committee.
+    """Member i of the committee, with the keystreams of k_i and k_{i+1}.
 
-    Parameters
-    ----------
-    index
-        The number i of this member.
-    committee
-        The names of the members.
-    keystreams
-        Those of k_i and k_{i+1}.
-    outsiders
-        The names of the parties outside.
-    inputs
-        At members 0 and 1, the keystream that each outsider masks its inputs with.
+    ``outsiders`` are the names of the parties outside. ``inputs`` are, at members 0 and 1, the
+    keystreams that outsiders mask their inputs with.
     """
 
     def __init__(
         self,
         index: int,
         committee: Committee,
-        keystreams: Keystreams,
+        keystreams: Mapping[int, Keystream],
         outsiders: Sequence[str],
         inputs: Sequence[Keystream],
     ) -> None:
@@ -106,13 +110,13 @@ class Member:
         self._own, self._other = index, (index + 1) % 3
         self.held: Held = (self._own, self._other)
         self.committee = committee
-        self._next = committee[(index + 1) % 3]
-        self._previous = committee[(index - 1) % 3]
+        self.following = committee[self._other]
+        self.previous = committee[(index - 1) % 3]
         self._keystreams = keystreams
         self._outsiders = outsiders
         self._inputs = inputs
 
-    async def share(self, values: Limbs) -> Components[np.uint64]:
+    async def share(self, values: Limbs) -> Integers:
         """Share the sum of all inputs: x_i = own input + alpha_i goes to member i - 1.
 
         An outsider's input comes in three terms: members 0 and 1 draw theirs and add them before
@@ -122,9 +126,9 @@ class Member:
         for keystream in self._inputs:
             own = wide.add(own, keystream.draw(values.shape, INTEGERS.dtype))
         payload = INTEGERS.to_bytes(own)
-        senders = [self._next, *(self._outsiders if 2 in self.held else ())]
+        senders = [self.following, *(self._outsiders if 2 in self.held else ())]
         incoming = await play_round(
-            Kind.INPUT, {self._previous: payload}, dict.fromkeys(senders, len(payload))
+            Kind.INPUT, {self.previous: payload}, dict.fromkeys(senders, len(payload))
         )
         shares = self._received(INTEGERS, incoming, own)
         for outsider in senders[1:]:
@@ -138,9 +142,15 @@ class Member:
         """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
         return await self.reshare(ring, kind, ring.local_product(x, y))
 
-    async def summands(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+    async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
+        """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
+        return await self.multiply(INTEGERS, Kind.PRODUCT, x, y)
+
+    async def conjunction(self, x: Bits, y: Bits) -> Bits:
+        """Multiply bits, packed."""
+        return await self.multiply(BITS, Kind.CARRY, x, y)
+
+    async def summands(self, x: Integers) -> tuple[Bits, Bits]:
         """Share the bits of A = x_0 + x_1, which member 0 knows, and of B = x_2.
 
         B needs no message: members 1 and 2 both know it, so its bits are shared as (0, 0, B).
@@ -157,20 +167,17 @@ class Member:
                 b[k] = bit_planes(x[k])
         return a, b
 
-    async def nibbles(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
+    async def nibbles(self, x: Integers) -> tuple[Bits, Bits]:
         """Share what the nibbles of A + B carry, with A and B as in `summands`. Two rounds.
 
         Member 0 shares a table of A, as (t_0, t_1, 0). Members 2 and 1 read t_0 and t_1 at B;
-        what they read sums to the carries, and is shared anew like products.
+        what they read sums to the carries, and is shared again like products.
         """
         _, limbs, size = x.shape
-        count, row = nibbles.PER_LIMB * limbs, packed_size(size)
-        shape = (nibbles.THRESHOLDS * count + 1, row)
+        shape = nibbles.table_shape(limbs, size)
         table = await self._deal(lambda: nibbles.thresholds(wide.add(x[0], x[1])), shape)
-        # The table is large: keep no view of it, and let go of it before the round.
-        highest = np.zeros((2, row), dtype=np.uint8)
+        # The table is large: keep no view of it, and free it before the round.
+        highest = np.zeros((2, shape[1]), dtype=np.uint8)
         for k, i in enumerate(self.held):
             highest[k] = nibbles.top(x[k]) if i == 2 else table[i][-1]
         if 2 in self.held:
@@ -178,23 +185,23 @@ class Member:
             b = x[self.held.index(2)]
             carries = nibbles.carries(table[held][:-1], b, always=always)
         else:
-            carries = np.zeros((2, count, row), dtype=np.uint8)
+            carries = np.zeros(nibbles.carries_shape(limbs, size), dtype=np.uint8)
         del table
         return await self.reshare(BITS, Kind.CARRY, carries), highest
 
     async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
-        """Reveal x: to every party the components that it lacks; see `openings`.
+        """Reveal x: to every party the components that it lacks.
 
         Member i + 1 lacks x_i, member i - 1 lacks x_{i+1}, parties outside lack both. This member
         lacks x_{i+2}, which both others have.
         """
         own, other = (ring.to_bytes(component) for component in x)
-        outgoing = {self._next: own, self._previous: other}
+        outgoing = {self.following: own, self.previous: other}
         outgoing.update(dict.fromkeys(self._outsiders, own + other))
         lacking = (self._own + 2) % 3
-        senders = {self._previous: (lacking,), self._next: (lacking,)}
+        senders = {self.previous: (lacking,), self.following: (lacking,)}
         enough = len(senders) if every else 1
-        opened = await openings.collect(outgoing, senders, size=len(own), enough=enough)
+        opened = await _collect(outgoing, senders, size=len(own), enough=enough)
         both = ring.add(x[0], x[1])
         return ring.add(both, ring.from_bytes(opened[lacking], both.shape))
 
@@ -211,10 +218,10 @@ class Member:
         if self._own == 0:
             shares[1] = known()
             shares[1] ^= shares[0]
-            await play_round(Kind.SUMMAND, {self._next: BITS.to_bytes(shares[1])}, {})
+            await play_round(Kind.SUMMAND, {self.following: BITS.to_bytes(shares[1])}, {})
         elif self._own == 1:
-            incoming = await play_round(Kind.SUMMAND, {}, {self._previous: math.prod(shape)})
-            shares[1] = BITS.from_bytes(incoming[self._previous], shape)
+            incoming = await play_round(Kind.SUMMAND, {}, {self.previous: math.prod(shape)})
+            shares[1] = BITS.from_bytes(incoming[self.previous], shape)
         else:
             await play_round(Kind.SUMMAND, {}, {})
         return shares
@@ -223,7 +230,7 @@ class Member:
         """Share the sum of all members' terms: own term + alpha_i goes to member i - 1."""
         own = ring.add(term, self._zero(ring, term.shape))
         payload = ring.to_bytes(own)
-        incoming = await play_round(kind, {self._previous: payload}, {self._next: len(payload)})
+        incoming = await play_round(kind, {self.previous: payload}, {self.following: len(payload)})
         return self._received(ring, incoming, own)
 
     def _zero(self, ring: Ring[D], shape: tuple[int, ...]) -> NDArray[D]:
@@ -240,10 +247,10 @@ class Member:
         return self._keystreams[self._own], self._keystreams[self._other]
 
     async def among_members(
-        self, kind: Kind, outgoing: Mapping[int, bytes], expected: Mapping[int, int]
+        self, outgoing: Mapping[int, bytes], expected: Mapping[int, int], kind: Kind = Kind.CHECK
     ) -> Mapping[int, bytes]:
         """Play a round between members: +1 is member i + 1, -1 is member i - 1."""
-        names = {+1: self._next, -1: self._previous}
+        names = {+1: self.following, -1: self.previous}
         incoming = await play_round(
             kind,
             {names[to]: payload for to, payload in outgoing.items()},
@@ -255,27 +262,27 @@ class Member:
         self, ring: Ring[D], incoming: Mapping[str, bytes], own: NDArray[D]
     ) -> Components[D]:
         """Return component i, and component i + 1 as member i + 1 sent it."""
-        return np.array([own, ring.from_bytes(incoming[self._next], own.shape)])
+        return np.array([own, ring.from_bytes(incoming[self.following], own.shape)])
 
 
 class Outsider:
-    """A party outside the committee.
+    """A party outside the committee: it gives inputs and receives openings.
 
-    Parameters
-    ----------
-    committee
-        The names of the members.
-    inputs
-        The keystreams common with members 0 and 1, that mask this party's inputs.
+    It passes all other rounds, and knows how many bytes members send in them. ``inputs`` are the
+    keystreams in common with members 0 and 1.
     """
+
+    held: Held = ()
 
     def __init__(self, committee: Committee, inputs: Sequence[Keystream]) -> None:
         self.committee = committee
         self._inputs = inputs
 
-    held: Held = ()
+    async def pass_round(self, kind: Kind, sent: int) -> None:
+        """Pass a round in which a member sends this many bytes to another one, at most."""
+        await play_round(kind, {}, {})
 
-    async def share(self, values: Limbs) -> Components[np.uint64]:
+    async def share(self, values: Limbs) -> Integers:
         """Send x - r_0 - r_1 to members 1 and 2; member 0 draws r_0, member 1 draws r_1."""
         rest = values
         for keystream in self._inputs:
@@ -284,37 +291,61 @@ class Outsider:
         await play_round(Kind.INPUT, dict.fromkeys(holders, INTEGERS.to_bytes(rest)), {})
         return np.empty((0, *values.shape), dtype=np.uint64)
 
-    async def multiply(
-        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
-    ) -> Components[D]:
-        """Pass the round."""
-        await play_round(kind, {}, {})
+    async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
+        total = y[:, :, 0]
+        await self.pass_round(Kind.PRODUCT, INTEGERS.size(total))
+        return total
+
+    async def conjunction(self, x: Bits, y: Bits) -> Bits:
+        await self.pass_round(Kind.CARRY, BITS.size(y))
         return y
 
-    async def summands(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
-        """Pass the round."""
-        await play_round(Kind.SUMMAND, {}, {})
+    async def summands(self, x: Integers) -> tuple[Bits, Bits]:
         planes = np.empty((0, 64 * x.shape[1], packed_size(x.shape[2])), dtype=np.uint8)
+        await self.pass_round(Kind.SUMMAND, BITS.size(planes))
         return planes, planes
 
-    async def nibbles(
-        self, x: Components[np.uint64]
-    ) -> tuple[Components[np.uint8], Components[np.uint8]]:
-        """Pass both rounds."""
-        await play_round(Kind.SUMMAND, {}, {})
-        await play_round(Kind.CARRY, {}, {})
-        count, row = nibbles.PER_LIMB * x.shape[1], packed_size(x.shape[2])
-        carries = np.empty((0, 2, count, row), dtype=np.uint8)
+    async def nibbles(self, x: Integers) -> tuple[Bits, Bits]:
+        _, limbs, size = x.shape
+        carries = np.empty((0, *nibbles.carries_shape(limbs, size)), dtype=np.uint8)
+        await self.pass_round(Kind.SUMMAND, math.prod(nibbles.table_shape(limbs, size)))
+        await self.pass_round(Kind.CARRY, BITS.size(carries))
         return carries, carries[:, 0, 0]
 
     async def open(self, ring: Ring[D], x: Components[D], *, every: bool = False) -> NDArray[D]:
-        """Add up the components, of which every member sends the two that it holds."""
-        shape = x.shape[1:]
-        size = ring.dtype.itemsize * math.prod(shape)
+        """Add up the components; every member sends the two that it holds."""
+        shape, size = x.shape[1:], ring.size(x)
         senders = {member: (i, (i + 1) % 3) for i, member in enumerate(self.committee)}
         enough = len(senders) if every else 2
-        opened = await openings.collect({}, senders, size=size, enough=enough)
+        opened = await _collect({}, senders, size=size, enough=enough)
         first, second, third = (ring.from_bytes(opened[i], shape) for i in range(3))
         return ring.add(ring.add(first, second), third)
+
+
+async def _collect(
+    outgoing: Mapping[str, bytes], senders: Mapping[str, Held], *, size: int, enough: int
+) -> Mapping[int, bytes]:
+    """Play the round of an opening; return the components that came, by their index.
+
+    Each peer is sent what it lacks. Each sender sends some components, of ``size`` bytes, one after
+    the other; ``enough`` senders suffice for all components.
+    """
+    taken: dict[int, tuple[str, bytes]] = {}
+
+    def take(peer: str, payload: bytes) -> None:
+        for k, index in enumerate(senders[peer]):
+            part = payload[k * size : (k + 1) * size]
+            first, known = taken.setdefault(index, (peer, part))
+            if part != known:
+                raise ProtocolError(
+                    "SFY-ENG-026",
+                    f"Parties {first} and {peer} sent different parts of one opening: one of the "
+                    "two does not follow the protocol, and what was opened cannot be relied on. "
+                    "Find out which before you try again.",
+                )
+
+    expected = {peer: size * len(held) for peer, held in senders.items()}
+    incoming = await play_round(Kind.OPENING, outgoing, expected, enough=enough, late=take)
+    for peer, payload in incoming.items():
+        take(peer, payload)
+    return {index: part for index, (_, part) in taken.items()}

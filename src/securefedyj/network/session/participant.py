@@ -339,7 +339,7 @@ class _Participant:
         name, agreement, part = self._settings.name, self._agreement, self._journal.part
         own = bytes.fromhex(part.bits) if part is not None else b""
         accepted = (reveals, own) if reopening else None
-        log.party = self._party = (self._facts.party or Party)(
+        log.party = self._party = self._facts.party(
             name,
             agreement.parties,
             run_party(name, agreement, self._silo, transcript, log, accepted),
