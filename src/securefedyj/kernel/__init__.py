@@ -77,6 +77,11 @@ class Loops:
         self.distances = partial(compiled.distances, number)
         self.row_sums = partial(compiled.row_sums, number)
         self.transpose = partial(compiled.transpose, number)
+        self.bit_planes = partial(compiled.bit_planes, number)
+        self.field_multiply = partial(compiled.field_multiply, number)
+        self.field_weighted = partial(compiled.field_weighted, number)
+        self.evaluated = partial(compiled.evaluated, number)
+        self.gate_sums = partial(compiled.gate_sums, number)
 
 
 _of_level = cache(Loops)

@@ -6,11 +6,13 @@ element of the field their sum weighted by x^(c mod 64). They are taken in block
 that what is made of them stays small.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.engines.additive import PackedBits, transpose
 from securefedyj.engines.replicated import field, rows
 from securefedyj.engines.replicated.field import Elements
@@ -32,14 +34,27 @@ class Weights(NamedTuple):
 
     def total(self, values: Elements) -> Elements:
         """Sum over all columns of tau_c times the value of column c."""
-        words = field.folded(values)
-        pages = field.powers(self.theta, -(-len(words) * 64 // PAGE))
-        weights = field.multiply(pages[:, None], self.of_page()).reshape(-1)
-        return field.sum_products(words, weights[: len(words)])
+        weights = self.of_words(len(values) // 64)[: len(values) // 64]
+        if loops := kernel.loops():
+            return np.uint64(loops.field_weighted(field.aligned(values), weights))
+        return field.sum_products(field.folded(values), weights)
+
+    def of_words(self, count: int) -> Elements:
+        """The weights of all words of whole pages, each without the power of x."""
+        pages = field.powers(self.theta, -(-count * 64 // PAGE))
+        return field.multiply(pages[:, None], self.of_page()).reshape(-1)
 
 
 def evaluated(bits: PackedBits, coefficients: Elements) -> Elements:
     """Sum over the rows of coefficient times bit, for all columns."""
+    if loops := kernel.loops():
+        some = np.empty(bits.shape[1], dtype=np.uint64)
+
+        def work(first: int, last: int) -> None:
+            loops.evaluated(bits, len(some), coefficients, 64 * first, 64 * last, some)
+
+        kernel.shared_out(len(some) // 64, bits.size, work)
+        return some
     tables = np.ascontiguousarray(field.subset_sums(coefficients).T)
     result = np.zeros(bits.shape[1], dtype=np.uint64)
     for start in range(0, len(result), _EVALUATED):
@@ -84,6 +99,8 @@ def _summed(
     second, one for the last. Blocks are added up there, the last one first, with a power of theta
     between them (Horner); and then pages and words.
     """
+    if loops := kernel.loops():
+        return _summed_by(loops, bits, masks, weights)
     count, columns = 8 * len(bits[0]), bits[0].shape[1]
     pages = min(_BLOCK // PAGE, max(1, -(-columns // PAGE)))
     theta, eta = (field.multiples(np.array([one], dtype=np.uint64)) for one in reversed(weights))
@@ -101,6 +118,28 @@ def _summed(
     by_page = lanes.reshape(10, count, pages, PAGE // 64)
     by_word = _horner(theta, np.moveaxis(by_page, 2, 0))
     same, *octets, masked = _horner(eta, np.moveaxis(by_word, 2, 0))
+    return same, field.sum_products(np.stack(octets, axis=1), field.powers(field.BETA, 8)), masked
+
+
+def _summed_by(
+    loops: kernel.Loops, bits: Sequence[PackedBits], masks: Sequence[Elements], weights: Weights
+) -> tuple[Elements, Elements, Elements]:
+    """The same by the kernel."""
+    count, columns = 8 * len(bits[0]), bits[0].shape[1]
+    of_words, parts = weights.of_words(columns // 64), [field.aligned(part) for part in masks]
+    of_words = np.append(of_words, np.zeros(-len(of_words) % (PAGE // 64), dtype=np.uint64))
+    lanes = np.zeros((10, count), dtype=np.uint64)
+
+    def work(first: int, last: int) -> None:
+        some = np.empty_like(lanes)
+        chosen = rows.chosen_groups(count)
+        loops.gate_sums(*bits, *parts, columns, count, of_words, chosen, first, last, some)
+        with lock:
+            np.bitwise_xor(lanes, some, out=lanes)
+
+    lock = threading.Lock()
+    kernel.shared_out(len(of_words) * 64 // PAGE, bits[0].size, work)
+    same, *octets, masked = lanes
     return same, field.sum_products(np.stack(octets, axis=1), field.powers(field.BETA, 8)), masked
 
 
