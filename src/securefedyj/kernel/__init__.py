@@ -93,6 +93,12 @@ def loops() -> Loops | None:
     return None if name == NUMPY else _of_level(levels().index(name) - 1)
 
 
+def give_back() -> None:
+    """Give memory that is free back to the system, before much more of it is needed."""
+    if compiled := _compiled():
+        compiled.give_back()
+
+
 def described() -> str:
     """A few words for people: what does the work here."""
     if _compiled() is None:

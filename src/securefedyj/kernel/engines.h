@@ -108,7 +108,21 @@ static PyObject *call_gate_sums(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* give_back(): free memory goes to the system, where the C library keeps it for itself */
+static PyObject *call_give_back(PyObject *self, PyObject *given)
+{
+    (void)self;
+    (void)given;
+#if defined(__GLIBC__)
+    Py_BEGIN_ALLOW_THREADS
+    malloc_trim(0);
+    Py_END_ALLOW_THREADS
+#endif
+    Py_RETURN_NONE;
+}
+
 #define ENGINE_METHODS \
+    {"give_back", call_give_back, METH_NOARGS, NULL}, \
     {"bit_planes", call_bit_planes, METH_VARARGS, NULL}, \
     {"field_multiply", call_field_multiply, METH_VARARGS, NULL}, \
     {"field_weighted", call_field_weighted, METH_VARARGS, NULL}, \

@@ -7,6 +7,9 @@
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 #include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "kernel.h"
 

@@ -147,6 +147,11 @@ class Batch(NamedTuple):
         n_squared = wide.from_ints([count * count for count in n.tolist()], 2)
         return cls(run, domain, features, n, n_squared, domain.phi_grid())
 
+    @property
+    def last(self) -> bool:
+        """Whether no batch follows."""
+        return len(self.features) == 0 or self.features[-1] == len(self.run.course.n) - 1
+
     def inputs(self, groups: Sequence[Group]) -> list[Input]:
         """This silo's terms of each group, from one pass over its rows: for a score all four at all
         nodes, and S_phi; for moments S_y and n S_yy.

@@ -59,6 +59,7 @@ class Claims:
     async def make(self, shared: Sequence[Shared]) -> None:
         """Make one claim of all but `within`, by the inputs of all parties."""
         sums = iter(shared)
+        del shared
         branches: list[Coroutine[Any, Any, None]] = [
             self._counted(next(sums)),
             *(self._varied(group, next(sums)) for group in self._variation),
@@ -92,6 +93,7 @@ class Claims:
 
     async def _bracketed(self, group: Group, sums: Shared) -> None:
         score = await self._batch.score(self._engine, sums, len(group.points), first=False)
+        del sums
         signs = await self._engine.negative(score)
         expected = self._negative[:, group.places]
         self._engine.claim(signs, expected.ravel().astype(np.uint8))

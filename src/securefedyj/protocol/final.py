@@ -34,6 +34,7 @@ from securefedyj.protocol.reveals import (
     Moments,
     lowest_opened,
 )
+from securefedyj.protocol.silos import TimedSilo
 
 
 async def open_result(batch: Batch, due: Due) -> None:
@@ -72,12 +73,17 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     claims = Claims(batch, engine)
     inputs = batch.inputs([*groups, *claims.groups])
     inputs.insert(len(groups), claims.counts())
+    if batch.last and isinstance(batch.run.silo, TimedSilo):
+        batch.run.silo.release()
     shared = await batch.run.share(engine, inputs)
+    del inputs
     branches: list[Coroutine[Any, Any, Any]] = [
         _judged(batch, engine, claims, group, sums)
         for group, sums in zip(groups, shared, strict=False)
     ]
-    *parts, _ = await in_lockstep(*branches, claims.make(shared[len(groups) :]))
+    others = claims.make(shared[len(groups) :])
+    del shared  # which is large, and what the branches hold goes as they go on
+    *parts, _ = await in_lockstep(*branches, others)
     verdict = await engine.verdict()
     bits_of_result = batch.run.agreement.result_bits
     admitted = await in_lockstep(
@@ -99,6 +105,7 @@ async def _judged(
 ) -> tuple[SharedBits, SharedBits]:
     """V compared with the steps of its magnitude; all bits of V and S_y, claimed to be in range."""
     V, S_y = await batch.moments(engine, sums)
+    del sums
     bits = await engine.bits(concatenate([V, S_y]))
     below, _ = await in_lockstep(
         engine.below_powers(bits[:, : V.size], MAGNITUDE_STEP, _steps(group)),
@@ -112,16 +119,15 @@ async def _admitted(
 ) -> tuple[SharedBits, SharedBits]:
     """The same with 0 where the verdict is 0, and for bits that the magnitude does not admit."""
     steps, q = below.shape
-    always = steps * q
     chosen = await engine.conjunction(
-        engine.joined([below]), verdict[np.zeros(always, dtype=np.intp)]
+        engine.joined([below]), verdict[np.zeros(steps * q, dtype=np.intp)]
     )
     # See `lowest_opened`: a bit is opened if V is below the power at which it no longer is.
-    position = np.arange(bits.shape[0])[:, None, None] + result_bits
-    step = position // np.array([[MAGNITUDE_STEP], [MAGNITUDE_STEP // 2]])  # of V, and of S_y
-    by = np.where(step < steps, step * q + np.arange(q), always)
-    admits = engine.joined([chosen, verdict])[by.ravel()]
-    return chosen, await engine.conjunction(engine.joined([bits]), admits)
+    position = np.arange(bits.shape[0])[:, None] + result_bits
+    step = position // np.array([MAGNITUDE_STEP, MAGNITUDE_STEP // 2])  # of V, and of S_y
+    known = engine.joined([chosen, verdict[np.zeros(q, dtype=np.intp)]])
+    admits = engine.separated(known, q)[np.minimum(step, steps).ravel()]
+    return chosen, await engine.conjunction(engine.joined([bits]), engine.joined([admits]))
 
 
 def _final(batch: Batch, groups: Sequence[Group], opened: Opened) -> Final:

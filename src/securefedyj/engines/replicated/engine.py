@@ -229,6 +229,9 @@ class Verified(Replicated, Verifying):
     def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
         return circuits.joined([additive_bits(part) for part in parts])
 
+    def separated(self, vector: SharedBits, size: int) -> SharedBits:
+        return circuits.separated(additive_bits(vector), size)
+
     async def check(self, accept: Callable[[], None] = lambda: None) -> None:
         await self._role.check(accept)
         self._unchecked = False

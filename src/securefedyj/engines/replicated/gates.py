@@ -47,10 +47,14 @@ Bits that fill up a byte are gates like others; zeros that fill up the last colu
 each verifier for itself, so nothing there can be false.
 """
 
+import math
+import mmap
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.engines.additive import PackedBits
 from securefedyj.engines.replicated import field, rows
 from securefedyj.engines.replicated.columns import Weights, evaluated, quotient
@@ -59,6 +63,7 @@ from securefedyj.engines.replicated.keystream import Keystream
 
 CHALLENGE_BYTES = 16
 _WORD = np.dtype("<u8")
+_BLOCK = 1 << 20  # octets
 
 
 @dataclass(frozen=True)
@@ -90,21 +95,37 @@ class Layout:
         """What V1 sends to V2."""
         return 8 * (2 * self.columns + 1)
 
-    def arrange(self, octets: bytearray) -> PackedBits:
-        """Fill up with zeros, and return the octets in their places, without copying them."""
-        octets.extend(bytes(self.rows // 8 * self.columns - len(octets)))
-        return np.frombuffer(octets, np.uint8).reshape(self.rows // 8, self.columns)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of octets in their places."""
+        return self.rows // 8, self.columns
+
+
+class _Masks:
+    """A field with masks, or with what draws them: they are many, and wanted once or twice."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, draws: object, owner: type | None = None) -> Elements:
+        if draws is None:
+            raise AttributeError  # the field has no default
+        value: Elements | Callable[[], Elements] = vars(draws)[self._name]
+        return value() if callable(value) else value
+
+    def __set__(self, draws: object, value: Elements | Callable[[], Elements]) -> None:
+        vars(draws)[self._name] = value
 
 
 @dataclass(frozen=True, repr=False)
 class Draws:
     """What both holders of k_i draw for the proofs of all three members."""
 
-    left: Elements
+    left: _Masks = _Masks()
     """r and s, of proof i."""
     share: Elements
     """V1's share of q, of proof i."""
-    right: Elements
+    right: _Masks = _Masks()
     """r' and s', of proof i - 1."""
     weights: Weights
     """eta and theta, of proof i + 1."""
@@ -118,11 +139,53 @@ class Draws:
         def draw(*shape: int) -> Elements:
             return keystream.draw(shape, _WORD).astype(np.uint64, copy=False)
 
-        left, share, right = draw(2, layout.columns), draw(layout.rows + 1), draw(2, layout.columns)
+        left = keystream.set_aside((2, layout.columns), _WORD)
+        share = draw(layout.rows + 1)
+        right = keystream.set_aside((2, layout.columns), _WORD)
         eta, theta, zeta = draw(3)
         while zeta in field.POINTS:
             (zeta,) = draw(1)
         return cls(left, share, right, Weights(int(eta), int(theta)), int(zeta))
+
+
+class Tape:
+    """Octets one after the other, in memory that the system has back as soon as it is not needed.
+
+    They are most of what a verified exchange holds. A growing array would be copied again and
+    again, and leave holes.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[PackedBits] = []
+        self._room = 0
+
+    def append(self, octets: PackedBits) -> None:
+        """Add octets in memory order."""
+        rest = octets.reshape(-1)
+        while len(rest):
+            if not self._room:
+                self._blocks.append(_memory(_BLOCK))
+                self._room = _BLOCK
+            start = _BLOCK - self._room
+            some = rest[: self._room]
+            self._blocks[-1][start : start + len(some)] = some
+            rest = rest[len(some) :]
+            self._room -= len(some)
+
+    def arranged(self, layout: Layout) -> PackedBits:
+        """All octets in their places, and zeros behind; nothing is left here."""
+        result = _memory(math.prod(layout.shape))
+        for start in range(0, len(result), _BLOCK):
+            if self._blocks:
+                rest = result[start : start + _BLOCK]
+                rest[:] = self._blocks.pop(0)[: len(rest)]
+        self._room = 0
+        return result.reshape(layout.shape)
+
+
+def _memory(size: int) -> PackedBits:
+    """Zeros in memory of their own."""
+    return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8, size)
 
 
 class Gates:
@@ -131,7 +194,7 @@ class Gates:
     def __init__(self) -> None:
         self.octets = 0
         """How many of eight gates each since the last check."""
-        self._recorded = [bytearray() for _ in range(6)]
+        self._recorded = [Tape() for _ in range(6)]
 
     def record(
         self,
@@ -149,14 +212,15 @@ class Gates:
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
         for octets, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
-            octets += np.ascontiguousarray(part).data
+            octets.append(part)
         self.octets += z[0].size
 
     def check(self, own: Keystream, other: Keystream) -> "Check":
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
-        arranged = [layout.arrange(octets) for octets in self._recorded]
-        self.octets, self._recorded = 0, [bytearray() for _ in range(6)]
+        kernel.give_back()
+        arranged = [octets.arranged(layout) for octets in self._recorded]
+        self.octets, self._recorded = 0, [Tape() for _ in range(6)]
         return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
 
 
@@ -205,14 +269,12 @@ class Check:
         """Return A_c(zeta), C_c(zeta) and the scalar, as V1 of the next member."""
         known = self._recorded
         bits = (known.x_other, known.y_other, known.e)
-        return field.to_bytes(
-            np.concatenate(self._evaluate(bits, self._other.left, self._other.share, self._own))
-        )
+        parts = self._evaluate(bits, self._other.left, self._other.share, self._own)
+        return b"".join(map(field.to_bytes, parts))
 
     def forget_evaluations(self) -> None:
         """Free the memory that `evaluations` alone needs, which is much."""
         self._recorded = replace(self._recorded, e=self._recorded.e[:0])
-        self._other = replace(self._other, left=self._other.left[:, :0])
 
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
         """Whether eta and theta are right and Q(zeta) = M(zeta) q(zeta), as V2 of the previous."""
