@@ -120,8 +120,8 @@ def test_nothing_is_opened_before_it_is_checked(opening):
         context = engine.verified()
         x = await context.share(None, size=1, limbs=1)
         await context.open(x)  # nothing was computed yet
-        await (context.multiply(x, x) if opening == "open" else context.negative(x))
-        await getattr(context, opening)(x)
+        y = await (context.multiply(x, x) if opening == "open" else context.negative(x))
+        await getattr(context, opening)(y)
 
     with pytest.raises(RuntimeError, match="before `check`"):
         simulate(program)

@@ -58,7 +58,7 @@ static int right_layout(int64_t rows, int64_t columns)
 }
 
 /* evaluated(level, bits[rows / 8][columns], columns, coefficients[rows], first, last,
- * result[columns]), first and last multiples of 64 */
+ * result[last - first]), first and last multiples of 64 */
 static PyObject *call_evaluated(PyObject *self, PyObject *given)
 {
     (void)self;
@@ -68,8 +68,8 @@ static PyObject *call_evaluated(PyObject *self, PyObject *given)
     int64_t columns = at.integer[1], rows = at.size[2];
     int64_t first = at.integer[3], last = at.integer[4];
     if (!fitting(&at, right_layout(rows, columns) && first >= 0 && first % 64 == 0 &&
-                          last <= columns && last % 64 == 0 &&
-                          at.size[0] == rows / 8 * columns && at.size[5] == columns))
+                          first <= last && last <= columns && last % 64 == 0 &&
+                          at.size[0] == rows / 8 * columns && at.size[5] == last - first))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     at.kernel->evaluated(at.data[0], columns, rows, at.data[2], first, last, at.data[5]);

@@ -33,7 +33,7 @@ static void evaluated(const uint8_t *bits, int64_t columns, int64_t rows,
             for (int t = 0; t < 8; t++)
                 sum ^= MASKS(some, t) & coefficients[8 * g + t];
         }
-        memcpy(result + c, &sum, sizeof sum);
+        memcpy(result + c - first, &sum, sizeof sum);
     }
 }
 

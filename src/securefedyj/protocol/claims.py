@@ -59,12 +59,12 @@ class Claims:
     async def make(self, shared: Sequence[Shared]) -> None:
         """Make one claim of all but `within`, by the inputs of all parties."""
         sums = iter(shared)
-        del shared
         branches: list[Coroutine[Any, Any, None]] = [
             self._counted(next(sums)),
             *(self._varied(group, next(sums)) for group in self._variation),
             *(self._bracketed(group, next(sums)) for group in self._scores),
         ]
+        del shared, sums  # large; what the branches hold is freed as they go on
         await in_lockstep(*branches)
         await self._engine.settle()
 
@@ -88,6 +88,7 @@ class Claims:
 
     async def _varied(self, group: Group, sums: Shared) -> None:
         V, _ = await self._batch.moments(self._engine, sums)
+        del sums
         signs = await self._engine.negative(-V)
         self._engine.claim(signs, self._varies[group.chosen].astype(np.uint8))
 

@@ -34,10 +34,7 @@ class Weights(NamedTuple):
 
     def total(self, values: Elements) -> Elements:
         """Sum over all columns of tau_c times the value of column c."""
-        weights = self.of_words(len(values) // 64)[: len(values) // 64]
-        if loops := kernel.loops():
-            return np.uint64(loops.field_weighted(field.aligned(values), weights))
-        return field.sum_products(field.folded(values), weights)
+        return weighted(values, self.of_words(len(values) // 64)[: len(values) // 64])
 
     def of_words(self, count: int) -> Elements:
         """The weights of all words of whole pages, each without the power of x."""
@@ -45,21 +42,25 @@ class Weights(NamedTuple):
         return field.multiply(pages[:, None], self.of_page()).reshape(-1)
 
 
-def evaluated(bits: PackedBits, coefficients: Elements) -> Elements:
-    """Sum over the rows of coefficient times bit, for all columns."""
+def weighted(values: Elements, weights: Elements) -> Elements:
+    """Sum over columns of x^(c mod 64) times the value of column c, times the weight of its word."""
     if loops := kernel.loops():
-        some = np.empty(bits.shape[1], dtype=np.uint64)
+        sums = loops.field_weighted(field.aligned(values), field.aligned(weights))
+        return np.array(sums, dtype=np.uint64)
+    return field.sum_products(field.folded(values), weights)
 
-        def work(first: int, last: int) -> None:
-            loops.evaluated(bits, len(some), coefficients, 64 * first, 64 * last, some)
 
-        kernel.shared_out(len(some) // 64, bits.size, work)
-        return some
+def evaluated(bits: PackedBits, coefficients: Elements, some: slice = slice(None)) -> Elements:
+    """Sum over the rows of coefficient times bit, for some columns; words of them, or all."""
+    start, stop, _ = some.indices(bits.shape[1])
+    result = np.zeros(stop - start, dtype=np.uint64)
+    if loops := kernel.loops():
+        loops.evaluated(bits, bits.shape[1], field.aligned(coefficients), start, stop, result)
+        return result
     tables = np.ascontiguousarray(field.subset_sums(coefficients).T)
-    result = np.zeros(bits.shape[1], dtype=np.uint64)
-    for start in range(0, len(result), _EVALUATED):
-        block = slice(start, start + _EVALUATED)
-        for table, octets in zip(tables, bits[:, block], strict=True):
+    for first in range(0, len(result), _EVALUATED):
+        block = slice(first, first + _EVALUATED)
+        for table, octets in zip(tables, bits[:, start:stop][:, block], strict=True):
             result[block] ^= table.take(octets)
     return result
 
@@ -83,7 +84,7 @@ def quotient(
     """
     domain = rows.rows(8 * len(bits[0]))
     same, others, masked = _summed(bits, [right[0], left[0], right[1], left[1]], weights)
-    leading = weights.total(field.total(field.multiply(left, right).T))
+    leading = weights.total(field.multiply(left[0], right[0]) ^ field.multiply(left[1], right[1]))
     of_pairs = domain.extend(field.multiply(others, domain.over_derivative) ^ masked)
     of_rows = field.multiply(domain.extend_same(same), domain.over_mu)
     return np.append(of_rows ^ of_pairs ^ field.multiply(domain.mu, leading), leading)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj import kernel
 from securefedyj.engines import digests
 from securefedyj.engines.additive import (
     Additive,
@@ -108,6 +109,7 @@ class Replicated(Engine):
         return own
 
     def verified(self) -> Verifying:
+        kernel.give_back()  # a verified exchange holds all that it computes
         role = self._role
         committee = role.committee
         givers = Givers(
@@ -189,6 +191,7 @@ class Verified(Replicated, Verifying):
         return await circuits.top_bit(self._summands(a), self._conjunction)
 
     async def bits(self, a: Shared) -> SharedBits:
+        kernel.give_back()
         return await circuits.all_bits(self._summands(a), self._conjunction)
 
     async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
@@ -214,6 +217,7 @@ class Verified(Replicated, Verifying):
         self._claims.append(circuits.joined([below]))
 
     async def settle(self) -> None:
+        kernel.give_back()
         claims, self._claims = circuits.joined(self._claims), []
         self._engine.most_claims = max(self._engine.most_claims, claims.shape[0])
         self._claims.append(await circuits.all_of(claims, self._conjunction))

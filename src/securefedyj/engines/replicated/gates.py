@@ -49,7 +49,7 @@ each verifier for itself, so nothing there can be false.
 
 import math
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,13 +57,14 @@ import numpy as np
 from securefedyj import kernel
 from securefedyj.engines.additive import PackedBits
 from securefedyj.engines.replicated import field, rows
-from securefedyj.engines.replicated.columns import Weights, evaluated, quotient
+from securefedyj.engines.replicated.columns import Weights, evaluated, quotient, weighted
 from securefedyj.engines.replicated.field import Elements
 from securefedyj.engines.replicated.keystream import Keystream
 
 CHALLENGE_BYTES = 16
 _WORD = np.dtype("<u8")
 _BLOCK = 1 << 20  # octets
+_EVALUATED = 1 << 16  # columns to evaluate at once
 
 
 @dataclass(frozen=True)
@@ -269,8 +270,14 @@ class Check:
         """Return A_c(zeta), C_c(zeta) and the scalar, as V1 of the next member."""
         known = self._recorded
         bits = (known.x_other, known.y_other, known.e)
-        parts = self._evaluate(bits, self._other.left, self._other.share, self._own)
-        return b"".join(map(field.to_bytes, parts))
+        columns, scalar = self.layout.columns, self._scalar(self._other.share, self._own)
+        message = np.empty(2 * columns + 1, dtype=_WORD)
+        for some, first, second, linear in self._evaluate(bits, self._other.left, self._own):
+            message[:columns][some] = first
+            message[columns:-1][some] = second
+            scalar ^= linear
+        message[-1:] = scalar
+        return message.tobytes()
 
     def forget_evaluations(self) -> None:
         """Free the memory that `evaluations` alone needs, which is much."""
@@ -286,27 +293,35 @@ class Check:
         share = field.from_bytes(proof[CHALLENGE_BYTES:])
         a, c, scalar = np.split(field.from_bytes(evaluations), [layout.columns, 2 * layout.columns])
         bits = (known.y_own, known.x_own, known.f)
-        b, d, own = self._evaluate(bits, self._own.right, share, self._other)
-        products = field.multiply(a, b) ^ field.multiply(c, d)
-        return not (self._other.weights.total(products) ^ own ^ scalar).any()
+        total = scalar ^ self._scalar(share, self._other)
+        words = self._other.weights.of_words(layout.columns // 64)
+        for some, b, d, linear in self._evaluate(bits, self._own.right, self._other):
+            products = field.multiply(a[some], b) ^ field.multiply(c[some], d)
+            total ^= linear ^ weighted(products, words[some.start // 64 : some.stop // 64])
+        return not total.any()
+
+    def _scalar(self, share: Elements, challenges: Draws) -> Elements:
+        """M(zeta) times the share of q at zeta."""
+        _, at_proof, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
+        return field.multiply(vanishing, field.sum_products(at_proof, share))
 
     def _evaluate(
-        self,
-        bits: tuple[PackedBits, PackedBits, PackedBits],
-        masks: Elements,
-        share: Elements,
-        challenges: Draws,
-    ) -> tuple[Elements, Elements, Elements]:
-        """Return a verifier's two masked polynomials at zeta, and its scalar."""
-        at_rows, at_proof, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
-        first, second, linear = (evaluated(part, at_rows) for part in bits)
-        table = field.multiples(vanishing)
-        scalar = field.multiply(vanishing, field.sum_products(at_proof, share))
-        return (
-            first ^ field.scaled(table, masks[0]),
-            second ^ field.scaled(table, masks[1]),
-            scalar ^ challenges.weights.total(linear),
-        )
+        self, bits: tuple[PackedBits, PackedBits, PackedBits], masks: Elements, challenges: Draws
+    ) -> Iterator[tuple[slice, Elements, Elements, Elements]]:
+        """For some columns after the others: a verifier's two masked polynomials at zeta, and the
+        weighted sum of the third.
+        """
+        at_rows, _, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
+        words = challenges.weights.of_words(self.layout.columns // 64)
+        for start in range(0, self.layout.columns, _EVALUATED):
+            some = slice(start, min(start + _EVALUATED, self.layout.columns))
+            first, second, linear = (evaluated(part, at_rows, some) for part in bits)
+            yield (
+                some,
+                first ^ field.multiply(vanishing, masks[0, some]),
+                second ^ field.multiply(vanishing, masks[1, some]),
+                weighted(linear, words[some.start // 64 : some.stop // 64]),
+            )
 
 
 def _told(weights: Weights) -> bytes:
