@@ -10,12 +10,33 @@
 
 #include "bits.h"
 #include "field.h"
+#include "vectors.h"
 
 /* Rows that are multiplied at once: see rows.py. */
 #define GROUP 4
 
-typedef uint64_t words __attribute__((vector_size(8 * PAGE_WORDS)));
-typedef uint8_t octets __attribute__((vector_size(PAGE_WORDS)));
+/* A row of a page, in vectors that the processor has. */
+#define PARTS (PAGE_WORDS / WIDTH)
+#define EACH(p) _Pragma("GCC unroll 4") for (int p = 0; p < PARTS; p++)
+typedef struct {
+    vu part[PARTS];
+} words;
+
+INLINE void add(words *a, const words *b) { EACH(p) a->part[p] ^= b->part[p]; }
+
+/* Neighbouring octets, each in the low bits of a word; other octets may be above them. */
+INLINE vu octets(const uint8_t *from)
+{
+    uint64_t some = 0;
+    memcpy(&some, from, WIDTH);
+#if WIDTH == 8
+    return (some - (vu){0}) >> (vu){0, 8, 16, 24, 32, 40, 48, 56};
+#elif WIDTH == 4
+    return (some - (vu){0}) >> (vu){0, 8, 16, 24};
+#else
+    return (vu){some, some >> 8};
+#endif
+}
 
 /* All ones in the words where a bit of the octet is 1. */
 #define MASKS(some, bit) (-((some) >> (bit) & 1))
@@ -24,12 +45,10 @@ typedef uint8_t octets __attribute__((vector_size(PAGE_WORDS)));
 static void evaluated(const uint8_t *bits, int64_t columns, int64_t rows,
                       const uint64_t *coefficients, int64_t first, int64_t last, uint64_t *result)
 {
-    for (int64_t c = first; c < last; c += PAGE_WORDS) {
-        words sum = {0};
+    for (int64_t c = first; c < last; c += WIDTH) {
+        vu sum = {0};
         for (int64_t g = 0; g < rows / 8; g++) {
-            octets narrow;
-            memcpy(&narrow, bits + g * columns + c, sizeof narrow);
-            words some = __builtin_convertvector(narrow, words);
+            vu some = octets(bits + g * columns + c);
             for (int t = 0; t < 8; t++)
                 sum ^= MASKS(some, t) & coefficients[8 * g + t];
         }
@@ -38,15 +57,22 @@ static void evaluated(const uint8_t *bits, int64_t columns, int64_t rows,
 }
 
 /* Swap bits, or bytes of neighbouring words, that a mask tells apart. */
-#define SWAP_WITHIN(a, by, mask) do { \
-        words swapped = ((a) ^ (a) >> (by)) & (mask); \
-        (a) ^= swapped ^ swapped << (by); \
-    } while (0)
-#define SWAP_BETWEEN(a, b, by, mask) do { \
-        words swapped = ((a) >> (by) ^ (b)) & (mask); \
-        (b) ^= swapped; \
-        (a) ^= swapped << (by); \
-    } while (0)
+INLINE void swap_within(words *a, int by, uint64_t mask)
+{
+    EACH(p) {
+        vu swapped = (a->part[p] ^ a->part[p] >> by) & mask;
+        a->part[p] ^= swapped ^ swapped << by;
+    }
+}
+
+INLINE void swap_between(words *a, words *b, int by, uint64_t mask)
+{
+    EACH(p) {
+        vu swapped = (a->part[p] >> by ^ b->part[p]) & mask;
+        b->part[p] ^= swapped;
+        a->part[p] ^= swapped << by;
+    }
+}
 
 /* The bits of a page by rows, a bit for each column in the words of a row; zeros beyond `some`.
  *
@@ -62,17 +88,17 @@ static void by_rows(const uint8_t *bits, int64_t columns, int64_t rows, int64_t 
                 memcpy(&loaded[k][w], bits + g * columns + 64 * w + 8 * k, 8);
         memcpy(to, loaded, sizeof loaded);
         for (int k = 0; k < 8; k++) {
-            SWAP_WITHIN(to[k], 7, 0x00AA00AA00AA00AA);
-            SWAP_WITHIN(to[k], 14, 0x0000CCCC0000CCCC);
-            SWAP_WITHIN(to[k], 28, 0x00000000F0F0F0F0);
+            swap_within(&to[k], 7, 0x00AA00AA00AA00AA);
+            swap_within(&to[k], 14, 0x0000CCCC0000CCCC);
+            swap_within(&to[k], 28, 0x00000000F0F0F0F0);
         }
         for (int k = 0; k < 8; k += 2)
-            SWAP_BETWEEN(to[k], to[k + 1], 8, 0x00FF00FF00FF00FF);
+            swap_between(&to[k], &to[k + 1], 8, 0x00FF00FF00FF00FF);
         for (int k = 0; k < 8; k++)
             if (!(k & 2))
-                SWAP_BETWEEN(to[k], to[k + 2], 16, 0x0000FFFF0000FFFF);
+                swap_between(&to[k], &to[k + 2], 16, 0x0000FFFF0000FFFF);
         for (int k = 0; k < 4; k++)
-            SWAP_BETWEEN(to[k], to[k + 4], 32, 0x00000000FFFFFFFF);
+            swap_between(&to[k], &to[k + 4], 32, 0x00000000FFFFFFFF);
     }
 }
 
@@ -83,7 +109,7 @@ static void change_basis(words *values, int64_t groups)
         for (int64_t group = 0; group < groups; group++)
             if (group & by)
                 for (int row = 0; row < GROUP; row++)
-                    values[(group ^ by) * GROUP + row] ^= values[group * GROUP + row];
+                    add(&values[(group ^ by) * GROUP + row], &values[group * GROUP + row]);
 }
 
 /* Add partner times the sum over all other rows of bit / (row - other) to the eight lanes. */
@@ -95,17 +121,20 @@ static void other_rows(const words *bits, const words *partner, int64_t rows,
     memcpy(changed, bits, (size_t)rows * sizeof *bits);
     change_basis(changed, groups);
     for (int64_t group = 0; group < groups; group++) {
-        sums[group][0] = (words){0};
+        memset(sums[group], 0, sizeof *sums[group]);
         for (int k = 0; k < GROUP; k++)
-            for (int known = 0; known < 1 << k; known++)
-                sums[group][(1 << k) + known] = sums[group][known] ^ changed[group * GROUP + k];
+            for (int known = 0; known < 1 << k; known++) {
+                sums[group][(1 << k) + known] = sums[group][known];
+                add(&sums[group][(1 << k) + known], &changed[group * GROUP + k]);
+            }
     }
     for (int bit = 0; bit < 8; bit++) {
         for (int64_t to = 0; to < groups; to++)
             for (int row = 0; row < GROUP; row++) {
-                words sum = {0};
+                words sum;
+                memset(&sum, 0, sizeof sum);
                 for (int64_t group = to;; group = (group - 1) & to) { /* all subsets of `to` */
-                    sum ^= sums[to ^ group][chosen[(group * 8 + bit) * GROUP + row]];
+                    add(&sum, &sums[to ^ group][chosen[(group * 8 + bit) * GROUP + row]]);
                     if (!group)
                         break;
                 }
@@ -113,14 +142,16 @@ static void other_rows(const words *bits, const words *partner, int64_t rows,
             }
         change_basis(result, groups);
         for (int64_t row = 0; row < rows; row++)
-            lanes[bit][row] ^= partner[row] & result[row];
+            EACH(p) lanes[bit][row].part[p] ^= partner[row].part[p] & result[row].part[p];
     }
 }
 
 static void add_weighted(struct wide_element *sum, const words *value, const uint64_t *weights)
 {
+    uint64_t of_words[PAGE_WORDS];
+    memcpy(of_words, value, sizeof of_words);
     for (int w = 0; w < PAGE_WORDS; w++) {
-        struct wide_element product = carryless((*value)[w], weights[w]);
+        struct wide_element product = carryless(of_words[w], weights[w]);
         sum->low ^= product.low;
         sum->high ^= product.high;
     }
@@ -136,7 +167,7 @@ static void gate_sums(const uint8_t *const bits[4], const uint64_t *const masks[
                       int64_t last, uint64_t *result)
 {
     struct wide_element sums[GATE_SUMS - 1][MOST_ROWS] = {{{0, 0}}};
-    words masked[MOST_ROWS] = {{0}};
+    vu masked[MOST_ROWS] = {{0}};
     words page[4][MOST_ROWS], lanes[8][MOST_ROWS];
     for (int64_t p = first; p < last; p++) {
         const uint64_t *own = weights + p * PAGE_WORDS;
@@ -152,22 +183,21 @@ static void gate_sums(const uint8_t *const bits[4], const uint64_t *const masks[
             for (int64_t c = 0; c < end - begin; c++)
                 weighted[c] = times_power(times(masks[k][begin + c], own[c / 64]), c % 64);
             for (int64_t g = 0; g < rows / 8; g++) {
-                words some[8];
+                vu some[8];
                 memcpy(some, masked + 8 * g, sizeof some);
-                for (int64_t c = begin; c < end; c += PAGE_WORDS) {
-                    octets narrow;
-                    words value;
-                    memcpy(&narrow, bits[k] + g * columns + c, sizeof narrow);
+                for (int64_t c = begin; c < end; c += WIDTH) {
+                    vu value, own_bits = octets(bits[k] + g * columns + c);
                     memcpy(&value, weighted + c - begin, sizeof value);
-                    words wide = __builtin_convertvector(narrow, words);
                     for (int t = 0; t < 8; t++)
-                        some[t] ^= MASKS(wide, t) & value;
+                        some[t] ^= MASKS(own_bits, t) & value;
                 }
                 memcpy(masked + 8 * g, some, sizeof some);
             }
         }
         for (int64_t row = 0; row < rows; row++) {
-            words same = (page[0][row] & page[1][row]) ^ (page[2][row] & page[3][row]);
+            words same;
+            EACH(p) same.part[p] = (page[0][row].part[p] & page[1][row].part[p]) ^
+                                   (page[2][row].part[p] & page[3][row].part[p]);
             add_weighted(&sums[0][row], &same, own);
             for (int bit = 0; bit < 8; bit++)
                 add_weighted(&sums[1 + bit][row], &lanes[bit][row], own);
@@ -177,8 +207,8 @@ static void gate_sums(const uint8_t *const bits[4], const uint64_t *const masks[
         for (int lane = 0; lane < GATE_SUMS - 1; lane++)
             result[lane * rows + row] = reduced(sums[lane][row]);
         uint64_t sum = 0;
-        for (int w = 0; w < PAGE_WORDS; w++)
-            sum ^= masked[row][w];
+        for (int lane = 0; lane < WIDTH; lane++)
+            sum ^= masked[row][lane];
         result[(GATE_SUMS - 1) * rows + row] = sum;
     }
 }

@@ -188,6 +188,7 @@ class Verified(Replicated, Verifying):
         return await super()._conjunction(a, b)
 
     async def negative(self, a: Shared) -> SharedBits:
+        kernel.give_back()
         return await circuits.top_bit(self._summands(a), self._conjunction)
 
     async def bits(self, a: Shared) -> SharedBits:

@@ -283,6 +283,11 @@ class Check:
         """Free the memory that `evaluations` alone needs, which is much."""
         self._recorded = replace(self._recorded, e=self._recorded.e[:0])
 
+    def forget_proof(self) -> None:
+        """Free the memory that `proof` needs, after `forget_evaluations`."""
+        none = self._recorded.e[:0]
+        self._recorded = replace(self._recorded, x_other=none, y_other=none)
+
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
         """Whether eta and theta are right and Q(zeta) = M(zeta) q(zeta), as V2 of the previous."""
         layout, known = self.layout, self._recorded
