@@ -97,9 +97,7 @@ def relaid(check, layout, own, other):
     """The same gates in another layout."""
     parts = vars(check._recorded)
     size = layout.rows // 8 * layout.columns
-    recorded = {
-        name: arranged(layout, octets.tobytes()[:size]) for name, octets in parts.items()
-    }
+    recorded = {name: arranged(layout, octets.tobytes()[:size]) for name, octets in parts.items()}
     draws = [Draws.of(Keystream(key), layout) for key in (own, other)]
     return Check(gates.Recorded(**recorded), layout, *draws)
 

@@ -43,7 +43,7 @@ class Weights(NamedTuple):
 
 
 def weighted(values: Elements, weights: Elements) -> Elements:
-    """Sum over columns of x^(c mod 64) times the value of column c, times the weight of its word."""
+    """Sum over columns: the value times x^(c mod 64) and the weight of its word."""
     if loops := kernel.loops():
         sums = loops.field_weighted(field.aligned(values), field.aligned(weights))
         return np.array(sums, dtype=np.uint64)
