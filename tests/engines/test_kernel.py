@@ -9,6 +9,7 @@ from securefedyj.engines.replicated import columns, field
 from securefedyj.engines.replicated.columns import Weights
 from securefedyj.engines.replicated.keystream import Keystream
 from securefedyj.kernel import NUMPY, VARIABLE
+from securefedyj.numerics import wide
 
 RNG = np.random.default_rng(24)
 COMPILED = kernel.levels()[1:]
@@ -43,6 +44,17 @@ def test_bit_planes(level, limbs, size, monkeypatch):
     values = words(limbs, size)
     same(level, monkeypatch, lambda: additive.bit_planes(values))
     same(level, monkeypatch, lambda: additive.bit_planes(values[:, ::2]))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 511, 512, 513, 1100])
+@pytest.mark.parametrize("limbs", [1, 2, 5])
+@pytest.mark.parametrize("operation", [wide.add, wide.subtract, lambda a, b: wide.add(b, a)])
+def test_sums_of_integers(level, operation, limbs, size, monkeypatch):
+    a, b = words(2, limbs, 2, size)
+    same(level, monkeypatch, lambda: operation(a, b))
+    same(level, monkeypatch, lambda: operation(a[:, 0], np.invert(a[:, 0])))
+    same(level, monkeypatch, lambda: operation(a.swapaxes(0, 1), b.swapaxes(0, 1)))
+    same(level, monkeypatch, lambda: operation(a[:, :, ::2], b[:, :, ::2]))
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 25, 4097])

@@ -1,5 +1,24 @@
 /* Calls of the extension module that engines/ make: part of module.c. */
 
+/* combine(level, a[outer][limbs][size], b, outer, limbs, size, subtract, result): a + b or a - b */
+static PyObject *call_combine(PyObject *self, PyObject *given)
+{
+    (void)self;
+    struct arguments at;
+    if (!taken(given, "rriiiiw", &at))
+        return NULL;
+    int64_t outer = at.integer[2], limbs = at.integer[3], size = at.integer[4];
+    int64_t all = outer * limbs * size;
+    if (!fitting(&at, outer >= 0 && limbs >= 0 && size >= 0 && at.size[0] == all &&
+                          at.size[1] == all && at.size[6] == all))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    at.kernel->combine(at.data[0], at.data[1], outer, limbs, size, at.integer[5], at.data[6]);
+    Py_END_ALLOW_THREADS
+    release(&at);
+    Py_RETURN_NONE;
+}
+
 /* bit_planes(level, values[limbs][size], limbs, size, planes[64 limbs][(size + 7) / 8]) */
 static PyObject *call_bit_planes(PyObject *self, PyObject *given)
 {
@@ -123,6 +142,7 @@ static PyObject *call_give_back(PyObject *self, PyObject *given)
 
 #define ENGINE_METHODS \
     {"give_back", call_give_back, METH_NOARGS, NULL}, \
+    {"combine", call_combine, METH_VARARGS, NULL}, \
     {"bit_planes", call_bit_planes, METH_VARARGS, NULL}, \
     {"field_multiply", call_field_multiply, METH_VARARGS, NULL}, \
     {"field_weighted", call_field_weighted, METH_VARARGS, NULL}, \

@@ -61,6 +61,8 @@ struct kernel {
                      int64_t small, double *sums);
     void (*transpose)(const double *x, int64_t rows, int64_t row_stride, int64_t column_stride,
                       int64_t columns, int64_t room, double *out);
+    void (*combine)(const uint64_t *a, const uint64_t *b, int64_t outer, int64_t limbs,
+                    int64_t size, int64_t subtract, uint64_t *result);
     /* The engine: see bits.h, field.h and proofs.h. */
     void (*bit_planes)(const uint64_t *values, int64_t limbs, int64_t size, uint8_t *planes);
     void (*field_multiply)(const uint64_t *a, const uint64_t *b, int64_t size, uint64_t *result);

@@ -109,7 +109,6 @@ class Replicated(Engine):
         return own
 
     def verified(self) -> Verifying:
-        kernel.give_back()  # a verified exchange holds all that it computes
         role = self._role
         committee = role.committee
         givers = Givers(
@@ -188,11 +187,9 @@ class Verified(Replicated, Verifying):
         return await super()._conjunction(a, b)
 
     async def negative(self, a: Shared) -> SharedBits:
-        kernel.give_back()
         return await circuits.top_bit(self._summands(a), self._conjunction)
 
     async def bits(self, a: Shared) -> SharedBits:
-        kernel.give_back()
         return await circuits.all_bits(self._summands(a), self._conjunction)
 
     async def below_powers(self, bits: SharedBits, step: int, most: int) -> SharedBits:
@@ -218,7 +215,6 @@ class Verified(Replicated, Verifying):
         self._claims.append(circuits.joined([below]))
 
     async def settle(self) -> None:
-        kernel.give_back()
         claims, self._claims = circuits.joined(self._claims), []
         self._engine.most_claims = max(self._engine.most_claims, claims.shape[0])
         self._claims.append(await circuits.all_of(claims, self._conjunction))
@@ -262,6 +258,7 @@ class Verified(Replicated, Verifying):
         return await self._engine._role.open(ring, x, every=True)
 
     def _summands(self, a: Shared) -> list[AdditiveBits]:
+        kernel.give_back(self._own(a).components.nbytes)
         return circuits.summands(self._own(a).exact(), self._role.held)
 
 

@@ -219,7 +219,7 @@ class Gates:
     def check(self, own: Keystream, other: Keystream) -> "Check":
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
-        kernel.give_back()
+        kernel.give_back(self.octets)
         arranged = [octets.arranged(layout) for octets in self._recorded]
         self.octets, self._recorded = 0, [Tape() for _ in range(6)]
         return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
