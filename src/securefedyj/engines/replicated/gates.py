@@ -122,16 +122,16 @@ class _Masks:
 class Draws:
     """What both holders of k_i draw for the proofs of all three members."""
 
-    left: _Masks = _Masks()
-    """r and s, of proof i."""
     share: Elements
     """V1's share of q, of proof i."""
-    right: _Masks = _Masks()
-    """r' and s', of proof i - 1."""
     weights: Weights
     """eta and theta, of proof i + 1."""
     zeta: int
     """Of proof i + 1."""
+    left: _Masks = _Masks()
+    """r and s, of proof i."""
+    right: _Masks = _Masks()
+    """r' and s', of proof i - 1."""
 
     @classmethod
     def of(cls, keystream: Keystream, layout: Layout) -> "Draws":
@@ -146,7 +146,7 @@ class Draws:
         eta, theta, zeta = draw(3)
         while zeta in field.POINTS:
             (zeta,) = draw(1)
-        return cls(left, share, right, Weights(int(eta), int(theta)), int(zeta))
+        return cls(share, Weights(int(eta), int(theta)), int(zeta), left=left, right=right)
 
 
 class Tape:
