@@ -19,7 +19,11 @@ FLAGS = ["-O3", "-g0", "-std=c11", "-ffp-contract=off"]
 if os.environ.get("SECUREFEDYJ_SANITIZE") == "1":
     FLAGS += ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 # The sets of instructions that the loops are compiled for, one of which is chosen at run time.
-X86_64 = {"baseline": [], "v3": ["-march=x86-64-v3"], "v4": ["-march=x86-64-v4"]}
+X86_64 = {
+    "baseline": [],
+    "v3": ["-march=x86-64-v3", "-mpclmul"],
+    "v4": ["-march=x86-64-v4", "-mpclmul"],
+}
 
 
 class BuildKernel(build_ext):

@@ -11,7 +11,7 @@ import pytest
 
 from securefedyj.engines.replicated import field, gates, rows
 from securefedyj.engines.replicated.columns import Weights, evaluated, quotient
-from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Check, Draws, Gates, Layout
+from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Check, Draws, Gates, Layout, Tape
 from securefedyj.engines.replicated.keystream import Keystream, fresh_key
 from securefedyj.engines.replicated.shares import BITS
 from tests.engines import gate_reference
@@ -86,13 +86,18 @@ class Trio:
         return [self.verdict(prover) for prover in MEMBERS]
 
 
+def arranged(layout, octets):
+    """Octets in their places, and zeros behind."""
+    tape = Tape()
+    tape.append(np.frombuffer(octets, np.uint8))
+    return tape.arranged(layout)
+
+
 def relaid(check, layout, own, other):
     """The same gates in another layout."""
     parts = vars(check._recorded)
     size = layout.rows // 8 * layout.columns
-    recorded = {
-        name: layout.arrange(bytearray(octets.reshape(-1)[:size])) for name, octets in parts.items()
-    }
+    recorded = {name: arranged(layout, octets.tobytes()[:size]) for name, octets in parts.items()}
     draws = [Draws.of(Keystream(key), layout) for key in (own, other)]
     return Check(gates.Recorded(**recorded), layout, *draws)
 
@@ -206,7 +211,7 @@ def test_records_are_joined_in_order_and_short_axes_repeat():
 
 def row_sums(trio, weights, layout):
     """What errors add up to in every row."""
-    octets = layout.arrange(bytearray(trio.error))
+    octets = arranged(layout, trio.error)
     result = np.zeros(layout.rows, dtype=np.uint64)
     for row in range(layout.rows):
         bits = octets[row // 8] >> row % 8 & 1
@@ -390,7 +395,7 @@ def guessed(trio, told, f):
     first, second, scalar = np.split(field.from_bytes(v1.evaluations()), [columns, 2 * columns])
     ratio = field.multiply(other, field.power(tau, (1 << 64) - 2))
     at_rows, *_ = rows.rows(own.layout.rows).at(zeta)
-    linear = evaluated(v1._recorded.e ^ own.layout.arrange(bytearray(f)), at_rows)
+    linear = evaluated(v1._recorded.e ^ arranged(own.layout, f), at_rows)
     scaled = [field.multiply(part, ratio) for part in (first, second)]
     return field.to_bytes(np.append(scaled, scalar ^ field.sum_products(tau ^ other, linear)))
 
@@ -526,6 +531,7 @@ def test_broken_masks_are_noticed(fault, monkeypatch):
 def test_zeta_is_drawn_again_if_it_is_a_point():
     class Stream(Keystream):
         def __init__(self):
+            super().__init__(bytes(32))
             self.last = iter([field.POINTS[200], field.POINTS[0], 77])
 
         def draw(self, shape, dtype):

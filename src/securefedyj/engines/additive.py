@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj import kernel
 from securefedyj.engines.interface import Index, Public, Shared, SharedBits
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
@@ -210,6 +211,10 @@ def bit_planes(values: Limbs) -> PackedBits:
     """
     limbs, size = values.shape
     groups = packed_size(size)
+    if loops := kernel.loops():
+        planes: PackedBits = np.empty((64 * limbs, groups), dtype=np.uint8)
+        loops.bit_planes(np.require(values, np.uint64, ["C", "A"]), limbs, size, planes)
+        return planes
     padded = np.zeros((limbs, 8 * groups), dtype="<u8")
     padded[:, :size] = values
     octets = padded.view(np.uint8).reshape(limbs, groups, 8, 8)  # limb, group, value, byte

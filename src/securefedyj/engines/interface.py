@@ -256,6 +256,10 @@ class Verifying(Engine):
         """One vector of the bits of some arrays, in order."""
 
     @abstractmethod
+    def separated(self, vector: SharedBits, size: int) -> SharedBits:
+        """A vector of bits as an array with so many in each row."""
+
+    @abstractmethod
     async def check(self, accept: Callable[[], None] = lambda: None) -> None:
         """Raise `Unverified` unless everything since the last check was computed right.
 

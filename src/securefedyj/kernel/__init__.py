@@ -33,6 +33,7 @@ NUMPY = "numpy"
 _SHARE = 1 << 17
 # Pieces of work for each thread, so that all threads end at about the same time.
 _PIECES = 4
+_MANY = 1 << 21
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
@@ -77,6 +78,12 @@ class Loops:
         self.distances = partial(compiled.distances, number)
         self.row_sums = partial(compiled.row_sums, number)
         self.transpose = partial(compiled.transpose, number)
+        self.combine = partial(compiled.combine, number)
+        self.bit_planes = partial(compiled.bit_planes, number)
+        self.field_multiply = partial(compiled.field_multiply, number)
+        self.field_weighted = partial(compiled.field_weighted, number)
+        self.evaluated = partial(compiled.evaluated, number)
+        self.gate_sums = partial(compiled.gate_sums, number)
 
 
 _of_level = cache(Loops)
@@ -86,6 +93,12 @@ def loops() -> Loops | None:
     """The loops to use, or None where NumPy does the work."""
     name = level()
     return None if name == NUMPY else _of_level(levels().index(name) - 1)
+
+
+def give_back(needed: int) -> None:
+    """Give memory that is free back to the system, if many more bytes of it are needed."""
+    if needed > _MANY and (compiled := _compiled()):
+        compiled.give_back()
 
 
 def described() -> str:

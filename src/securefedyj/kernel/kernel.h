@@ -17,6 +17,11 @@
 #define MOST_LIMBS 64
 /* Sums of a pass of the pooled fit. */
 #define ROW_SUMS 11
+/* Of a proof of gates: the most rows, and words of 64 columns in a page. */
+#define MOST_ROWS 128
+#define PAGE_WORDS 8
+/* Sums of a proof: of a b + c d, of eight bits of elements of GF(2^8), and of masks. */
+#define GATE_SUMS 10
 
 struct pair {
     int64_t feature;
@@ -57,6 +62,17 @@ struct kernel {
                      int64_t small, double *sums);
     void (*transpose)(const double *x, int64_t rows, int64_t row_stride, int64_t column_stride,
                       int64_t columns, int64_t room, double *out);
+    void (*combine)(const uint64_t *a, const uint64_t *b, int64_t outer, int64_t limbs,
+                    int64_t size, int64_t subtract, uint64_t *result);
+    /* The engine: see bits.h, field.h and proofs.h. */
+    void (*bit_planes)(const uint64_t *values, int64_t limbs, int64_t size, uint8_t *planes);
+    void (*field_multiply)(const uint64_t *a, const uint64_t *b, int64_t size, uint64_t *result);
+    uint64_t (*field_weighted)(const uint64_t *values, const uint64_t *weights, int64_t words);
+    void (*evaluated)(const uint8_t *bits, int64_t columns, int64_t rows,
+                      const uint64_t *coefficients, int64_t first, int64_t last, uint64_t *result);
+    void (*gate_sums)(const uint8_t *const bits[4], const uint64_t *const masks[4], int64_t columns,
+                      int64_t rows, const uint64_t *weights, const uint8_t *chosen, int64_t first,
+                      int64_t last, uint64_t *result);
 };
 
 #endif

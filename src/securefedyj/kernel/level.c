@@ -2,6 +2,7 @@
 #include "sums.h"
 #include "pooled.h"
 #include "products.h"
+#include "proofs.h"
 
 #define JOINED(a, b) a##b
 #define NAMED(level) JOINED(kernel_, level)
@@ -9,5 +10,6 @@
 #define TEXT_OF(level) TEXT(level)
 
 const struct kernel NAMED(LEVEL) = {
-    TEXT_OF(LEVEL), arrange, sums, products, survey, distances, row_sums, transpose,
+    TEXT_OF(LEVEL), arrange, sums, products, survey, distances, row_sums, transpose, combine,
+    bit_planes, field_multiply, field_weighted, evaluated, gate_sums,
 };

@@ -7,6 +7,9 @@
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 #include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "kernel.h"
 
@@ -23,7 +26,8 @@ static int usable_levels(void)
 #if defined(__x86_64__)
     __builtin_cpu_init();
     int v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+             __builtin_cpu_supports("pclmul");
     int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
              __builtin_cpu_supports("avx512vl");
@@ -33,7 +37,7 @@ static int usable_levels(void)
 #endif
 }
 
-#define MOST_ARGUMENTS 16
+#define MOST_ARGUMENTS 20
 
 /* The arguments of a call: integers, numbers and buffers. */
 struct arguments {
@@ -52,7 +56,8 @@ static void release(struct arguments *at)
         PyBuffer_Release(&at->held[--at->buffers]);
 }
 
-/* Read the arguments as a format says: i an integer, d a number, r a buffer, w one to write to. */
+/* Read the arguments as a format says: i an integer, d a number, r a buffer, w one to write to; b
+ * and o are such buffers of bytes, whose sizes are in bytes. */
 static int taken(PyObject *given, const char *format, struct arguments *at)
 {
     at->buffers = 0;
@@ -75,12 +80,14 @@ static int taken(PyObject *given, const char *format, struct arguments *at)
         else if (format[i] == 'd')
             at->number[i] = PyFloat_AsDouble(one);
         else {
-            int flags = PyBUF_C_CONTIGUOUS | (format[i] == 'w' ? PyBUF_WRITABLE : 0);
+            int bytes = format[i] == 'b' || format[i] == 'o';
+            int written = format[i] == 'w' || format[i] == 'o';
+            int flags = PyBUF_C_CONTIGUOUS | (written ? PyBUF_WRITABLE : 0);
             if (!PyObject_GetBuffer(one, &at->held[at->buffers], flags)) {
                 at->data[i] = at->held[at->buffers].buf;
-                at->size[i] = at->held[at->buffers].len / 8;
+                at->size[i] = at->held[at->buffers].len / (bytes ? 1 : 8);
                 at->buffers++;
-                if ((uintptr_t)at->data[i] % 8)
+                if (!bytes && (uintptr_t)at->data[i] % 8)
                     PyErr_SetString(PyExc_ValueError, "an array is not aligned");
             }
         }
@@ -288,6 +295,8 @@ static PyObject *call_transpose(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+#include "engines.h"
+
 /* levels() -> the names of those that this processor can run, the slowest first */
 static PyObject *call_levels(PyObject *self, PyObject *given)
 {
@@ -314,6 +323,7 @@ static PyMethodDef METHODS[] = {
     {"distances", call_distances, METH_VARARGS, NULL},
     {"row_sums", call_row_sums, METH_VARARGS, NULL},
     {"transpose", call_transpose, METH_VARARGS, NULL},
+    ENGINE_METHODS
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* Products of wide integers for numerics/wide.py. No branch depends on a value. */
+/* Sums and products of wide integers for numerics/wide.py. No branch depends on a value. */
 #include "kernel.h"
 
 /* The sum of a_0 b_0 + a_1 b_1 + ... of arrays [limbs][terms][size]; b may have fewer limbs. Some
@@ -29,4 +29,24 @@ static void products(const uint64_t *a, const uint64_t *b, int64_t limbs, int64_
                 }
             }
     }
+}
+
+/* a + b or a - b, of arrays [outer][limbs][size]. */
+static void combine(const uint64_t *a, const uint64_t *b, int64_t outer, int64_t limbs,
+                    int64_t size, int64_t subtract, uint64_t *result)
+{
+    uint64_t flip = subtract ? ~(uint64_t)0 : 0; /* a - b = ~(~a + b) */
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t first = 0; first < size; first += BLOCK) {
+            uint64_t carry[BLOCK] = {0};
+            int64_t some = size - first < BLOCK ? size - first : BLOCK;
+            for (int64_t limb = 0; limb < limbs; limb++) {
+                int64_t at = (o * limbs + limb) * size + first;
+                for (int64_t k = 0; k < some; k++) {
+                    uint64_t sum = (a[at + k] ^ flip) + b[at + k], total = sum + carry[k];
+                    carry[k] = (sum < b[at + k]) | (total < sum);
+                    result[at + k] = total ^ flip;
+                }
+            }
+        }
 }

@@ -101,6 +101,10 @@ class StreamedSilo:
         zero = Sums(*[wide.zeros(limbs, len(feature))] * 4)
         return reduce(added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
 
+    def release(self) -> None:
+        """Free the memory of the rows that were kept; should they be wanted, they are read."""
+        self._kept, self._rows_kept = [], 0
+
     def _again(
         self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int
     ) -> Iterator[Sums]:

@@ -7,6 +7,7 @@ object. What acts on each value alone takes arrays with more axes, too. No funct
 value, except on the public factor of ``scale``.
 """
 
+import math
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import TypeAlias
@@ -95,6 +96,8 @@ def zeros(limbs: int, size: int) -> Limbs:
 
 def add(a: Limbs, b: Limbs) -> Limbs:
     """Return a + b; either may be a single value, of shape (limbs, 1)."""
+    if (combined := _combined(a, b, subtract=False)) is not None:
+        return combined
     total = np.add(a, b)
     # A limb overflows by itself, or when a carry turns all ones into zero.
     _ripple(total[:-1] < b[:-1], total[:-1] == _ALL_ONES, total[1:], np.add)
@@ -113,10 +116,31 @@ def negate(a: Limbs) -> Limbs:
 
 def subtract(a: Limbs, b: Limbs) -> Limbs:
     """Return a - b; either may be a single value, of shape (limbs, 1)."""
+    if (combined := _combined(a, b, subtract=True)) is not None:
+        return combined
     difference = np.subtract(a, b)
     # A limb borrows by itself, or when a borrow turns zero into all ones.
     _ripple(a[:-1] < b[:-1], difference[:-1] == 0, difference[1:], np.subtract)
     return difference
+
+
+def _combined(a: Limbs, b: Limbs, *, subtract: bool) -> Limbs | None:
+    """The sum or difference by the kernel, if it is there and takes them as they lie in memory."""
+    loops = kernel.loops()
+    if loops is None or a.shape != b.shape or not (a.flags.aligned and b.flags.aligned):
+        return None
+    if a.flags.c_contiguous and b.flags.c_contiguous:
+        result = np.empty(a.shape, dtype=np.uint64)
+        loops.combine(a, b, 1, len(a), math.prod(a.shape[1:]), subtract, result)
+        return result
+    if a.ndim != 3:
+        return None
+    a, b = a.swapaxes(0, 1), b.swapaxes(0, 1)
+    if not (a.flags.c_contiguous and b.flags.c_contiguous):
+        return None
+    result = np.empty(a.shape, dtype=np.uint64)
+    loops.combine(a, b, *a.shape, subtract, result)
+    return result.swapaxes(0, 1)
 
 
 def _ripple(overflows: Bools, passes: Bools, following: Limbs, apply: np.ufunc) -> None:

@@ -53,6 +53,11 @@ class Batch(NamedTuple):
             for width, g in groups_by_width(widths, WORTHWHILE // nodes)
         ]
 
+    @property
+    def last(self) -> bool:
+        """Whether no batch follows."""
+        return len(self.features) == 0 or self.features[-1] == len(self.run.schedule.n) - 1
+
     def inputs(self, groups: Sequence[Group]) -> list[Input]:
         """This silo's terms for each group, from one pass over its rows.
 

@@ -33,6 +33,7 @@ from securefedyj.protocol.reveals import (
     lowest_opened,
 )
 from securefedyj.protocol.schedule import NextOpening
+from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.state import Opened
 
 
@@ -73,12 +74,17 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     claims = Claims(batch, engine)
     inputs = batch.inputs([*groups, *claims.groups])
     inputs.insert(len(groups), batch.run.own_counts(batch.features))
+    if batch.last and isinstance(batch.run.silo, TimedSilo):
+        batch.run.silo.release()
     shared = await batch.run.share(engine, inputs)
+    del inputs
     branches: list[Coroutine[Any, Any, Any]] = [
         _judged(batch, engine, claims, group, sums)
         for group, sums in zip(groups, shared, strict=False)
     ]
-    *parts, _ = await in_lockstep(*branches, claims.make(shared[len(groups) :]))
+    others = claims.make(shared[len(groups) :])
+    del shared  # which is large, and what the branches hold goes as they go on
+    *parts, _ = await in_lockstep(*branches, others)
     verdict = await engine.verdict()
     bits_of_result = batch.run.agreement.result_bits
     admitted = await in_lockstep(
@@ -92,6 +98,7 @@ async def _judged(
 ) -> tuple[SharedBits, SharedBits]:
     """V compared with the steps of its magnitude; all bits of V and S_y, claimed to be in range."""
     V, S_y = await batch.moments(engine, sums)
+    del sums
     bits = await engine.bits(concatenate([V, S_y]))
     below, _ = await in_lockstep(
         engine.below_powers(bits[:, : V.size], MAGNITUDE_STEP, _steps(group)),
@@ -105,16 +112,15 @@ async def _admitted(
 ) -> tuple[SharedBits, SharedBits]:
     """The same, with 0 where the verdict is 0 and for bits that the magnitude does not admit."""
     steps, q = below.shape
-    always = steps * q
     chosen = await engine.conjunction(
-        engine.joined([below]), verdict[np.zeros(always, dtype=np.intp)]
+        engine.joined([below]), verdict[np.zeros(steps * q, dtype=np.intp)]
     )
     # See `lowest_opened`: a bit is opened if V is below the power at which it no longer is.
-    position = np.arange(bits.shape[0])[:, None, None] + result_bits
-    step = position // np.array([[MAGNITUDE_STEP], [MAGNITUDE_STEP // 2]])  # of V, and of S_y
-    by = np.where(step < steps, step * q + np.arange(q), always)
-    admits = engine.joined([chosen, verdict])[by.ravel()]
-    return chosen, await engine.conjunction(engine.joined([bits]), admits)
+    position = np.arange(bits.shape[0])[:, None] + result_bits
+    step = position // np.array([MAGNITUDE_STEP, MAGNITUDE_STEP // 2])  # of V, and of S_y
+    known = engine.joined([chosen, verdict[np.zeros(q, dtype=np.intp)]])
+    admits = engine.separated(known, q)[np.minimum(step, steps).ravel()]
+    return chosen, await engine.conjunction(engine.joined([bits]), engine.joined([admits]))
 
 
 def _final(batch: Batch, groups: Sequence[Group], opened: Opened) -> Final:
@@ -185,6 +191,7 @@ class Claims:
             *(self._varied(group, next(sums)) for group in self._variation),
             *(self._bracketed(group, next(sums)) for group in self._scores),
         ]
+        del shared, sums  # large; what the branches hold is freed as they go on
         await in_lockstep(*branches)
         await self._engine.settle()
 
@@ -208,11 +215,13 @@ class Claims:
 
     async def _varied(self, group: Group, sums: Shared) -> None:
         V, _ = await self._batch.moments(self._engine, sums)
+        del sums
         signs = await self._engine.negative(-V)
         self._engine.claim(signs, self._varies[group.chosen].astype(np.uint8))
 
     async def _bracketed(self, group: Group, sums: Shared) -> None:
         score = await self._batch.score(self._engine, sums, len(group.points), first=False)
+        del sums
         signs = await self._engine.negative(score)
         expected = self._negative[:, group.places]
         self._engine.claim(signs, expected.ravel().astype(np.uint8))

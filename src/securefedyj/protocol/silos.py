@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Encoding
 from securefedyj.numerics.passes import OnRows, Source
-from securefedyj.numerics.streamed import default_cache_bytes, silo_of
+from securefedyj.numerics.streamed import StreamedSilo, default_cache_bytes, silo_of
 from securefedyj.numerics.sums import Silo, Sums
 from securefedyj.numerics.wide import Limbs
 from securefedyj.protocol.agreement import Agreement
@@ -44,6 +44,11 @@ class TimedSilo:
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         with self._timed():
             return self._silo.sums(feature, lmbda, encoding, limbs)
+
+    def release(self) -> None:
+        """Free what memory the rows take, where they can be read again."""
+        if isinstance(self._silo, StreamedSilo):
+            self._silo.release()
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -172,6 +172,13 @@ def joined(vectors: list[AdditiveBits]) -> AdditiveBits:
     return AdditiveBits(pack(together), held, size=together.shape[1])
 
 
+def separated(vector: AdditiveBits, size: int) -> AdditiveBits:
+    """The planes of so many bits each that `joined` has made one vector of."""
+    held, (total,) = vector.held, vector.shape
+    bits = unpack(vector.components, total).reshape(len(held), total // max(1, size), size)
+    return AdditiveBits(pack(bits), held, size=size)
+
+
 def inverted(bits: AdditiveBits) -> AdditiveBits:
     """Return 1 - bits."""
     return plus_public(bits, np.ones(bits.shape, dtype=np.uint8))

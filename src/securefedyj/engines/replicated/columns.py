@@ -6,11 +6,13 @@ element of the field their sum weighted by x^(c mod 64). They are taken in block
 that what is made of them stays small.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.engines.additive import PackedBits, transpose
 from securefedyj.engines.replicated import field, rows
 from securefedyj.engines.replicated.field import Elements
@@ -32,19 +34,33 @@ class Weights(NamedTuple):
 
     def total(self, values: Elements) -> Elements:
         """Sum over all columns of tau_c times the value of column c."""
-        words = field.folded(values)
-        pages = field.powers(self.theta, -(-len(words) * 64 // PAGE))
-        weights = field.multiply(pages[:, None], self.of_page()).reshape(-1)
-        return field.sum_products(words, weights[: len(words)])
+        return weighted(values, self.of_words(len(values) // 64)[: len(values) // 64])
+
+    def of_words(self, count: int) -> Elements:
+        """The weights of all words of whole pages, each without the power of x."""
+        pages = field.powers(self.theta, -(-count * 64 // PAGE))
+        return field.multiply(pages[:, None], self.of_page()).reshape(-1)
 
 
-def evaluated(bits: PackedBits, coefficients: Elements) -> Elements:
-    """Sum over the rows of coefficient times bit, for all columns."""
+def weighted(values: Elements, weights: Elements) -> Elements:
+    """Sum over columns: the value times x^(c mod 64) and the weight of its word."""
+    if loops := kernel.loops():
+        sums = loops.field_weighted(field.aligned(values), field.aligned(weights))
+        return np.array(sums, dtype=np.uint64)
+    return field.sum_products(field.folded(values), weights)
+
+
+def evaluated(bits: PackedBits, coefficients: Elements, some: slice = slice(None)) -> Elements:
+    """Sum over the rows of coefficient times bit, for some columns; words of them, or all."""
+    start, stop, _ = some.indices(bits.shape[1])
+    result = np.zeros(stop - start, dtype=np.uint64)
+    if loops := kernel.loops():
+        loops.evaluated(bits, bits.shape[1], field.aligned(coefficients), start, stop, result)
+        return result
     tables = np.ascontiguousarray(field.subset_sums(coefficients).T)
-    result = np.zeros(bits.shape[1], dtype=np.uint64)
-    for start in range(0, len(result), _EVALUATED):
-        block = slice(start, start + _EVALUATED)
-        for table, octets in zip(tables, bits[:, block], strict=True):
+    for first in range(0, len(result), _EVALUATED):
+        block = slice(first, first + _EVALUATED)
+        for table, octets in zip(tables, bits[:, start:stop][:, block], strict=True):
             result[block] ^= table.take(octets)
     return result
 
@@ -68,7 +84,7 @@ def quotient(
     """
     domain = rows.rows(8 * len(bits[0]))
     same, others, masked = _summed(bits, [right[0], left[0], right[1], left[1]], weights)
-    leading = weights.total(field.total(field.multiply(left, right).T))
+    leading = weights.total(field.multiply(left[0], right[0]) ^ field.multiply(left[1], right[1]))
     of_pairs = domain.extend(field.multiply(others, domain.over_derivative) ^ masked)
     of_rows = field.multiply(domain.extend_same(same), domain.over_mu)
     return np.append(of_rows ^ of_pairs ^ field.multiply(domain.mu, leading), leading)
@@ -84,6 +100,8 @@ def _summed(
     second, one for the last. Blocks are added up there, the last one first, with a power of theta
     between them (Horner); and then pages and words.
     """
+    if loops := kernel.loops():
+        return _summed_by(loops, bits, masks, weights)
     count, columns = 8 * len(bits[0]), bits[0].shape[1]
     pages = min(_BLOCK // PAGE, max(1, -(-columns // PAGE)))
     theta, eta = (field.multiples(np.array([one], dtype=np.uint64)) for one in reversed(weights))
@@ -101,6 +119,28 @@ def _summed(
     by_page = lanes.reshape(10, count, pages, PAGE // 64)
     by_word = _horner(theta, np.moveaxis(by_page, 2, 0))
     same, *octets, masked = _horner(eta, np.moveaxis(by_word, 2, 0))
+    return same, field.sum_products(np.stack(octets, axis=1), field.powers(field.BETA, 8)), masked
+
+
+def _summed_by(
+    loops: kernel.Loops, bits: Sequence[PackedBits], masks: Sequence[Elements], weights: Weights
+) -> tuple[Elements, Elements, Elements]:
+    """The same by the kernel."""
+    count, columns = 8 * len(bits[0]), bits[0].shape[1]
+    of_words, parts = weights.of_words(columns // 64), [field.aligned(part) for part in masks]
+    of_words = np.append(of_words, np.zeros(-len(of_words) % (PAGE // 64), dtype=np.uint64))
+    lanes = np.zeros((10, count), dtype=np.uint64)
+
+    def work(first: int, last: int) -> None:
+        some = np.empty_like(lanes)
+        chosen = rows.chosen_groups(count)
+        loops.gate_sums(*bits, *parts, columns, count, of_words, chosen, first, last, some)
+        with lock:
+            np.bitwise_xor(lanes, some, out=lanes)
+
+    lock = threading.Lock()
+    kernel.shared_out(len(of_words) * 64 // PAGE, bits[0].size, work)
+    same, *octets, masked = lanes
     return same, field.sum_products(np.stack(octets, axis=1), field.powers(field.BETA, 8)), masked
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj import kernel
 from securefedyj.engines import digests
 from securefedyj.engines.additive import (
     Additive,
@@ -229,6 +230,9 @@ class Verified(Replicated, Verifying):
     def joined(self, parts: Sequence[SharedBits]) -> SharedBits:
         return circuits.joined([additive_bits(part) for part in parts])
 
+    def separated(self, vector: SharedBits, size: int) -> SharedBits:
+        return circuits.separated(additive_bits(vector), size)
+
     async def check(self, accept: Callable[[], None] = lambda: None) -> None:
         await self._role.check(accept)
         self._unchecked = False
@@ -254,6 +258,7 @@ class Verified(Replicated, Verifying):
         return await self._engine._role.open(ring, x, every=True)
 
     def _summands(self, a: Shared) -> list[AdditiveBits]:
+        kernel.give_back(self._own(a).components.nbytes)
         return circuits.summands(self._own(a).exact(), self._role.held)
 
 

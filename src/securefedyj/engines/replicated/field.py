@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from securefedyj import kernel
+
 Elements: TypeAlias = NDArray[np.uint64]
 
 BETA = 0x033C_E8BE_DDC8_A657
@@ -29,6 +31,11 @@ def from_bytes(data: bytes) -> Elements:
     return np.frombuffer(data, _WORD).astype(np.uint64, copy=False)
 
 
+def aligned(a: Elements) -> Elements:
+    """The same in one piece, as the kernel takes it."""
+    return np.require(a, np.uint64, ["C", "A"])
+
+
 def total(a: Elements, axis: int = -1) -> Elements:
     """Sum over an axis."""
     result: Elements = np.bitwise_xor.reduce(a, axis=axis)
@@ -40,6 +47,9 @@ def multiply(a: Elements, b: Elements) -> Elements:
     a, b = np.broadcast_arrays(a, b)
     result = np.empty(a.shape, dtype=np.uint64)
     x, y, out = a.reshape(-1), b.reshape(-1), result.reshape(-1)
+    if loops := kernel.loops():
+        loops.field_multiply(aligned(x), aligned(y), out)
+        return result
     for start in range(0, out.size, _CHUNK):
         chunk = slice(start, start + _CHUNK)
         out[chunk] = _product(x[chunk], y[chunk])

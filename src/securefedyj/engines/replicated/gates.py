@@ -47,18 +47,24 @@ Bits that fill up a byte are gates like others; zeros that fill up the last colu
 each verifier for itself, so nothing there can be false.
 """
 
+import math
+import mmap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.engines.additive import PackedBits
 from securefedyj.engines.replicated import field, rows
-from securefedyj.engines.replicated.columns import Weights, evaluated, quotient
+from securefedyj.engines.replicated.columns import Weights, evaluated, quotient, weighted
 from securefedyj.engines.replicated.field import Elements
 from securefedyj.engines.replicated.keystream import Keystream
 
 CHALLENGE_BYTES = 16
 _WORD = np.dtype("<u8")
+_BLOCK = 1 << 20  # octets
+_EVALUATED = 1 << 16  # columns to evaluate at once
 
 
 @dataclass(frozen=True)
@@ -90,26 +96,42 @@ class Layout:
         """What V1 sends to V2."""
         return 8 * (2 * self.columns + 1)
 
-    def arrange(self, octets: bytearray) -> PackedBits:
-        """Fill up with zeros, and return the octets in their places, without copying them."""
-        octets.extend(bytes(self.rows // 8 * self.columns - len(octets)))
-        return np.frombuffer(octets, np.uint8).reshape(self.rows // 8, self.columns)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of octets in their places."""
+        return self.rows // 8, self.columns
+
+
+class _Masks:
+    """A field with masks, or with what draws them: they are many, and wanted once or twice."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, draws: object, owner: type | None = None) -> Elements:
+        if draws is None:
+            raise AttributeError  # the field has no default
+        value: Elements | Callable[[], Elements] = vars(draws)[self._name]
+        return value() if callable(value) else value
+
+    def __set__(self, draws: object, value: Elements | Callable[[], Elements]) -> None:
+        vars(draws)[self._name] = value
 
 
 @dataclass(frozen=True, repr=False)
 class Draws:
     """What both holders of k_i draw for the proofs of all three members."""
 
-    left: Elements
-    """r and s, of proof i."""
     share: Elements
     """V1's share of q, of proof i."""
-    right: Elements
-    """r' and s', of proof i - 1."""
     weights: Weights
     """eta and theta, of proof i + 1."""
     zeta: int
     """Of proof i + 1."""
+    left: _Masks = _Masks()
+    """r and s, of proof i."""
+    right: _Masks = _Masks()
+    """r' and s', of proof i - 1."""
 
     @classmethod
     def of(cls, keystream: Keystream, layout: Layout) -> "Draws":
@@ -118,11 +140,53 @@ class Draws:
         def draw(*shape: int) -> Elements:
             return keystream.draw(shape, _WORD).astype(np.uint64, copy=False)
 
-        left, share, right = draw(2, layout.columns), draw(layout.rows + 1), draw(2, layout.columns)
+        left = keystream.set_aside((2, layout.columns), _WORD)
+        share = draw(layout.rows + 1)
+        right = keystream.set_aside((2, layout.columns), _WORD)
         eta, theta, zeta = draw(3)
         while zeta in field.POINTS:
             (zeta,) = draw(1)
-        return cls(left, share, right, Weights(int(eta), int(theta)), int(zeta))
+        return cls(share, Weights(int(eta), int(theta)), int(zeta), left=left, right=right)
+
+
+class Tape:
+    """Octets one after the other, in memory that the system has back as soon as it is not needed.
+
+    They are most of what a verified exchange holds. A growing array would be copied again and
+    again, and leave holes.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[PackedBits] = []
+        self._room = 0
+
+    def append(self, octets: PackedBits) -> None:
+        """Add octets in memory order."""
+        rest = octets.reshape(-1)
+        while len(rest):
+            if not self._room:
+                self._blocks.append(_memory(_BLOCK))
+                self._room = _BLOCK
+            start = _BLOCK - self._room
+            some = rest[: self._room]
+            self._blocks[-1][start : start + len(some)] = some
+            rest = rest[len(some) :]
+            self._room -= len(some)
+
+    def arranged(self, layout: Layout) -> PackedBits:
+        """All octets in their places, and zeros behind; nothing is left here."""
+        result = _memory(math.prod(layout.shape))
+        for start in range(0, len(result), _BLOCK):
+            if self._blocks:
+                rest = result[start : start + _BLOCK]
+                rest[:] = self._blocks.pop(0)[: len(rest)]
+        self._room = 0
+        return result.reshape(layout.shape)
+
+
+def _memory(size: int) -> PackedBits:
+    """Zeros in memory of their own."""
+    return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8, size)
 
 
 class Gates:
@@ -131,7 +195,7 @@ class Gates:
     def __init__(self) -> None:
         self.octets = 0
         """How many of eight gates each since the last check."""
-        self._recorded = [bytearray() for _ in range(6)]
+        self._recorded = [Tape() for _ in range(6)]
 
     def record(
         self,
@@ -149,14 +213,15 @@ class Gates:
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
         for octets, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
-            octets += np.ascontiguousarray(part).data
+            octets.append(part)
         self.octets += z[0].size
 
     def check(self, own: Keystream, other: Keystream) -> "Check":
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
-        arranged = [layout.arrange(octets) for octets in self._recorded]
-        self.octets, self._recorded = 0, [bytearray() for _ in range(6)]
+        kernel.give_back(self.octets)
+        arranged = [octets.arranged(layout) for octets in self._recorded]
+        self.octets, self._recorded = 0, [Tape() for _ in range(6)]
         return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
 
 
@@ -205,14 +270,23 @@ class Check:
         """Return A_c(zeta), C_c(zeta) and the scalar, as V1 of the next member."""
         known = self._recorded
         bits = (known.x_other, known.y_other, known.e)
-        return field.to_bytes(
-            np.concatenate(self._evaluate(bits, self._other.left, self._other.share, self._own))
-        )
+        columns, scalar = self.layout.columns, self._scalar(self._other.share, self._own)
+        message = np.empty(2 * columns + 1, dtype=_WORD)
+        for some, first, second, linear in self._evaluate(bits, self._other.left, self._own):
+            message[:columns][some] = first
+            message[columns:-1][some] = second
+            scalar ^= linear
+        message[-1:] = scalar
+        return message.tobytes()
 
     def forget_evaluations(self) -> None:
         """Free the memory that `evaluations` alone needs, which is much."""
         self._recorded = replace(self._recorded, e=self._recorded.e[:0])
-        self._other = replace(self._other, left=self._other.left[:, :0])
+
+    def forget_proof(self) -> None:
+        """Free the memory that `proof` needs, after `forget_evaluations`."""
+        none = self._recorded.e[:0]
+        self._recorded = replace(self._recorded, x_other=none, y_other=none)
 
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
         """Whether eta and theta are right and Q(zeta) = M(zeta) q(zeta), as V2 of the previous."""
@@ -224,27 +298,35 @@ class Check:
         share = field.from_bytes(proof[CHALLENGE_BYTES:])
         a, c, scalar = np.split(field.from_bytes(evaluations), [layout.columns, 2 * layout.columns])
         bits = (known.y_own, known.x_own, known.f)
-        b, d, own = self._evaluate(bits, self._own.right, share, self._other)
-        products = field.multiply(a, b) ^ field.multiply(c, d)
-        return not (self._other.weights.total(products) ^ own ^ scalar).any()
+        total = scalar ^ self._scalar(share, self._other)
+        words = self._other.weights.of_words(layout.columns // 64)
+        for some, b, d, linear in self._evaluate(bits, self._own.right, self._other):
+            products = field.multiply(a[some], b) ^ field.multiply(c[some], d)
+            total ^= linear ^ weighted(products, words[some.start // 64 : some.stop // 64])
+        return not total.any()
+
+    def _scalar(self, share: Elements, challenges: Draws) -> Elements:
+        """M(zeta) times the share of q at zeta."""
+        _, at_proof, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
+        return field.multiply(vanishing, field.sum_products(at_proof, share))
 
     def _evaluate(
-        self,
-        bits: tuple[PackedBits, PackedBits, PackedBits],
-        masks: Elements,
-        share: Elements,
-        challenges: Draws,
-    ) -> tuple[Elements, Elements, Elements]:
-        """Return a verifier's two masked polynomials at zeta, and its scalar."""
-        at_rows, at_proof, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
-        first, second, linear = (evaluated(part, at_rows) for part in bits)
-        table = field.multiples(vanishing)
-        scalar = field.multiply(vanishing, field.sum_products(at_proof, share))
-        return (
-            first ^ field.scaled(table, masks[0]),
-            second ^ field.scaled(table, masks[1]),
-            scalar ^ challenges.weights.total(linear),
-        )
+        self, bits: tuple[PackedBits, PackedBits, PackedBits], masks: Elements, challenges: Draws
+    ) -> Iterator[tuple[slice, Elements, Elements, Elements]]:
+        """For some columns after the others: a verifier's two masked polynomials at zeta, and the
+        weighted sum of the third.
+        """
+        at_rows, _, vanishing = rows.rows(self.layout.rows).at(challenges.zeta)
+        words = challenges.weights.of_words(self.layout.columns // 64)
+        for start in range(0, self.layout.columns, _EVALUATED):
+            some = slice(start, min(start + _EVALUATED, self.layout.columns))
+            first, second, linear = (evaluated(part, at_rows, some) for part in bits)
+            yield (
+                some,
+                first ^ field.multiply(vanishing, masks[0, some]),
+                second ^ field.multiply(vanishing, masks[1, some]),
+                weighted(linear, words[some.start // 64 : some.stop // 64]),
+            )
 
 
 def _told(weights: Weights) -> bytes:

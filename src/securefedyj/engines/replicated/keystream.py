@@ -7,11 +7,11 @@ of the committee, who hold all components, see the sum over all silos but their 
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 from securefedyj.numerics import wide
@@ -35,12 +35,34 @@ class Keystream:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+        self._key, self._drawn = key, 0
+        self._encryptor = _from(key, 0)
 
     def draw(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return the next uniform numbers of a little-endian unsigned type."""
         count = math.prod(shape) * dtype.itemsize
-        return np.frombuffer(self._encryptor.update(bytes(count)), dtype).reshape(shape)
+        self._drawn += count
+        return _drawn(self._encryptor, shape, dtype)
+
+    def set_aside(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], NDArray[Any]]:
+        """Pass the next numbers over; return what draws them, each time that they are needed."""
+        start = self._drawn
+        self._drawn += math.prod(shape) * dtype.itemsize
+        self._encryptor = _from(self._key, self._drawn)
+        return lambda: _drawn(_from(self._key, start), shape, dtype)
+
+
+def _from(key: bytes, position: int) -> CipherContext:
+    """The keystream of a key from this byte on."""
+    counter, within = divmod(position, 16)
+    encryptor = Cipher(algorithms.AES256(key), modes.CTR(counter.to_bytes(16))).encryptor()
+    encryptor.update(bytes(within))
+    return encryptor
+
+
+def _drawn(encryptor: CipherContext, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    count = math.prod(shape) * dtype.itemsize
+    return np.frombuffer(encryptor.update(bytes(count)), dtype).reshape(shape)
 
 
 class Masks:

@@ -53,7 +53,7 @@ class _Product(NamedTuple):
 
     x: Limbs
     y: Limbs
-    a: Limbs
+    a: tuple[Limbs, Limbs]
     z: Limbs
     c: Limbs
 

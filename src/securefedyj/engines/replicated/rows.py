@@ -149,19 +149,25 @@ def _change_basis(values: NDArray[Any], axes: int) -> None:
 
 
 @cache
+def chosen_groups(count: int) -> NDArray[np.uint8]:
+    """For each group of h, bit and row: the number of the sum of four rows that it adds."""
+    halves, row = _halves(count), np.arange(_GROUP)
+    h = field.to_octets(field.power(field.POINTS[:count], 254)).reshape(*halves, _GROUP)
+    _change_basis(h, len(halves))
+    factors = h.reshape(-1, 1, _GROUP)[:, :, row[:, None] ^ row]
+    bits = factors >> np.arange(8).reshape(8, 1, 1) & 1
+    return np.ascontiguousarray((bits << row).sum(axis=-1), dtype=np.uint8)
+
+
+@cache
 def _plan(count: int) -> list[tuple[Any, NDArray[np.intp]]]:
     """For each group of h: to which groups of rows to add what, by the number of the sum.
 
     Where two products of generators v have one in common, their product is 0.
     """
-    halves, row, groups = _halves(count), np.arange(_GROUP), np.arange(count // _GROUP)
-    h = field.to_octets(field.power(field.POINTS[:count], 254)).reshape(*halves, _GROUP)
-    _change_basis(h, len(halves))
-    factors = h.reshape(-1, 1, _GROUP)[:, :, row[:, None] ^ row]
-    bits = factors >> np.arange(8).reshape(8, 1, 1) & 1
-    chosen = (bits.astype(np.intp) << row).sum(axis=-1).reshape(len(groups), -1)
+    halves, groups = _halves(count), np.arange(count // _GROUP)
     plan = []
-    for group, sums in enumerate(chosen):
+    for group, sums in enumerate(chosen_groups(count).reshape(len(groups), -1).astype(np.intp)):
         generators = f"{group:0{len(halves)}b}"
         to = tuple(1 if one == "1" else slice(None) for one in generators)
         of = groups[groups & group == 0]

@@ -41,6 +41,8 @@ from securefedyj.party.rounds import play_round
 D = TypeVar("D", np.uint64, np.uint8)
 Components: TypeAlias = NDArray[D]
 """One after the other: x_i and x_{i+1} at member i, none outside."""
+Pair: TypeAlias = Components[D] | tuple[NDArray[D], NDArray[D]]
+"""Both that a member holds."""
 Integers: TypeAlias = Components[np.uint64]
 Bits: TypeAlias = Components[np.uint8]
 """Packed."""
@@ -54,7 +56,7 @@ class Ring(Generic[D]):
     dtype: np.dtype[D]
     add: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
     subtract: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
-    local_product: Callable[[NDArray[D], NDArray[D]], NDArray[D]]
+    local_product: Callable[[Pair[D], Pair[D]], NDArray[D]]
     """A member's part of a product: x_i y_i + x_i y_{i+1} + x_{i+1} y_i of what it holds."""
 
     def to_bytes(self, x: NDArray[D]) -> bytes:
@@ -73,14 +75,14 @@ class Ring(Generic[D]):
 # Bracketed so that two products do the work of three.
 
 
-def _local_product_of_integers(x: Limbs, y: Limbs) -> Limbs:
+def _local_product_of_integers(x: Pair[np.uint64], y: Pair[np.uint64]) -> Limbs:
     """The sum over several products, which lie side by side in the axis after that of the limbs."""
     own, other = y
     factors = np.concatenate([wide.add(own, other), own], axis=1)
     return wide.sum_of_products(np.concatenate(x, axis=1), factors)
 
 
-def _local_product_of_bits(x: PackedBits, y: PackedBits) -> PackedBits:
+def _local_product_of_bits(x: Pair[np.uint8], y: Pair[np.uint8]) -> PackedBits:
     own, other = y
     product: PackedBits = x[0] & (own ^ other)
     product ^= x[1] & own
@@ -238,9 +240,10 @@ class Member:
         plus, minus = self.draw(ring, shape)
         return ring.subtract(plus, minus)
 
-    def draw(self, ring: Ring[D], shape: tuple[int, ...]) -> Components[D]:
+    def draw(self, ring: Ring[D], shape: tuple[int, ...]) -> tuple[NDArray[D], NDArray[D]]:
         """Return G(k_i) and G(k_{i+1}): components of what no single member knows."""
-        return np.stack([self._keystreams[i].draw(shape, ring.dtype) for i in self.held])
+        own, other = (self._keystreams[i].draw(shape, ring.dtype) for i in self.held)
+        return own, other
 
     def keystreams(self) -> tuple[Keystream, Keystream]:
         """Those of k_i and of k_{i+1}."""

@@ -73,6 +73,7 @@ class VerifiedMember:
         proved = await self._member.among_members(
             {+1: proof.proof(challenged[-1])}, {-1: layout.proof_bytes}
         )
+        proof.forget_proof()
         if not proof.accepts(proved[-1], challenged[+1]):
             raise Unverified(
                 "SFY-ENG-028",
