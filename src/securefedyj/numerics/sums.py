@@ -106,7 +106,8 @@ class ArraySilo:
 
     def _fill(self, table: Array, some: slice, scale: Array) -> bool:
         """Arrange some columns; return whether a value is outside its bounds."""
-        lower, upper = self._domain.lower[some], self._domain.upper[some]
+        # A domain that came from another process may lie anywhere in memory.
+        lower, upper = np.array(self._domain[:2])[:, some]
         if (loops := kernel.loops()) is None:
             X = table[:, some].T
             outside = bool(np.any((lower[:, None] > X) | (upper[:, None] < X)))
