@@ -257,7 +257,7 @@ class Verifying(Engine):
 
     @abstractmethod
     def separated(self, vector: SharedBits, size: int) -> SharedBits:
-        """A vector of bits as an array with so many in each row."""
+        """A vector of bits as an array with `size` bits in each row."""
 
     @abstractmethod
     async def check(self, accept: Callable[[], None] = lambda: None) -> None:

@@ -122,7 +122,7 @@ def threads() -> int:
 
 
 def shared_out(tasks: int, values: int, work: Callable[[int, int], object]) -> None:
-    """Do work(first, last) on all tasks, which take so many values in all, in threads."""
+    """Call work(first, last) for all tasks, in threads; `values` is their total size."""
     parts = min(threads(), values // _SHARE)
     if parts < 2 or tasks < 2:
         work(0, tasks)

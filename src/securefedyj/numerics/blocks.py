@@ -68,7 +68,7 @@ class Held:
 
 
 class Streamed:
-    """Some columns of a source, of which one chunk is held at a time."""
+    """Some columns of a source, held one chunk at a time."""
 
     def __init__(self, source: Source, columns: Index) -> None:
         self._source, self._columns = source, columns

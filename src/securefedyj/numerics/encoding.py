@@ -57,7 +57,7 @@ DIGIT = 22
 
 # Where |u| L stays below this, series in uL replace the closed forms; it is below ln(2)/2.
 NEAR = 0.34
-# Where -u L goes beyond this, e^{uL} would lose digits beside 1.
+# Where -u L goes beyond this, e^{uL} would lose digits next to 1.
 DECAYING = 1.0
 # On a decaying side, w/u cannot tell values of smaller |u| L from each other; y itself can.
 NEAR_ZERO = 2.0**-3

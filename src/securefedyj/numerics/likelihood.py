@@ -164,8 +164,8 @@ class Likelihood:
             + (np.abs(slope) * average(products[0]) + average(products[1])) / k00
         )
         if not alone.all():
-            # Beside each other, sides are off by what the rounding of their exponents does; one
-            # that has vanished beside the other is not.
+            # Compared with each other, sides are off by the rounding of their exponents, except
+            # a side that is negligible compared with the other.
             exponents, counts = np.zeros(len(features)), exponent - top[owner] > -40
             np.maximum.at(exponents, owner, np.where(counts, np.abs(u * origin), 0.0))
             noise *= 1 + exponents
@@ -236,8 +236,8 @@ class Likelihood:
         two_sided = ~sides.one_sided[features]
         from_0 = evaluation.mean_from_0 + step * evaluation.mean_from_0_slope
         own = evaluation.mean + step * evaluation.mean_slope
-        # The step may carry the mean across 0, where it has all its digits: beside the values on
-        # both sides it is small.
+        # The step may carry the mean across 0, where it has all its digits: it is small compared
+        # with the values on both sides.
         crossed = two_sided & ((from_0 >= 0) != (sides.sign[row] > 0))
         sign = np.where(crossed, -sides.sign[row], sides.sign[row])
         u = np.where(sign > 0, v, 2 * scale - v)

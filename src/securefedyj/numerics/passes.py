@@ -1,7 +1,7 @@
 """A silo's rows, in blocks that are read as they are needed: what every pass over them goes by.
 
-Where rows come from is for `securefedyj.tables` to know. Here they are numbers: whoever takes a
-pass calls `read`, which makes float64 of them whatever they were, once and for all.
+Where rows come from is for `securefedyj.tables` to know. Here they are numbers: each
+pass calls `read`, which converts them to float64.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ChangedData(InputError):
 
 
 def check_rows(before: int, now: int) -> None:
-    """Refuse to go on with another number of rows."""
+    """Refuse another number of rows than before."""
     if now != before:
         raise ChangedData(
             "SFY-NUM-006",
@@ -85,7 +85,7 @@ class RemoteSource(Protocol):
 
 
 def rows_at_once(columns: int) -> int:
-    """How many rows a block of so many columns has."""
+    """How many rows a block of this many columns has."""
     return max(_FEWEST_ROWS, BLOCK_VALUES // max(columns, 1))
 
 

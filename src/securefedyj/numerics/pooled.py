@@ -83,7 +83,7 @@ def _streamed(source: Source) -> Iterator[Table]:
 
 
 def _joined(parts: tuple[Any, ...], visits: int) -> Any:
-    """One field of the fits of all batches, the features of which stand side by side."""
+    """One field of the fits of all batches, whose features lie side by side."""
     if np.ndim(parts[0]) == 1 or isinstance(parts[0], Standardization):
         return each(lambda *arrays: np.concatenate(arrays), *parts)
     missing = [np.full((visits - len(path), path.shape[1]), np.nan) for path in parts]
@@ -92,7 +92,7 @@ def _joined(parts: tuple[Any, ...], visits: int) -> Any:
 
 
 def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledFit:
-    """Fit all features of a table, the distances of which are kept or not."""
+    """Fit all features of a table, and keep its distances in memory or not."""
     p = table.n_features
     rows, found = survey(table)
     if np.any((found.n > 0) & (np.isinf(found.lowest) | np.isinf(found.highest))):

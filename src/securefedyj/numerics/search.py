@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index, Signs
 
-# What a fit promises: lambda within so many times max(|lambda|, 1/sqrt(|score'|/n)).
+# What a fit promises: lambda within this multiple of max(|lambda|, 1/sqrt(|score'|/n)).
 PRECISION = 1e-9
-# So many steps may go into reaching the magnitude of lambda; each of the others halves the bracket.
+# This many steps may go into reaching the magnitude of lambda; each of the others halves the bracket.
 _REACHING = 10
 
 

@@ -20,7 +20,7 @@ TINY = 1e-290
 # A sample of this size is enough to place the reference of a side amid its data.
 _SAMPLE = 64
 
-# Where the distances of a sample from its median are smaller than this, beside log(1+|c|), the
+# Where the distances of a sample from its median are smaller than this, relative to log(1+|c|), the
 # difference of two logarithms would not keep their digits.
 _CONCENTRATED = 0.01
 

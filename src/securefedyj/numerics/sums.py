@@ -2,12 +2,12 @@
 
 Every residual is rounded once to an integer on the grid of the encoding; everything after that is
 integer arithmetic. So the sums do not depend on the order or the grouping of the rows: over
-silos, over blocks of a file, over threads. Nor on what computes them: the kernel, or `reference`
-where there is none.
+silos, over blocks of a file, over threads. Nor do they depend on what computes them: the
+kernel, or `reference` without one.
 
 A silo keeps L = log(1+|x|) of every row with the sign of x, and 0 where the value is missing, which
 adds nothing to any sum. The kernel does the same work for every row, whatever its value: so how
-long an answer takes tells the number of rows and the encodings, which are public, and no more.
+long an answer takes depends on the number of rows and on the public encodings alone.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index
 SERIES_BELOW = 0.25
 _PHI4_COEFFICIENTS = tuple(1 / factorial(j + 4) for j in reversed(range(11)))
 
-# A standard deviation that is smaller than this, beside log(1+|c|), is lost in its last digits.
+# A standard deviation that is smaller than this, relative to log(1+|c|), is lost in its last digits.
 _CLOSE = 0.01
 
 # exp overflows a little above this.
@@ -50,7 +50,7 @@ class Standardization(NamedTuple):
         return Standardization(*(part[features] for part in self))
 
     def told_by(self, mean: Array, var: Array) -> Bools:
-        """Of which features mean and variance, as float64, tell the same."""
+        """The features whose mean and variance, as float64, contain the same."""
         constant = var == 0
         with np.errstate(over="ignore"):
             precise = np.sqrt(var) >= 1e-10 * np.abs(mean)

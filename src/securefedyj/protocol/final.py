@@ -83,7 +83,7 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
         for group, sums in zip(groups, shared, strict=False)
     ]
     others = claims.make(shared[len(groups) :])
-    del shared  # which is large, and what the branches hold goes as they go on
+    del shared  # large; the branches free what they hold as they finish with it
     *parts, _ = await in_lockstep(*branches, others)
     verdict = await engine.verdict()
     bits_of_result = batch.run.agreement.result_bits

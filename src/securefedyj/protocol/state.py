@@ -28,7 +28,8 @@ Input = tuple[Limbs | None, int, int]  # a party's vector, its size and its limb
 class OpeningLog:
     """What a run calls at each opening, with the transcript so far; this one keeps nothing.
 
-    A party that keeps a journal, so that nothing is opened twice, extends it. All of it is public.
+    A party that keeps a journal, so that nothing is opened twice, extends it. All of it is
+    public, except our part in `accepted`.
     """
 
     def exchange(self, transcript: Transcript) -> None:

@@ -52,7 +52,7 @@ async def carry_save(
 ) -> tuple[AdditiveBits, AdditiveBits]:
     """Two integers of three with the same sum: bits at all positions, and carries into 1 and up.
 
-    The second has a plane less, for position 0 has no carry. One round, a gate per carry.
+    The second has one plane less, because position 0 has no carry. One round, a gate per carry.
     """
     a, b, c = parts
     low = slice(0, a.shape[0] - 1)
@@ -173,7 +173,7 @@ def joined(vectors: list[AdditiveBits]) -> AdditiveBits:
 
 
 def separated(vector: AdditiveBits, size: int) -> AdditiveBits:
-    """The planes of so many bits each that `joined` has made one vector of."""
+    """The planes of `size` bits each that `joined` has made into one vector."""
     held, (total,) = vector.held, vector.shape
     bits = unpack(vector.components, total).reshape(len(held), total // max(1, size), size)
     return AdditiveBits(pack(bits), held, size=size)

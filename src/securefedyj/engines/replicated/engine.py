@@ -242,7 +242,7 @@ class Verified(Replicated, Verifying):
         return additive_bits(bits).components.tobytes()
 
     def restored(self, data: bytes, size: int) -> SharedBits:
-        """The vector of bits of which these are the components."""
+        """The vector of bits that has these components."""
         held = self._role.held
         if len(data) != len(held) * packed_size(size):
             raise InputError(

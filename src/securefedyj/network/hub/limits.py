@@ -112,7 +112,7 @@ class Lobby:
 
 
 def _crowded(guests: Iterable[Guest], address: str, most: int, most_of_one: int) -> list[Guest]:
-    """The guests one of which must go before that address can have another; may be empty."""
+    """The guests from whom one must go before that address can have another; may be empty."""
     by_address = Counter(guest.address for guest in guests)
     if by_address[address] >= most_of_one:
         crowd = address

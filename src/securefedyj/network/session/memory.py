@@ -118,7 +118,7 @@ class Drained(Exception):
 class Memory(OpeningLog):
     """What was revealed, what was sent, and what went wrong, noted in a journal if there is one.
 
-    The program calls it as its log (`program.OpeningLog`): before it sends an opening, and, with
+    The program calls it as its log (`state.OpeningLog`): before it sends an opening, and, with
     what was opened, before it sends the next message. Only members of the committee send openings.
     The result names the `origin`, and `opened` gets the transcript after each opening.
     """
@@ -191,7 +191,7 @@ class Memory(OpeningLog):
             if to_line(self.transcript.reveals[number]) != to_line(reveal):
                 raise EndOfRun(
                     "SFY-JOIN-033",
-                    f"Opening {number + 1} was made again and is another: the rows of some party "
+                    f"Opening {number + 1} was made again with another value: the rows of a party "
                     f"have changed, or it does not follow the protocol. {NEW_RUN}",
                 )
         else:

@@ -92,7 +92,7 @@ def check_end(error: Exception | None) -> None:
         raise OwnTrouble(code_of(error, "SFY-JOIN-047"), str(error)) from error
     if isinstance(error, ProtocolError | JoinError):
         raise JoinError(code_of(error, "SFY-JOIN-048"), str(error)) from error
-    # The text of an error of another library may hold values: its name must do.
+    # The text of an error of another library may contain values: only its name is safe.
     raise JoinError(
         "SFY-JOIN-046", f"The computation failed here ({type(error).__name__})."
     ) from error
@@ -109,7 +109,7 @@ class Interruptions:
         self._check()
 
     def count(self, by: str) -> str:
-        """Keep who has ended a session; return the summary for the user."""
+        """Record who ended a session; return the summary for the user."""
         self._memory.interrupt(by)
         self._check()
         return self.summary()

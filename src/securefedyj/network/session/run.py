@@ -87,7 +87,7 @@ class Session:
         return messages
 
     def farewell(self, by: str, now: float) -> list[Message]:
-        """Messages that end the session at the peers, and say who has caused that."""
+        """Messages that end the session at the peers, and name the party that caused it."""
         self._interrupted_at = now  # the time from now until the next session is nobody's cost
         return [
             Message(VERSION, self.id, self._name, peer, 0, Kind.STOP, by.encode())
