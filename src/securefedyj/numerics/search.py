@@ -18,7 +18,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index, Signs
 
 # What a fit promises: lambda within this multiple of max(|lambda|, 1/sqrt(|score'|/n)).
 PRECISION = 1e-9
-# This many steps may go into reaching the magnitude of lambda; each of the others halves the bracket.
+# This many steps may go into reaching the magnitude of lambda; each other step halves the bracket.
 _REACHING = 10
 
 
