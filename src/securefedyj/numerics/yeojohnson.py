@@ -24,7 +24,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index
 SERIES_BELOW = 0.25
 _PHI4_COEFFICIENTS = tuple(1 / factorial(j + 4) for j in reversed(range(11)))
 
-# A standard deviation that is smaller than this, relative to log(1+|c|), is lost in its last digits.
+# A standard deviation smaller than this, relative to log(1+|c|), loses its last digits.
 _CLOSE = 0.01
 
 # exp overflows a little above this.
