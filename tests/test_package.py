@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import securefedyj
@@ -24,6 +25,17 @@ assert not hasattr(securefedyj, "no_such_name")
 
 def test_what_is_public_is_there_and_loaded_when_it_is_asked_for():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+
+
+def test_the_wheel_contains_all_files_of_the_package():
+    """Templates, style sheets and sources in C; an editable installation would not miss them."""
+    root = Path(securefedyj.__file__).parent
+    settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    patterns = settings["tool"]["setuptools"]["package-data"]["securefedyj"]
+    listed = {path for pattern in patterns for path in root.glob(pattern)}
+    built = {".py", ".pyc", ".so"}
+    files = {path for path in root.rglob("*") if path.is_file() and path.suffix not in built}
+    assert files == listed
 
 
 REPORT = """
