@@ -6,7 +6,14 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.peers import CLOCKS_APART, MOST_READY, Peer, check_greeting
+from securefedyj.network.session.peers import (
+    CLOCKS_APART,
+    MOST_READY,
+    TELL_AFTER,
+    Patience,
+    Peer,
+    check_greeting,
+)
 from securefedyj.network.session.records import NO_SESSION, Begin, Greeting, Handover, Leave, Ready
 from securefedyj.network.session.states import PeerState
 from securefedyj.party.messages import VERSION
@@ -84,3 +91,16 @@ def test_clocks_may_be_apart_as_far_as_it_is_said():
         check_greeting("bob", GREETING, DIGEST, 1000.0 + apart)
         with pytest.raises(JoinError, match=r"^The clock of party bob is 5 minutes"):
             check_greeting("bob", GREETING, DIGEST, 1000.0 + 1.001 * apart)
+
+
+def test_missing_peers_are_named_after_a_moment_and_once(peer):
+    """A peer that comes at once is worth no sentence."""
+    patience = Patience([peer], timeout=60.0, wait=600.0, now=0.0)
+    assert patience.news(TELL_AFTER + 1, opened=False, confirmed=False) is None, "nobody is missing"
+    peer.lose(100.0)
+    patience.waiting_since = 100.0
+    assert patience.news(100.0 + TELL_AFTER, opened=False, confirmed=False) is None
+    sentence = patience.news(100.0 + 2 * TELL_AFTER, opened=False, confirmed=False)
+    assert sentence is not None
+    assert sentence.startswith("Waiting for bob, ")
+    assert patience.news(100.0 + 3 * TELL_AFTER, opened=False, confirmed=False) is None, "again"
