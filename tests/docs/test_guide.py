@@ -227,7 +227,9 @@ def stable(step: Typed) -> list[str]:
             line = re.sub(" +", " ", line)
         if line.startswith("exchange ") and lines and lines[-1].startswith("Party "):
             continue  # what was being computed when a party left
-        lines.append(line)
+        # The word of another party may come before that of the hub.
+        told = line.startswith("Party ") and lines and "interruptions, by " in lines[-1]
+        lines.insert(len(lines) - bool(told), line)
     return sorted(lines) if step.command.startswith("securefedyj hub ") else lines
 
 
@@ -259,6 +261,9 @@ def test_a_line_that_changes_is_noticed():
     assert matches(["a", "..."], ["a"])
     assert not matches(["a", "d"], ["a", "b", "d"])
     assert not matches(["a", "..."], ["b"])
+    told = ["Party east was stopped there in exchange 6.", "1 of at most 5 interruptions, by east."]
+    late = ["1 of at most 5 interruptions, by east, as north says.", told[0]]
+    assert stable(Typed("t", "c", told)) == stable(Typed("t", "c", late))
     left = [Typed("t", "c", [f"exchange {n}/9, 3 features open, up to {n} s left"]) for n in (1, 2)]
     assert stable(left[0]) == stable(left[1])
     assert stable(left[0]) != stable(Typed("t", "c", ["exchange 1/9, 3 features shut"]))

@@ -87,7 +87,7 @@ def test_what_is_opened_again_must_be_what_it_was():
     assert known.lines == lines, "it is known"
     other: Any = whole().reveals[2]
     altered = [*whole().reveals[:2], other._replace(delta=-other.delta)]
-    with pytest.raises(EndOfRun, match=r"^Opening 3 was made again and is another"):
+    with pytest.raises(EndOfRun, match=r"^Opening 3 was made again with another value"):
         known.revealed(Transcript(AGREEMENT, altered))
     known.revealed(before(4))
     assert known.lines[len(lines) :] == [to_line(whole().reveals[3])]

@@ -894,7 +894,7 @@ def test_what_is_opened_again_must_be_the_same():
         machine.rows = Transcript(AGREEMENT, [*whole().reveals[:2], _other_sign(whole(), 2)])
     trio.join(*NAMES)
     trio.carry()
-    assert "Opening 3 was made again and is another" in str(trio["cem"].error)
+    assert "Opening 3 was made again with another value" in str(trio["cem"].error)
     assert trio["cem"].known.failed
 
 
