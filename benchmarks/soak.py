@@ -219,7 +219,7 @@ def soak_kills(
 def _start(
     processes: local.Processes, name: str, timeout: str = "60", file: str = "consortium.toml"
 ) -> None:
-    processes.start_party(name, "--wait", "300", "--timeout", timeout, file=file)
+    processes.start_party(name, "--wait", "120", "--timeout", timeout, file=file)
 
 
 def _kill_and_start(processes: local.Processes, victim: str) -> None:

@@ -7,14 +7,11 @@ with the last one of its terminal.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import pty
 import re
-import secrets
 import signal
-import socket
 import struct
 import subprocess
 import sysconfig
@@ -25,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from securefedyj.network.local import free_port
 from tests.network.gate import held
 from tests.patience import PATIENCE
 
@@ -121,14 +119,6 @@ class Terminal:
         os.close(self._master)
 
 
-def port_of_a_hub() -> int:
-    """A free one below those that the system lends: the hub comes back to it."""
-    while True:
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("0.0.0.0", 10_000 + secrets.randbelow(20_000)))
-            return int(probe.getsockname()[1])
-
-
 def opened(folder: Path) -> Path:
     return folder / "interrupted"
 
@@ -151,7 +141,7 @@ class Desk:
     """All terminals of a guide, in a folder that has .venv/bin/activate."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._port = folder, str(port_of_a_hub())
+        self._folder, self._port = folder, str(free_port())
         self._terminals: dict[str, Terminal] = {}
         self._last: dict[str, Typed] = {}
 

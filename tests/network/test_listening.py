@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from securefedyj.network import local
 from securefedyj.network.consortium import ConsortiumError, HubEntry
 from securefedyj.network.hub import HubServer
 from securefedyj.network.transport import link
@@ -140,3 +141,11 @@ def test_only_loops_of_asyncio_are_asked_to_try_several_addresses(monkeypatch):
     assert list(clock.run(asked())) == ["happy_eyeballs_delay"]
     monkeypatch.setattr(asyncio, "get_running_loop", object)
     assert link._trying() == {}
+
+
+def test_a_free_port_is_given_to_nobody_else():
+    port = local.free_port()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)):  # which asks for SO_REUSEADDR
+        pass

@@ -5,7 +5,9 @@ Keys, TLS and the command line are those of a real run; only the keys are all in
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -26,10 +28,19 @@ _COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
 
 
 def free_port() -> int:
-    """A port of this machine that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of this machine that no other program takes before a server listens there.
+
+    It is below the ports that the system gives to connections, and a closed connection keeps it for
+    a minute: only a server that asks for it with SO_REUSEADDR, as servers do, can have it.
+    """
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as server:
+            server.bind(("127.0.0.1", 10_000 + secrets.randbelow(20_000)))
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.listen()
+            with socket.create_connection(server.getsockname()):
+                server.accept()[0].close()  # the side that closes first keeps the port
+            return int(server.getsockname()[1])
 
 
 def prepare(
