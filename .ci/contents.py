@@ -16,7 +16,7 @@ def main(folder: Path) -> None:
     tracked = {name for name in git.stdout.splitlines() if Path(name).exists()}
     ours = {name.removeprefix("src/") for name in tracked if name.startswith(PACKAGE)}
 
-    held = set(zipfile.ZipFile(wheel).namelist())
+    held = {entry.filename for entry in zipfile.ZipFile(wheel).infolist() if not entry.is_dir()}
     packaged = {name for name in held if ".dist-info/" not in name}
     tell("the wheel lacks", (ours | {KERNEL}) - packaged)
     tell("the wheel should not have", packaged - ours - {KERNEL})
