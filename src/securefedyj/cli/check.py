@@ -12,9 +12,8 @@ from pathlib import Path
 from securefedyj.cli import common
 from securefedyj.cli import options as shared
 from securefedyj.cli.common import FAILED, OK, Help, flag, option, short, tell, wrapped
-from securefedyj.network.bookkeeping import warnings_before
 from securefedyj.network.consortium import ENGINE, Consortium, Feature
-from securefedyj.network.subtraction import note_on_missing, note_on_silos
+from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.printable import printable
 from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.tables.files import REMEDIES, Checked, TableFinding, TableReader, check_table
@@ -114,7 +113,7 @@ def _check_table(consortium: Consortium, options: argparse.Namespace, reader: Ta
         empty = [name for name, column in checked.columns.items() if not column.present]
         notes.append(note_on_missing(consortium, empty))
         source = reader.source(options.data, names, *reading)
-        warnings = warnings_before(consortium, source, options.ledger)
+        warnings = LedgerRun(consortium, source, options.ledger).warnings()
     notes = [note for note in notes if note]
     if options.json:
         tell(json.dumps({"stops": stops, "rows": checked.rows, "written": checked.written,

@@ -13,7 +13,7 @@ from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
 from securefedyj.network.consortium.succession import default_committee, successor
 from securefedyj.network.identity import fingerprint, read_certificate
-from securefedyj.network.subtraction import note_on_silos
+from securefedyj.network.repeats import note_on_silos
 
 AUTO = "auto"
 _AGREED = ("engine", "max_steps", "result_bits", "minimum_values", "max_interruptions", "verified")

@@ -11,14 +11,13 @@ import numpy as np
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.joining.options import JoinOptions
-from securefedyj.network.bookkeeping import LedgerRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.network.lines import require_locks
+from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.network.session import participant
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.network.session.progress import Progress
-from securefedyj.network.subtraction import note_on_missing, note_on_silos
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.passes import Source
@@ -192,7 +191,7 @@ class JoinRun:
             empty = [self._features[j] for j in silo_table.missing_everywhere(own.census)]
             notes.append(note_on_missing(self.consortium, empty))
             self._record = LedgerRun(
-                self.consortium, self.party.name, own.source, self._output, self.options.ledger
+                self.consortium, own.source, self.options.ledger, self.party.name, self._output
             )
             notes += [f"Warning: {sentence}" for sentence in self._record.warnings()]
         if not (self._output / PARAMETERS).exists():  # else there is nothing left to run

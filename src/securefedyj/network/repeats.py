@@ -1,22 +1,149 @@
-"""What the next run and earlier ones reveal together, as warnings for those who decide.
+"""What results reveal: warnings for the silo that decides, before a run and after it.
 
-A silo knows its own side: which columns it brings, whether they have changed, and who takes part.
-The other silos watch over their columns with ledgers of their own.
+By subtracting its own part from a result, a party learns about the others. No secure computation
+prevents it, and it learns the more, the fewer silos there are. Two results tell more than each of
+them. A silo knows its own side of that: which columns it brings, whether they have changed, and who
+takes part. The other silos watch over their columns with ledgers of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from securefedyj.network.ledger import Ledger, RunEntry
+from securefedyj.network.consortium import Consortium
+from securefedyj.network.ledger import (
+    BEGAN,
+    FAILED,
+    FINISHED,
+    Ledger,
+    LedgerError,
+    RunEntry,
+    RunTerms,
+    default_path,
+)
+from securefedyj.network.session.journal import FILE as STATE
+from securefedyj.numerics.passes import Source
 from securefedyj.printable import in_words, printable, shown
+from securefedyj.tables.digest import column_digests
 
 _MOST_RUNS = 3
 _MOST_NAMES = 5
 _ASK = "Ask your data protection officer before you continue"
+
+
+class LedgerRun:
+    """A silo's run in its ledger; without a party and an output folder, one that is only planned.
+
+    A ledger is made for a run that has a folder, and for no other.
+    """
+
+    def __init__(
+        self,
+        consortium: Consortium,
+        table: Source,
+        path: Path | None,
+        party: str = "",
+        output: Path | None = None,
+    ) -> None:
+        self._ledger = ledger = Ledger(path or default_path())
+        self._most = consortium.max_interruptions
+        digest, identity, folder = consortium.digest(), "", ""
+        if output is not None:
+            ledger.prepare()
+            folder = str(output.resolve())
+            # Without a state there is nothing to resume, and this is another run.
+            resumed = (output / STATE).exists()
+            identity = ledger.id_of(digest, folder) if resumed else ledger.new_id()
+        features = consortium.feature_names
+        digests = column_digests(table, features, ledger.key) if ledger.key else {}
+        self._run = RunEntry(
+            id=identity,
+            digest=digest,
+            consortium=consortium.name,
+            date="",
+            party=party,
+            parties=tuple(one.name for one in consortium.parties),
+            silos=tuple(one.name for one in consortium.silos),
+            features=features,
+            folder=folder,
+            columns=tuple(digests.get(name, "") for name in features),
+            terms=RunTerms(
+                consortium.max_steps,
+                consortium.result_bits,
+                consortium.verified,
+                tuple(float(feature.lower) for feature in consortium.features),
+                tuple(float(feature.upper) for feature in consortium.features),
+            ),
+        )
+
+    def warnings(self) -> list[str]:
+        """What earlier runs and this one reveal together."""
+        note = note_on_unfinished(self._ledger, self._run, self._most)
+        return warnings(self._ledger, self._run) + [note] * bool(note)
+
+    @property
+    def unfinished(self) -> int:
+        """How many earlier runs over the same values did not finish."""
+        return len(self._ledger.unfinished(self._run))
+
+    def began(self) -> None:
+        self._ledger.note(BEGAN, self._run)
+
+    def finished(self, result: str, say: Callable[[str], None]) -> str:
+        """Note the result's digest; return what to say if an earlier run contradicts it."""
+        self._end(FINISHED, say, result)
+        return note_on_result(self._ledger, self._run, result)
+
+    def failed(self, say: Callable[[str], None]) -> None:
+        self._end(FAILED, say)
+
+    def _end(self, event: str, say: Callable[[str], None], result: str = "") -> None:
+        """Note the end of a run that has begun; if the file cannot be written, only say so."""
+        if not self._ledger.is_open(self._run):
+            return
+        try:
+            self._ledger.note(event, self._run, result=result)
+        except LedgerError as error:
+            say(str(error))
+
+
+def note_on_silos(consortium: Consortium) -> str:
+    """A note for one or two parties with data; otherwise empty."""
+    silos = [printable(party.name) for party in consortium.silos]
+    if len(silos) == 1:
+        return (
+            f"Note: only {silos[0]} has data. All parties learn of each feature how many values "
+            f"{silos[0]} has, and their mean and variance: the result is about nobody else."
+        )
+    if len(silos) == 2:
+        return (
+            f"Note: only {silos[0]} and {silos[1]} have data. Each can subtract its own part from "
+            "the result, and then knows of each feature how many values the other has, and their "
+            "mean and variance. With a third silo, nobody could."
+        )
+    return ""
+
+
+def note_on_missing(consortium: Consortium, features: Sequence[str]) -> str:
+    """A note for a silo without values of these features; empty if many others may have some."""
+    others = len(consortium.silos) - 1
+    if not features or others > 2:
+        return ""
+    names = in_words(features, 5)
+    if others < 2:
+        return (
+            f"Note: this table has no values of {names}, so at most one silo has any. All parties "
+            "learn how many that has, and their mean and variance."
+        )
+    return (
+        f"Note: this table has no values of {names}, so at most two silos have any. Each of them "
+        "can subtract its own part from the result, and then knows how many values the other has, "
+        "and their mean and variance. Agree on a file without the feature, or on more silos."
+    )
 
 
 def warnings(ledger: Ledger, run: RunEntry) -> list[str]:
