@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.elementary import LN2_HIGH, LN2_LOW, exp, log1p, phi12, reduce_exponent
+from securefedyj.numerics.elementary import (
+    LN2_HIGH,
+    LN2_LOW,
+    exp,
+    log1p,
+    log_ratio,
+    phi12,
+    reduce_exponent,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -76,6 +84,36 @@ def test_log1p_grows_with_x():
     assert np.all(np.diff(y) >= -3 * np.spacing(y[:-1]))
 
 
+def ratio_inputs() -> tuple[Array, Array]:
+    """Where log_ratio changes its formula, and where a quotient would overflow or lose digits."""
+    edges = np.array(
+        [5e-324, 1e-323, 1e-310, 2.2250738585072014e-308, 1e-300, 0.7, 1.0, 1e6, 1e300, 1.7e308]
+    )
+    a = np.concatenate([np.repeat(edges, len(edges)), 10 ** RNG.uniform(-323, 308, 1000)])
+    x = np.concatenate([np.tile(edges, len(edges)), 10 ** RNG.uniform(-323, 308, 1000)])
+    base = np.concatenate([10 ** RNG.uniform(-300, 300, 2000), RNG.uniform(1, 4, 2000)])
+    with np.errstate(over="ignore"):
+        near = base * np.exp(RNG.choice([-1, 1], 4000) * 10 ** RNG.uniform(-17, 0.3, 4000))
+        halves = [base * factor for factor in (0.5, 1.5, np.nextafter(1.5, 2), 2.0, 1 + 2.0**-52)]
+    x = np.concatenate([x, near, *halves, 1e6 + np.array([1e-9, 1e-3, 1, 1e3])])
+    a = np.concatenate([a, base, *[base] * len(halves), np.full(4, 1e6)])
+    return x[x > 0], a[x > 0]
+
+
+def test_log_ratio_is_right_to_three_units_of_the_last_place():
+    x, a = ratio_inputs()
+    with mp.workprec(1200):
+        exact = [mp.log(mpf(s) / mpf(t)) for s, t in zip(x.tolist(), a.tolist(), strict=True)]
+        same = x == a
+        errors = units(
+            log_ratio(x, a)[~same], [e for e, s in zip(exact, same, strict=True) if not s]
+        )
+    # 2.4 are reached.
+    assert errors.max() < 3
+    assert np.all(log_ratio(x, a)[same] == 0)
+    assert np.isnan(log_ratio(np.array([np.nan, 1.0]), np.array([1.0, np.nan]))).all()
+
+
 def test_phi12_are_right_to_a_unit_and_a_half():
     with mp.workprec(3200):
         first, second = [], []
@@ -118,7 +156,8 @@ def test_the_high_part_of_ln2_times_an_exponent_is_exact():
 
 def every_function(x: Array) -> list[Array]:
     """All results for inputs that suit all of them: |x| <= ln(2)/2."""
-    return [log1p(np.abs(x)), *phi12(x), exp(x), *reduce_exponent(2000 * x)]
+    ratio = log_ratio(1e-300 + np.abs(x), np.array(0.1))
+    return [log1p(np.abs(x)), ratio, *phi12(x), exp(x), *reduce_exponent(2000 * x)]
 
 
 def assert_same_bits(a: Array, b: Array) -> None:
@@ -195,6 +234,18 @@ GOLDEN_LOG1P = {
     1e100: "0x1.cc845b54b54f2p+7",
     1.7976931348623157e308: "0x1.62e42fefa39efp+9",
 }
+GOLDEN_LOG_RATIO = {
+    (5e-324, 1.7976931348623157e308): "-0x1.6b8e421b3d5d9p+10",
+    (1e300, 1e-300): "0x1.5963447f87fb5p+10",
+    (1e-310, 1e-310): "0x0.0p+0",
+    (1000000.001, 1e6): "0x1.12e0bf5b2a356p-30",
+    (1.5, 1.0): "0x1.9f323ecbf984cp-2",
+    (1.6, 1.0): "0x1.e148a1a2726cfp-2",
+    (0.3, 0.1): "0x1.193ea7aad030ap+0",
+    (0.1, 0.3): "-0x1.193ea7aad030ap+0",
+    (1e-320, 1e-323): "0x1.badc19a67041ap+2",
+    (3.0, 2.718281828459045): "0x1.93ea7aad030aep-4",
+}
 GOLDEN_PHI = {
     0.0: ("0x1.0000000000000p+0", "0x1.0000000000000p-1"),
     1e-300: ("0x1.0000000000000p+0", "0x1.0000000000000p-1"),
@@ -242,6 +293,8 @@ GOLDEN_EXPONENT = {
 def test_the_bits_are_those_of_every_other_machine():
     for x, expected in GOLDEN_LOG1P.items():
         assert float(log1p(np.array([x]))[0]).hex() == expected, x
+    for (x, a), expected in GOLDEN_LOG_RATIO.items():
+        assert float(log_ratio(np.array([x]), np.array([a]))[0]).hex() == expected, (x, a)
     for x, pair in GOLDEN_PHI.items():
         assert tuple(float(v[0]).hex() for v in phi12(np.array([x]))) == pair, x
     for x, expected in GOLDEN_EXP.items():

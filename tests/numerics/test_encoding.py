@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
+from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import (
     DEFAULT_BOUND,
@@ -79,6 +80,24 @@ def test_bounds_come_as_none_one_pair_or_one_pair_per_feature():
     assert (both.lower.tolist(), both.upper.tolist()) == ([0.0, 0.0], [5.0, 5.0])
     chosen = each.take(np.array([2, 0]))
     assert (chosen.lower.tolist(), chosen.upper.tolist()) == ([2.0, 0.0], [3.0, 5.0])
+
+
+def test_bounds_for_box_cox_are_positive_and_seen_from_the_lower_one():
+    bounds, box_cox = [(1e-300, 1e300), (1e6, 1e6 + 1000), (0.0, 5.0)], np.array([1, 1, 0], bool)
+    domain = Domain.from_bounds(bounds, 3, box_cox)
+    assert domain.least.tolist() == [1e-300, 1e6, 0.0]
+    with mp.workdps(40):
+        expected = [mp.log(mp.mpf(high) / mp.mpf(low)) for low, high in bounds[:2]]
+    np.testing.assert_allclose(domain.L_positive[:2], np.array(expected, float), rtol=1e-15)
+    assert domain.L_negative.tolist() == [0, 0, 0]
+    domain.check_usable(["a", "b", "c"])
+    for wrong in [(0.0, 5.0), (-1.0, 5.0), (1.0, np.inf), (np.nan, 1.0)]:
+        with pytest.raises(InputError) as caught:
+            Domain.from_bounds(wrong, 1, np.array([True]))
+        assert caught.value.code == "SFY-NUM-002"
+    with pytest.raises(InputError, match="closer than") as caught:
+        Domain.from_bounds((1.0, 1 + 1e-14), 1, np.array([True])).check_usable(["a"])
+    assert caught.value.code == "SFY-NUM-004"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +280,8 @@ def test_the_grid_keeps_its_bits_of_the_smallest_residual(case):
 
 def test_an_encoding_is_made_of_public_values_only():
     assert list(inspect.signature(choose_encoding).parameters) == ["domain", "n", "lmbda"]
-    assert list(inspect.signature(Domain.from_bounds).parameters) == ["bounds", "n_features"]
+    of_bounds = list(inspect.signature(Domain.from_bounds).parameters)
+    assert of_bounds == ["bounds", "n_features", "box_cox"]
 
 
 BEYOND_ONE = st.floats(1, 1e30)

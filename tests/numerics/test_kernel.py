@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from securefedyj import SecureFedYJ, kernel
 from securefedyj.kernel import THREADS_VARIABLE, VARIABLE, in_threads, threads
 from securefedyj.numerics import reference, wide
+from securefedyj.numerics.elementary import log1p, log_ratio
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 
@@ -27,11 +28,15 @@ BOUNDS = [(-(2.0**20), 2.0**20), (-1e3, 1e3), (0.0, 30.0), (-1e-9, 1e-9), (-(2.0
           (-1.0, 1e9), (-(2.0**-40), 2.0**-41), (-5.0, -1.0)]  # fmt: skip
 
 
+POSITIVE = [(1.0, 2.0**20), (1e-300, 1e300), (1e6, 1e6 + 1000), (5e-324, 1e-310), (3.0, 3.0001)]
+
+
 class Case(NamedTuple):
     X: np.ndarray
     bounds: tuple[float, float]
     feature: np.ndarray
     lmbda: np.ndarray
+    box_cox: bool = False
 
 
 @st.composite
@@ -60,6 +65,26 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(X, bounds, rng.integers(0, columns, len(lmbda)), lmbda)
 
 
+@st.composite
+def positive_cases(draw: st.DrawFn) -> Case:
+    """Features for Box-Cox: close to the lower bound, and far from it."""
+    bounds = draw(st.sampled_from(POSITIVE))
+    rows, columns = draw(st.sampled_from([1, 7, 8, 9, 100, 513])), draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    span, shape = np.log(bounds[1]) - np.log(bounds[0]), (rows, columns)
+    decades = draw(st.sampled_from([0, 2, 16]))
+    with np.errstate(over="ignore"):
+        away = span * rng.random(shape) * 10 ** -rng.uniform(0, max(decades, 1e-9), shape)
+        X = np.clip(np.exp(np.log(bounds[0]) + away), *bounds)
+    X[rng.random(shape) < 0.1] = bounds[0]
+    X[rng.random(shape) < 0.1] = np.nan
+    limits = Domain.from_bounds(bounds, 1, np.array([True])).limits()
+    lowest, highest = (float(np.ravel(limit)[0]) for limit in limits)
+    drawn = draw(st.lists(st.floats(lowest, highest), min_size=1, max_size=4))
+    lmbda = np.array([0.0, *drawn, lowest, highest])
+    return Case(X, bounds, rng.integers(0, columns, len(lmbda)), lmbda, box_cox=True)
+
+
 def at(level: str) -> pytest.MonkeyPatch:
     """What undoes the choice of a level."""
     patch = pytest.MonkeyPatch()
@@ -70,7 +95,8 @@ def at(level: str) -> pytest.MonkeyPatch:
 def sums_of(level: str, case: Case, limbs: int | None = None) -> list[np.ndarray]:
     patch = at(level)
     try:
-        domain = Domain.from_bounds(case.bounds, case.X.shape[1])
+        columns = case.X.shape[1]
+        domain = Domain.from_bounds(case.bounds, columns, np.full(columns, case.box_cox))
         silo = ArraySilo(case.X, domain, [str(j) for j in range(case.X.shape[1])])
         of_pairs = domain.take(case.feature)
         encoding = choose_encoding(of_pairs, silo.count[case.feature] * 3, case.lmbda)
@@ -93,6 +119,25 @@ def assert_same(case: Case, **options: Any) -> None:
 def test_sums_are_the_same_integers_at_every_level_and_by_numpy(case, limbs):
     """Also where the integers are cut to few limbs, or have many to spare."""
     assert_same(case, limbs=limbs)
+
+
+@settings(max_examples=100)
+@given(positive_cases())
+def test_sums_for_box_cox_are_the_same_integers_at_every_level_and_by_numpy(case):
+    assert_same(case)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_silo_keeps_the_logarithms_of_ratios(level, monkeypatch):
+    """The bits are those of `log_ratio`; missing values are 0, other features as without it."""
+    monkeypatch.setenv(VARIABLE, level)
+    X = 10 ** np.random.default_rng(3).uniform(-300, 300, (100, 2))
+    X[3], X[5, 0] = 1e-300, np.nan
+    X[:, 1] = np.clip(X[:, 1], 1e-300, 1e9)
+    bounds = [(1e-300, 1e300), (0, 1e9)]
+    silo = ArraySilo(X, Domain.from_bounds(bounds, 2, np.array([True, False])), ["x", "y"])
+    expected = np.nan_to_num(log_ratio(X[:, 0], np.array(1e-300))), log1p(X[:, 1])
+    np.testing.assert_array_equal(silo._values[:, :100], expected)
 
 
 @pytest.mark.parametrize("lmbda", [-9.0, -2.0, -0.2, 0.3, 1.0, 2.0, 9.0])
@@ -232,7 +277,7 @@ def test_arrays_of_the_wrong_size_are_refused():
                 np.zeros((4, 1, 11)), 0, 4),
         partial(loops.distances, table, 512, np.zeros(64, np.uint8), short, 1, 512,
                 np.zeros(1, np.int64), 0, 1),
-        partial(loops.arrange, table, 4, 600, short, short, short, table, 512, short, short),
+        partial(loops.arrange, table, 4, 600, *[short] * 4, table, 512, short, short),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="wrong size"):
             call()

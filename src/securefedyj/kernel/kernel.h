@@ -47,8 +47,8 @@ enum { NEAR, GENERAL, DECAYING };
 struct kernel {
     const char *name;
     int64_t (*arrange)(const double *x, int64_t features, int64_t rows, const double *lower,
-                       const double *upper, const double *phi_scale, double *values, int64_t room,
-                       int64_t *count, int64_t *phi);
+                       const double *upper, const double *least, const double *phi_scale,
+                       double *values, int64_t room, int64_t *count, int64_t *phi);
     void (*sums)(const double *values, int64_t room, int64_t first_row, int64_t last_row,
                  const struct pair *pairs, int64_t count, int64_t first, int64_t last,
                  int64_t limbs, uint64_t *result);

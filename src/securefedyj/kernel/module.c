@@ -109,25 +109,25 @@ static int fitting(struct arguments *at, int right)
     return right;
 }
 
-/* arrange(level, x[features][rows], features, rows, lower, upper, phi_scale, values, room, count,
- * phi) -> how many values are outside their bounds */
+/* arrange(level, x[features][rows], features, rows, lower, upper, least, phi_scale, values, room,
+ * count, phi) -> how many values are outside their bounds */
 static PyObject *call_arrange(PyObject *self, PyObject *given)
 {
     (void)self;
     struct arguments at;
     int64_t outside;
-    if (!taken(given, "riirrrwiww", &at))
+    if (!taken(given, "riirrrrwiww", &at))
         return NULL;
-    int64_t features = at.integer[1], rows = at.integer[2], room = at.integer[7];
+    int64_t features = at.integer[1], rows = at.integer[2], room = at.integer[8];
     if (!fitting(&at, features >= 0 && rows >= 0 && room % PADDING == 0 && room >= rows &&
                           at.size[0] == features * rows && at.size[3] == features &&
                           at.size[4] == features && at.size[5] == features &&
-                          at.size[6] == features * room && at.size[8] == features &&
-                          at.size[9] == features * PHI_DIGITS))
+                          at.size[6] == features && at.size[7] == features * room &&
+                          at.size[9] == features && at.size[10] == features * PHI_DIGITS))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     outside = at.kernel->arrange(at.data[0], features, rows, at.data[3], at.data[4], at.data[5],
-                                 at.data[6], room, at.data[8], at.data[9]);
+                                 at.data[6], at.data[7], room, at.data[9], at.data[10]);
     Py_END_ALLOW_THREADS
     release(&at);
     return PyLong_FromLongLong(outside);

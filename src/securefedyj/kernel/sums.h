@@ -336,42 +336,57 @@ static void sums(const double *values, int64_t room, int64_t first_row, int64_t 
     }
 }
 
-/* The rows of some features, from x[feature][row], and their S_phi; return how many values are
- * outside their bounds. Rows in room beyond those of x are zeros already. */
+/* L of the rows of a feature, with the sign of x, and the two digits of S_phi; return how many values
+ * are outside their bounds. L is log(1+|x|), or log(x/least) of values that have a least one. */
+INLINE int64_t arrange_one(const int ratio, const double *from, int64_t rows, double lower,
+                           double upper, double least, double phi_scale, double *to,
+                           int64_t *count, int64_t *phi)
+{
+    const double unit = ROUND * 0x1p26;
+    vi present = {0}, beyond = {0}, low = {0}, high = {0};
+    int64_t padded = 0;
+    for (int64_t i = 0; i < rows; i += WIDTH) {
+        vd v = all(0.0);
+        if (i + WIDTH <= rows)
+            v = load(from + i);
+        else
+            for (int k = 0; k < WIDTH; k++)
+                v[k] = i + k < rows ? from[i + k] : __builtin_nan("");
+        padded += WIDTH;
+        vi is = as_bits(equal(v, v));
+        present -= is;
+        beyond -= as_bits(less(v, all(lower))) | as_bits(less(all(upper), v));
+        vd x = (vd)((vi)magnitude(v) & is);
+        vd L = (vd)((vi)(ratio ? log_ratio_of(x, all(least)) : log1p_of(x)) & is);
+        L = (vd)((vi)L | ((vi)v & is & ~ABS_BITS));
+        store(to + i, L);
+        vd scaled = L * phi_scale, top = scaled + unit, rest = scaled - (top - unit);
+        high += (vi)top;
+        low += (vi)(rest + ROUND);
+    }
+    *count = total_i(present);
+    phi[0] = (int64_t)((uint64_t)total_i(low) - (uint64_t)padded * (uint64_t)bits_of(ROUND));
+    phi[1] = (int64_t)((uint64_t)total_i(high) - (uint64_t)padded * (uint64_t)bits_of(unit));
+    return total_i(beyond);
+}
+
+/* All rows of some features, from x[feature][row]. Where least is 0, there is none. Rows in room
+ * beyond those of x are zeros already. */
 static int64_t arrange(const double *x, int64_t features, int64_t rows, const double *lower,
-                       const double *upper, const double *phi_scale, double *values, int64_t room,
-                       int64_t *count, int64_t *phi)
+                       const double *upper, const double *least, const double *phi_scale,
+                       double *values, int64_t room, int64_t *count, int64_t *phi)
 {
     int64_t outside = 0;
     for (int64_t j = 0; j < features; j++) {
         const double *from = x + j * rows;
-        double *to = values + j * room, unit = ROUND * 0x1p26;
-        vi present = {0}, beyond = {0}, low = {0}, high = {0};
-        int64_t padded = 0;
-        for (int64_t i = 0; i < rows; i += WIDTH) {
-            vd v = all(0.0);
-            if (i + WIDTH <= rows)
-                v = load(from + i);
-            else
-                for (int k = 0; k < WIDTH; k++)
-                    v[k] = i + k < rows ? from[i + k] : __builtin_nan("");
-            padded += WIDTH;
-            vi is = as_bits(equal(v, v));
-            present -= is;
-            beyond -= as_bits(less(v, all(lower[j]))) | as_bits(less(all(upper[j]), v));
-            vd L = (vd)((vi)log1p_of((vd)((vi)magnitude(v) & is)) & is);
-            L = (vd)((vi)L | ((vi)v & is & ~ABS_BITS));
-            store(to + i, L);
-            vd scaled = L * phi_scale[j], top = scaled + unit, rest = scaled - (top - unit);
-            high += (vi)top;
-            low += (vi)(rest + ROUND);
-        }
-        count[j] = total_i(present);
-        outside += total_i(beyond);
-        phi[PHI_DIGITS * j] =
-            (int64_t)((uint64_t)total_i(low) - (uint64_t)padded * (uint64_t)bits_of(ROUND));
-        phi[PHI_DIGITS * j + 1] =
-            (int64_t)((uint64_t)total_i(high) - (uint64_t)padded * (uint64_t)bits_of(unit));
+        double *to = values + j * room;
+        int64_t *digits = phi + PHI_DIGITS * j;
+        if (least[j] > 0)
+            outside += arrange_one(1, from, rows, lower[j], upper[j], least[j], phi_scale[j], to,
+                                   count + j, digits);
+        else
+            outside += arrange_one(0, from, rows, lower[j], upper[j], 0.0, phi_scale[j], to,
+                                   count + j, digits);
     }
     return outside;
 }

@@ -95,16 +95,21 @@ INLINE int64_t total_i(vi v)
     return sum;
 }
 
+/* t = m 2^exponent with m between sqrt(1/2) and sqrt(2), for a normal number t > 0. */
+INLINE vd mantissa(vd t, vd *exponent)
+{
+    vu bits = (vu)t - SQRT_HALF_BITS;
+    /* Shifted as if it were not signed: vectors of 64 bits have no other shift before AVX-512. */
+    vi e = (vi)((bits + ((uint64_t)1024 << 52)) >> 52) - 1024;
+    *exponent = (vd)(e + 0x4338000000000000) - ROUND;
+    return (vd)((bits & MANTISSA_BITS) + SQRT_HALF_BITS);
+}
+
 /* log(1 + x) for x >= -1/2. */
 INLINE vd log1p_of(vd x)
 {
     const vd one = all(1.0);
-    vd t = one + x;
-    vu bits = (vu)t - SQRT_HALF_BITS;
-    /* Shifted as if it were not signed: vectors of 64 bits have no other shift before AVX-512. */
-    vi e = (vi)((bits + ((uint64_t)1024 << 52)) >> 52) - 1024;
-    vd exponent = (vd)(e + 0x4338000000000000) - ROUND;
-    vd m = (vd)((bits & MANTISSA_BITS) + SQRT_HALF_BITS);
+    vd exponent, t = one + x, m = mantissa(t, &exponent);
     mask near = equal(exponent, all(0.0)), below = less(x, one);
     vd lost = (choose(below, x, one) - (t - choose(below, one, x))) / t;
     vd s = choose(near, x, m - 1.0) / choose(near, 2.0 + x, m + 1.0);
@@ -113,6 +118,25 @@ INLINE vd log1p_of(vd x)
         p = p * q + 1.0 / (2 * k + 1);
     vd rest = (exponent * LN2_LOW + choose(near, all(0.0), lost)) + (2.0 * s) * p;
     return exponent * LN2_HIGH + rest;
+}
+
+/* As `mantissa`, of any number x > 0. */
+INLINE vd mantissa_of_any(vd x, vd *exponent)
+{
+    mask subnormal = less(x, all(0x1p-1022));
+    vd m = mantissa(choose(subnormal, x * 0x1p54, x), exponent);
+    *exponent -= choose(subnormal, all(54.0), all(0.0));
+    return m;
+}
+
+/* log(x / a) for any x, a > 0. Close to a, the difference is exact; elsewhere the quotient of the
+ * mantissas is, to half a unit, and neither overflows. */
+INLINE vd log_ratio_of(vd x, vd a)
+{
+    vd e_x, e_a, m = mantissa_of_any(x, &e_x) / mantissa_of_any(a, &e_a), difference = x - a;
+    mask close = at_most(2.0 * magnitude(difference), a);
+    vd e = choose(close, all(0.0), e_x - e_a);
+    return e * LN2_HIGH + (e * LN2_LOW + log1p_of(choose(close, difference / a, m - 1.0)));
 }
 
 /* e^z = T e^r with T a power of two. */

@@ -1,4 +1,4 @@
-"""log1p and the exponential from +, -, *, / and rounding alone: the same bits on every machine.
+"""Logarithms and the exponential from +, -, *, / and rounding: the same bits on every machine.
 
 The exact sums of a silo depend on nothing but its values, as long as every silo computes the
 same residual for the same value. NumPy's own exp and log1p do not promise that: which library
@@ -47,11 +47,7 @@ R = (
 def log1p(x: Array) -> Array:
     """log(1 + x) for x >= -1/2, to within three units of the last place."""
     t = 1 + x
-    # t = m 2^e with m between sqrt(1/2) and sqrt(2): counted from the bits of sqrt(1/2), those of
-    # the exponent are e.
-    bits = t.view(np.int64) - _SQRT_HALF_BITS
-    e = (bits >> 52).astype(np.float64)
-    m = ((bits & _MANTISSA_BITS) + _SQRT_HALF_BITS).view(np.float64)
+    m, e = _mantissa(t)
     # What 1 + x lost in rounding. Where e = 0, x itself is used and nothing is lost.
     near = e == 0
     lost = np.where(near, 0.0, (np.minimum(x, 1.0) - (t - np.maximum(x, 1.0))) / t)
@@ -59,6 +55,33 @@ def log1p(x: Array) -> Array:
     s = np.where(near, x, m - 1) / np.where(near, 2 + x, m + 1)
     log: Array = e * LN2_HIGH + ((e * LN2_LOW + lost) + 2 * s * _polynomial(ATANH, s * s))
     return log
+
+
+def log_ratio(x: Array, a: Array) -> Array:
+    """log(x / a) for any x, a > 0, to within three units of the last place; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        (m_x, e_x), (m_a, e_a) = _mantissa_of_any(x), _mantissa_of_any(a)
+        difference = x - a
+        close = 2 * np.abs(difference) <= a  # where the difference is exact
+        share = np.where(close, difference, 0.0) / a
+    e = np.where(close, 0.0, e_x - e_a)
+    log = e * LN2_HIGH + (e * LN2_LOW + log1p(np.where(close, share, m_x / m_a - 1)))
+    return np.where(np.isnan(difference), np.nan, log)
+
+
+def _mantissa(t: Array) -> tuple[Array, Array]:
+    """m and e with t = m 2^e and m between sqrt(1/2) and sqrt(2), for normal numbers t > 0."""
+    # Counted from the bits of sqrt(1/2), those of the exponent are e.
+    bits = t.view(np.int64) - _SQRT_HALF_BITS
+    m = ((bits & _MANTISSA_BITS) + _SQRT_HALF_BITS).view(np.float64)
+    return m, (bits >> 52).astype(np.float64)
+
+
+def _mantissa_of_any(x: Array) -> tuple[Array, Array]:
+    """As `_mantissa`, for any x > 0."""
+    subnormal = x < np.finfo(np.float64).tiny
+    m, e = _mantissa(np.where(subnormal, x * 2.0**54, x))
+    return m, e - np.where(subnormal, 54.0, 0.0)
 
 
 def phi12(r: Array) -> tuple[Array, Array]:

@@ -36,7 +36,7 @@ import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
-from securefedyj.numerics.elementary import LOG2_E, log1p
+from securefedyj.numerics.elementary import LOG2_E, log1p, log_ratio
 from securefedyj.numerics.search import Limits
 
 # Bits behind the binary point of y and d, where they are about 1 and e^{uL} does not decay.
@@ -70,19 +70,28 @@ _MARGIN = 1 + 2.0**-20
 class Domain(NamedTuple):
     """The agreed bounds of each feature: lower <= x <= upper.
 
-    With them the largest log(1+|x|) among values >= 0 and among values < 0, 0 if there are none.
+    With them the largest log(1+|x|) among values >= 0 and among values < 0, 0 if there are none. Of
+    a feature for Box-Cox, which is Yeo-Johnson of x/lower - 1, log(x/lower) takes its place.
     """
 
     lower: Array
     upper: Array
     L_positive: Array
     L_negative: Array
+    least: Array
+    """The lower bound of features for Box-Cox, 0 of others."""
 
     @classmethod
     def from_bounds(
-        cls, bounds: Sequence[float] | Sequence[Sequence[float]] | None, n_features: int
+        cls,
+        bounds: Sequence[float] | Sequence[Sequence[float]] | None,
+        n_features: int,
+        box_cox: Bools | None = None,
     ) -> Domain:
-        """None (|x| <= 2^20), one (lower, upper) for all features, or one pair per feature."""
+        """None (|x| <= 2^20), one (lower, upper) for all features, or one pair per feature.
+
+        Features for Box-Cox, if there are any, have bounds > 0.
+        """
         if bounds is None:
             bounds = (-DEFAULT_BOUND, DEFAULT_BOUND)
         pairs = np.asarray(bounds, dtype=np.float64)
@@ -93,15 +102,20 @@ class Domain(NamedTuple):
                 f"feature; got an array of shape {pairs.shape}",
             )
         lower, upper = np.broadcast_to(pairs, (n_features, 2)).T.copy()
-        right = (lower >= -LARGEST_BOUND) & (lower < upper) & (upper <= LARGEST_BOUND)
+        scaled = np.zeros(n_features, dtype=bool) if box_cox is None else box_cox
+        largest = np.where(scaled, np.finfo(np.float64).max, LARGEST_BOUND)
+        smallest = np.where(scaled, np.finfo(np.float64).smallest_subnormal, -LARGEST_BOUND)
+        right = (lower >= smallest) & (lower < upper) & (upper <= largest)
         if not right.all():
             j = int(np.flatnonzero(~right)[0])
+            allowed = "> 0" if scaled[j] else "up to 2^100"
             raise InputError(
                 "SFY-NUM-002",
-                f"bounds of feature {j} must be numbers up to 2^100 with lower < upper, "
+                f"bounds of feature {j} must be numbers {allowed} with lower < upper, "
                 f"got ({lower[j]:g}, {upper[j]:g})",
             )
-        tiny = np.flatnonzero(np.maximum(np.abs(lower), np.abs(upper)) < _NO_GRID_BELOW)
+        size = np.where(scaled, 1.0, np.maximum(np.abs(lower), np.abs(upper)))
+        tiny = np.flatnonzero(size < _NO_GRID_BELOW)
         if len(tiny):
             j = int(tiny[0])
             raise InputError(
@@ -110,7 +124,10 @@ class Domain(NamedTuple):
                 "grid for sums. Give the feature in another unit, in which its values are closer "
                 "to 1.",
             )
-        return cls(lower, upper, log1p(np.maximum(upper, 0.0)), log1p(np.maximum(-lower, 0.0)))
+        least, L_negative = np.where(scaled, lower, 0.0), np.maximum(-lower, 0.0)
+        ratio = log_ratio(np.where(scaled, upper, 1.0), np.where(scaled, lower, 1.0))
+        L_positive = np.where(scaled, ratio, log1p(np.maximum(upper, 0.0)))
+        return cls(lower, upper, L_positive, log1p(L_negative), least)
 
     def take(self, features: Index) -> Domain:
         """The domain of some of the features."""
@@ -118,15 +135,22 @@ class Domain(NamedTuple):
 
     def check_usable(self, names: Sequence[str]) -> None:
         """Refuse bounds that no run can work with."""
-        largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        small = np.flatnonzero(largest < SMALLEST_BOUND)
+        largest = np.maximum(self.L_positive, self.L_negative)
+        small = np.flatnonzero(largest < log1p(np.array(SMALLEST_BOUND)))
         if len(small):
             j = int(small[0])
+            what, advice = (
+                (f"closer than {SMALLEST_BOUND:.1g} of themselves", "Agree on wider bounds.")
+                if self.least[j]
+                else (
+                    f"below {SMALLEST_BOUND:.1g}",
+                    "Give the feature in another unit, in which its values are closer to 1.",
+                )
+            )
             raise InputError(
                 "SFY-NUM-004",
                 f"the bounds of feature {names[j]!r} are {self.lower[j]:g} and {self.upper[j]:g}; "
-                f"values below {SMALLEST_BOUND:.1g} would need a lambda beyond any range. Give the "
-                "feature in another unit, in which its values are closer to 1.",
+                f"values {what} would need a lambda beyond any range. {advice}",
             )
 
     def phi_grid(self) -> Integers:

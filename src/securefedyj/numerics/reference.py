@@ -14,7 +14,7 @@ import numpy as np
 
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.elementary import exp, log1p, phi12, reduce_exponent
+from securefedyj.numerics.elementary import exp, log1p, log_ratio, phi12, reduce_exponent
 from securefedyj.numerics.encoding import CLOSED, DECAY, DIGIT, NEAR_ZERO, SERIES
 
 # Bits of the digits of S_phi, which leave room for 2^31 values.
@@ -24,9 +24,14 @@ ROWS = 512
 _VALUES = 1 << 16
 
 
-def arranged(X: Array, phi_scale: Array) -> tuple[Array, Integers]:
-    """L with the sign of x, 0 where x is missing, and S_phi in two digits, of each feature."""
+def arranged(X: Array, least: Array, phi_scale: Array) -> tuple[Array, Integers]:
+    """L with the sign of x, 0 where x is missing, and S_phi in two digits, of each feature.
+
+    L is log(1+|x|), or log(x/least) of a feature that has a least value.
+    """
     L = np.copysign(log1p(np.where(np.isnan(X), 0.0, np.abs(X))), X)
+    ratio = least > 0
+    L[ratio] = np.nan_to_num(log_ratio(X[ratio], least[ratio, None]))
     phi = np.rint(L * phi_scale[:, None]).astype(np.int64)
     return L, np.stack([phi & (2**PHI_DIGIT - 1), phi >> PHI_DIGIT], axis=-1).sum(axis=1)
 

@@ -6,8 +6,9 @@ silos, over blocks of a file, over threads. Nor do they depend on what computes 
 kernel, or `reference` without one.
 
 A silo keeps L = log(1+|x|) of every row with the sign of x, and 0 where the value is missing, which
-adds nothing to any sum. The kernel does the same work for every row, whatever its value: so how
-long an answer takes depends on the number of rows and on the public encodings alone.
+adds nothing to any sum; for Box-Cox, L = log(x/lower) of the agreed lower bound. The kernel does
+the same work for every row, whatever its value: so how long an answer takes depends on the number
+of rows and on the public encodings alone.
 """
 
 from __future__ import annotations
@@ -107,12 +108,12 @@ class ArraySilo:
     def _fill(self, table: Array, some: slice, scale: Array) -> bool:
         """Arrange some columns; return whether a value is outside its bounds."""
         # A domain that came from another process may lie anywhere in memory.
-        lower, upper = np.array(self._domain[:2])[:, some]
+        lower, upper, least = np.array([*self._domain[:2], self._domain.least])[:, some]
         if (loops := kernel.loops()) is None:
             X = table[:, some].T
             outside = bool(np.any((lower[:, None] > X) | (upper[:, None] < X)))
             if not outside:
-                L, phi = reference.arranged(X, scale)
+                L, phi = reference.arranged(X, least, scale)
                 self._values[some, : X.shape[1]], self._phi[some] = L, phi
                 self.count[some] = np.count_nonzero(X == X, axis=1)
             return outside
@@ -121,7 +122,8 @@ class ArraySilo:
         loops.transpose(table, table.shape[1], some.start, features, rows, X, rows)
         values, count, phi = self._values[some], self.count[some], self._phi[some]
         room = values.shape[1]
-        return bool(loops.arrange(X, features, rows, lower, upper, scale, values, room, count, phi))
+        public = lower, upper, least, scale
+        return bool(loops.arrange(X, features, rows, *public, values, room, count, phi))
 
     @property
     def nbytes(self) -> int:
