@@ -15,17 +15,19 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.network import local
-from securefedyj.network.carrier import LinkLost
+from securefedyj.network.carrier import Data, LinkLost, Present
 from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.hub import HubServer
 from securefedyj.network.identity import Identity
-from securefedyj.network.transport import tls
-from securefedyj.network.transport.framing import FrameType
+from securefedyj.network.session.channels import Channels
+from securefedyj.network.session.events import ChannelStands, Event, RecordArrived
 from securefedyj.network.transport.link import Link, connect
+from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
 
 _PATIENCE = 10.0
 _MESSAGES = 100
 _LARGE = 4 << 20
+_FEATURES = 1000  # with fewer, no record may be that large
 
 
 class Crossing(NamedTuple):
@@ -42,8 +44,9 @@ def measure() -> Crossing:
 
 
 async def _measure(folder: Path) -> Crossing:
-    tables = dict.fromkeys(("a", "b", "c"), np.zeros((1, 1)))
-    consortium = local.prepare(folder, tables, [Feature("any", 0.0, 1.0)])
+    features = [Feature(str(j), 0.0, 1.0) for j in range(_FEATURES)]
+    tables = dict.fromkeys(("a", "b", "c"), np.zeros((1, _FEATURES)))
+    consortium = local.prepare(folder, tables, features)
     hub = HubServer([consortium], _identity(folder, "hub"), lambda event, **fields: None)
     agreed = consortium.agreed_hub()
     await hub.start(agreed.host, agreed.port)
@@ -51,7 +54,7 @@ async def _measure(folder: Path) -> Crossing:
     try:
         await a.connect()
         await b.connect()
-        await asyncio.gather(a.shake_hands(), b.shake_hands())
+        await asyncio.gather(a.hear(ChannelStands), b.hear(ChannelStands))
         small = min([await _seconds(a, b, 100, _MESSAGES) for _ in range(3)])
         large = min([await _seconds(a, b, _LARGE, 1) for _ in range(3)])
     finally:
@@ -66,7 +69,7 @@ async def _seconds(a: _End, b: _End, size: int, messages: int) -> float:
     for _ in range(messages):
         for sender, receiver in ((a, b), (b, a)):
             sender.say(size)
-            await receiver.hear()
+            await receiver.hear(RecordArrived)
     return (time.process_time() - start) / (2 * messages)
 
 
@@ -79,47 +82,36 @@ class _End:
 
     def __init__(self, folder: Path, consortium: Consortium, name: str, peer: str) -> None:
         self._consortium, self._name, self._peer = consortium, name, peer
-        self._identity, other = _identity(folder, name), consortium.party(peer)
-        settings = tls.context(self._identity, [other.certificate], server_side=name < peer)
-        self._channel = tls.Channel(peer, other.fingerprint, settings, server_side=name < peer)
-        self._channel.most = tls.MAX_RECORD  # both ends are ours
+        self._identity = _identity(folder, name)
+        self._channels = Channels(consortium, name, self._identity)
         self._link: Link | None = None
-        self._connection = 0
 
     async def connect(self) -> None:
         self._link = await connect(self._consortium, self._name, self._identity, _PATIENCE)
+        await self._link.receive_frame(_PATIENCE)  # the hub's welcome
+        self._channels.use(self._link)
 
     async def close(self) -> None:
         if self._link is not None:
             await self._link.close(1.0)
 
-    async def shake_hands(self) -> None:
-        while not self._channel.established:
-            await self._receive()
-            self._flush()
-
     def say(self, size: int) -> None:
-        self._channel.send(tls.RawRecord(0, bytes(size)))
-        self._flush()
+        zeros, session = bytes(size), bytes(SESSION_BYTES)
+        message = Message(VERSION, session, self._name, self._peer, 0, Kind.INPUT, zeros)
+        self._channels.send(self._peer, message)
 
-    async def hear(self) -> None:
-        """Wait for one message, and change to a thread as a party does to compute."""
-        while not await self._receive():
-            pass
-        await asyncio.to_thread(bool)
-
-    def _flush(self) -> None:
-        if self._link is not None and self._connection:
-            self._link.send(self._peer, self._connection, self._channel.outgoing())
-
-    async def _receive(self) -> list[tls.RawRecord]:
+    async def hear(self, kind: type[Event]) -> None:
+        """Wait for an event, and change to a thread as a party does to compute."""
         assert self._link is not None
-        frame = await self._link.receive_frame(_PATIENCE)
-        if frame is None:
-            raise LinkLost(
-                "SFY-NET-001", "A hub on this machine did not pass on a message in time."
-            )
-        if frame.type == FrameType.PRESENT and frame.name == self._peer:
-            self._connection = frame.connection
-            self._channel.begin()
-        return list(self._channel.receive(frame.body)) if frame.type == FrameType.DATA else []
+        came: list[Event] = []
+        while not any(isinstance(event, kind) for event in came):
+            match await self._link.receive(_PATIENCE):
+                case Present(peer, connection) if peer == self._peer:
+                    self._channels.open(peer, connection)
+                case Data(peer, _, data):
+                    came = list(self._channels.receive(peer, data))
+                case None:
+                    raise LinkLost(
+                        "SFY-NET-001", "A hub on this machine did not pass on a message in time."
+                    )
+        await asyncio.to_thread(bool)
