@@ -16,7 +16,7 @@ from securefedyj.engines.replicated.gates import Layout
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.session.memory import Memory
-from securefedyj.network.session.outcome import Interruptions
+from securefedyj.network.session.outcome import count_interruptions
 from securefedyj.protocol.reveals import Step, Variation
 from securefedyj.protocol.schedule import PAIRS_AT_ONCE
 from tests.federated_data import agreement
@@ -111,7 +111,7 @@ def can_begin(earlier: int) -> bool:
     """Whether a run can begin after so many over the same columns that did not finish."""
     agreed = agreement(1)
     try:
-        Interruptions(Memory(agreed), Consortium.max_interruptions, earlier)
+        count_interruptions(Memory(agreed), Consortium.max_interruptions, earlier)
     except EndOfRun:
         return False
     return True

@@ -26,10 +26,10 @@ from securefedyj.network import identity, local
 from securefedyj.network.consortium import Consortium, ConsortiumError
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.session import channels, participant, records
+from securefedyj.network.session.events import SessionCosts
 from securefedyj.network.session.journal import JournalError, open_journal
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.participant import JoinError, Progress, Worker
-from securefedyj.network.session.progress import SessionCosts
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript

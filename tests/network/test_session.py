@@ -10,7 +10,7 @@ import pytest
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.progress import SessionCosts
+from securefedyj.network.session.events import SessionCosts
 from securefedyj.network.session.records import Ready
 from securefedyj.network.session.run import Session
 from securefedyj.party.machine import Party

@@ -18,9 +18,9 @@ from securefedyj.network.errors import (
     OutOfPatience,
 )
 from securefedyj.network.session import events, records, run
+from securefedyj.network.session.events import SessionCosts
 from securefedyj.network.session.memory import NEW_RUN
 from securefedyj.network.session.peers import Patience
-from securefedyj.network.session.progress import SessionCosts
 from securefedyj.network.session.records import NO_SESSION, AnyRecord
 from securefedyj.network.session.states import (
     LEGAL_EVENTS,

@@ -9,7 +9,7 @@ import time
 
 from securefedyj.cli.common import tell, wrapped
 from securefedyj.joining.log import JoinLog
-from securefedyj.network.session.progress import Progress
+from securefedyj.network.session.events import Progress
 
 _SECONDS_BETWEEN = 0.2
 

@@ -15,7 +15,7 @@ from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.run import Cancelled, JoinRun, RowsProgress, Say
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.session.progress import Progress
+from securefedyj.network.session.events import Progress
 from securefedyj.parameters import Parameters
 from securefedyj.tables.dialect import Dialect
 

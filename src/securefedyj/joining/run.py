@@ -16,8 +16,8 @@ from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.network.lines import require_locks
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.network.session import participant
+from securefedyj.network.session.events import Progress
 from securefedyj.network.session.journal import FILE as STATE
-from securefedyj.network.session.progress import Progress
 from securefedyj.network.transport.proxy import proxy_to
 from securefedyj.numerics.arrays import unmasked
 from securefedyj.numerics.passes import Source

@@ -1,20 +1,24 @@
-"""The terms of a run, what can happen to its sessions, and what they ask for in return."""
+"""The terms of a run, what can happen to its sessions, what they ask for, and what they take."""
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+import numpy as np
 
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.progress import SessionCosts
+from securefedyj.network.session.memory import exchanges_done
 from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
-from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.reveals import Moments
+from securefedyj.protocol.schedule import TooFewValues, features_at_once
 from securefedyj.protocol.transcript import Transcript
 
 Outcome: TypeAlias = Transcript | TooFewValues
@@ -52,6 +56,72 @@ class SessionTerms:
     """The program of a session: its id, the number of reveals to resume from, and whether it sends
     the parts of an opening that were computed before."""
     fresh: Callable[[], str] = lambda: secrets.token_hex(RANDOM_BYTES)
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    exchange: int
+    exchanges_at_most: int
+    features_unfinished: int
+    rounds: int
+    bytes_sent: int
+    seconds: float
+    """Since the session began."""
+    seconds_left: float
+    """At most, by the exchanges so far."""
+
+
+def progress_of(
+    transcript: Transcript, before: int, party: Party[Transcript], seconds: float
+) -> Progress:
+    """How far a session is that began after `before` exchanges, these seconds ago."""
+    agreement = transcript.agreement
+    batches = -(-len(agreement.features) // features_at_once(agreement))
+    most = 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
+    without_result = transcript.counts() > 0
+    for reveal in transcript.all(Moments):
+        without_result[reveal.features] = False
+    done, unfinished = exchanges_done(transcript), int(np.count_nonzero(without_result))
+    left = seconds / max(done - before, 1) * (most - done) if unfinished else 0.0
+    sent = sum(party.bytes_sent.values())
+    return Progress(done, most, unfinished, party.rounds, sent, seconds, left)
+
+
+@dataclass
+class SessionCosts:
+    """What all sessions of a run took at one party, interrupted ones included."""
+
+    rounds: int = 0
+    bytes_sent: Counter[str] = field(default_factory=Counter)
+    bytes_received: int = 0
+    seconds_computing: float = 0.0
+    seconds_waiting: float = 0.0
+
+    def add(
+        self, party: Party[Transcript], received: int, computing: float, seconds: float
+    ) -> None:
+        """Count a session that has ended after this time."""
+        self.rounds += party.rounds
+        self.bytes_sent.update(party.bytes_sent)
+        self.bytes_received += received
+        self.seconds_computing += computing
+        self.seconds_waiting += seconds - computing
+
+    def cost(self, name: str, sums: float, prepared: float = 0.0) -> Cost:
+        """The cost of a party whose silo took these seconds for its sums and to prepare its rows.
+
+        The sums are part of what it computed; the preparation came before any session.
+        """
+        return Cost(
+            self.rounds,
+            {name: dict(self.bytes_sent)},
+            prepared + sums,
+            # A silo may have computed outside of any session, whose result was then handed over.
+            max(0.0, self.seconds_computing - sums),
+            self.seconds_waiting,
+            {name: self.bytes_received},
+        )
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -16,10 +16,10 @@ from securefedyj import strict
 from securefedyj.errors import Unverified, code_of
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.lines import LineFile
-from securefedyj.network.session.progress import exchanges_done, prefix
 from securefedyj.network.session.records import NO_SESSION
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import (
+    Counts,
     Final,
     Magnitudes,
     Moments,
@@ -29,7 +29,7 @@ from securefedyj.protocol.reveals import (
     read_reveal,
     to_line,
 )
-from securefedyj.protocol.schedule import Schedule, TooFewValues
+from securefedyj.protocol.schedule import Schedule, TooFewValues, features_at_once
 from securefedyj.protocol.state import OpeningLog
 from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import Malformed
@@ -257,6 +257,10 @@ class Memory(OpeningLog):
             return len(known)  # the exchange is over, and the next one needs us
         return self._begun + self._room
 
+    def known(self, reveals: int) -> Transcript:
+        """A copy of this number of our reveals, to resume from."""
+        return Transcript(self.agreement, self.transcript.reveals[:reveals])
+
     @property
     def finished(self) -> bool:
         """Whether nothing is left to open."""
@@ -264,7 +268,7 @@ class Memory(OpeningLog):
 
     def ends_batch(self, reveals: int) -> bool:
         """Whether what follows this number of our reveals is a final opening."""
-        due = Schedule.of(prefix(self.transcript, reveals)).due
+        due = Schedule.of(self.known(reveals)).due
         return due is not None and due.kind is Final
 
     def outcome(self) -> Transcript | TooFewValues:
@@ -331,7 +335,7 @@ class Memory(OpeningLog):
                     raise Malformed(f"an exchange that begins at {reveals} of {known} openings")
                 here = self._course
                 if reveals < known:
-                    here = Schedule.of(prefix(self.transcript, reveals))
+                    here = Schedule.of(self.known(reveals))
                 self._begun, self._room = reveals, here.most_openings()
             case JournalNote(opening=int(number)):
                 self.sent = max(self.sent, number + 1)
@@ -346,6 +350,20 @@ class Memory(OpeningLog):
                 self.confirmed, self.running = digest, False
             case JournalNote(failed=str(sentence)):
                 self.failed, self.running = sentence, False
+
+
+def exchanges_done(transcript: Transcript) -> int:
+    """How many exchanges have opened these reveals; the counts are the first."""
+    agreement = transcript.agreement
+    size, levels = features_at_once(agreement), agreement.levels_per_exchange
+
+    def batch(reveal: Step | Moments) -> int:
+        return int(reveal.features[0]) // size if len(reveal.features) else 0
+
+    counts = any(True for _ in transcript.all(Counts))
+    searches = {(batch(reveal), reveal.step // levels) for reveal in transcript.all(Step)}
+    ends = {batch(reveal) for reveal in transcript.all(Moments)}
+    return counts + len(searches) + len(ends)
 
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:

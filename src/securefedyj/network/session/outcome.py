@@ -98,39 +98,25 @@ def check_end(error: Exception | None) -> None:
     ) from error
 
 
-class Interruptions:
-    """How often a run was interrupted, and when that is too often (docs/security.md, section 6).
+def count_interruptions(memory: Memory, most: int, earlier: int) -> str:
+    """How often a run was interrupted, and by whom (docs/security.md, section 6).
 
-    Each of the `earlier` runs over the same columns that did not finish counts as one.
+    Each of the `earlier` runs over the same columns that did not finish counts as one. Raises
+    EndOfRun after more than `most`.
     """
-
-    def __init__(self, memory: Memory, most: int, earlier: int) -> None:
-        self._memory, self._most, self._earlier = memory, most, earlier
-        self._check()
-
-    def count(self, by: str) -> str:
-        """Record who ended a session; return the summary for the user."""
-        self._memory.interrupt(by)
-        self._check()
-        return self.summary()
-
-    def _check(self) -> None:
-        if len(self._memory.interruptions) + self._earlier > self._most:
-            raise EndOfRun(
-                "SFY-JOIN-017",
-                f"This run was interrupted too often: {self.summary()} It ends here, because a "
-                "party that does not follow the protocol may interrupt to ask again. Find out why. "
-                + NEW_RUN,
-            )
-
-    def summary(self) -> str:
-        """How often the run was interrupted, and by whom."""
-        by = Counter(one.by for one in self._memory.interruptions)
-        if self._earlier:
-            by["earlier runs that did not finish"] += self._earlier
-        count = by.total()
-        whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
-        if len(by) == 1:
-            whose = {1: "by ", 2: "both by "}.get(count, "all by ") + next(iter(by))
-        some = "interruption" if self._most == 1 else "interruptions"
-        return f"{count} of at most {self._most} {some}, {whose}."
+    by = Counter(one.by for one in memory.interruptions)
+    if earlier:
+        by["earlier runs that did not finish"] += earlier
+    count = by.total()
+    whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
+    if len(by) == 1:
+        whose = {1: "by ", 2: "both by "}.get(count, "all by ") + next(iter(by))
+    some = "interruption" if most == 1 else "interruptions"
+    summary = f"{count} of at most {most} {some}, {whose}."
+    if count > most:
+        raise EndOfRun(
+            "SFY-JOIN-017",
+            f"This run was interrupted too often: {summary} It ends here, because a party that "
+            f"does not follow the protocol may interrupt to ask again. Find out why. {NEW_RUN}",
+        )
+    return summary

@@ -27,10 +27,11 @@ from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
-from securefedyj.network.session.events import Event, Moment, Outcome, Output, SessionTerms
+from securefedyj.network.session.events import Event, Outcome, Output, Progress, SessionTerms
 from securefedyj.network.session.journal import open_journal
+from securefedyj.network.session.memory import exchanges_done
+from securefedyj.network.session.outcome import count_interruptions
 from securefedyj.network.session.peers import TIMEOUT, WAIT
-from securefedyj.network.session.progress import Progress, exchanges_done, prefix, progress_of
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
 from securefedyj.network.transport.link import HubDialer
@@ -205,7 +206,8 @@ class _Participant:
             )
             self._settings.done(outcome, None)
         elif self._memory.interruptions:
-            self._settings.say(self._sessions.interruptions)
+            most, earlier = self._terms.most_interruptions, self._terms.earlier
+            self._settings.say(count_interruptions(self._memory, most, earlier))
         await self._happen(events.TimePassed())
         while self._outcome is None:
             try:
@@ -290,8 +292,8 @@ class _Participant:
 
     # The sessions.
 
-    def _now(self) -> Moment:
-        return Moment(self._loop.time(), self._settings.clock())
+    def _now(self) -> events.Moment:
+        return events.Moment(self._loop.time(), self._settings.clock())
 
     async def _happen(self, event: Event) -> None:
         """Tell the sessions what has happened, and do what they ask for."""
@@ -338,7 +340,7 @@ class _Participant:
         if not self._started:
             self._started = True
             self._settings.started()
-        transcript = prefix(self._memory.transcript, reveals)
+        transcript = self._memory.known(reveals)
         began, before = time.monotonic(), exchanges_done(transcript)
         memory, name, agreement = self._memory, self._settings.name, self._agreement
         own = b"" if memory.part is None else bytes.fromhex(memory.part.bits)
@@ -355,7 +357,8 @@ class _Participant:
         def opened(now: Transcript) -> None:  # in the thread that computes
             with contextlib.suppress(RuntimeError):  # the loop is closed: we were stopped
                 self._loop.call_soon_threadsafe(self._revealed)
-            self._settings.progress(progress_of(now, before, party, time.monotonic() - began))
+            seconds = time.monotonic() - began
+            self._settings.progress(events.progress_of(now, before, party, seconds))
 
         memory.opened = opened
         return party

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session import events, resuming
-from securefedyj.network.session.events import Moment, Output, SessionTerms
-from securefedyj.network.session.memory import Memory
-from securefedyj.network.session.outcome import Conclusion, Interruptions, check_end
+from securefedyj.network.session.events import Moment, Output, SessionCosts, SessionTerms
+from securefedyj.network.session.memory import Memory, exchanges_done
+from securefedyj.network.session.outcome import Conclusion, check_end, count_interruptions
 from securefedyj.network.session.peers import Patience, Peer
-from securefedyj.network.session.progress import SessionCosts, exchanges_done, prefix
 from securefedyj.network.session.records import AnyRecord, Begin, Done, Kept, Ready
 from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
 from securefedyj.party.machine import Party
@@ -134,7 +133,7 @@ class PartyRun:
         self.conclusion = Conclusion(memory, self.peers.values())
         self.patience = Patience(self.peers.values(), terms.timeout, terms.wait, now.steady)
         self._terms = terms
-        self.interruptions = Interruptions(memory, terms.most_interruptions, terms.earlier)
+        self._interruptions()  # raises after too many
         self._own: Ready | None = None
         self.session: Session | None = None
         self._former: Session | None = None  # it may still get messages
@@ -263,7 +262,7 @@ class PartyRun:
             self.output.append(events.Compute(self.conclusion.reach))
             return
         again, reopening = resuming.first_opening(self.memory, start, session.begun)
-        before = exchanges_done(prefix(self.memory.transcript, start.reveals))
+        before = exchanges_done(self.memory.known(start.reveals))
         after = f"; resuming after exchange {before}." if start.reveals else "."
         self.say(f"All {1 + len(self.peers)} parties are there{after}")
         self.memory.begin(start.reveals, session.id.hex(), again=again, reopening=reopening)
@@ -316,9 +315,14 @@ class PartyRun:
                 self._close_former()
                 self._former = session
                 self.memory.draining = True
-                self.say(self.interruptions.count(by))
+                self.memory.interrupt(by)
+                self.say(self._interruptions())
         if self.state is State.READY and self._own is not None:
             self.tell_all(self._own)  # again: a peer that had started has used it up
+
+    def _interruptions(self) -> str:
+        terms = self._terms
+        return count_interruptions(self.memory, terms.most_interruptions, terms.earlier)
 
     def _close_former(self) -> None:
         if self._former is not None:

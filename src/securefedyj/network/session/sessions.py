@@ -12,9 +12,8 @@ from securefedyj.errors import ProtocolError
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.session import events, records
 from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
-from securefedyj.network.session.memory import Memory
+from securefedyj.network.session.memory import Memory, exchanges_done
 from securefedyj.network.session.peers import Peer, check_greeting
-from securefedyj.network.session.progress import exchanges_done
 from securefedyj.network.session.run import PartyRun
 from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
@@ -35,11 +34,6 @@ class Sessions:
     @property
     def state(self) -> State:
         return self._run.state
-
-    @property
-    def interruptions(self) -> str:
-        """How often the run was interrupted so far, and by whom."""
-        return self._run.interruptions.summary()
 
     def handle(self, event: Event, now: Moment) -> list[Output]:
         """Take an event; return what to do, in order.
