@@ -7,9 +7,7 @@ its captions), the docstrings after docs/api.md and the help of each command aft
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
 import os
 import re
 import shutil
@@ -106,15 +104,12 @@ def _names(name: str) -> list[str]:
 
 def help_of_commands() -> str:
     """What `--help` prints, for each command."""
-    from securefedyj.cli.main import COMMANDS, main
+    from securefedyj.cli.main import parsers
 
     os.environ["COLUMNS"] = "80"
     text = ""
-    for command in COMMANDS:
-        shown = io.StringIO()
-        with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-            main([command, "--help"])
-        text += f"\n## {command}\n\n```text\n{shown.getvalue()}```\n"
+    for command, parser in parsers()[1].items():
+        text += f"\n## {command}\n\n```text\n{parser.format_help()}```\n"
     return text
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from securefedyj.cli.common import tell
-from securefedyj.cli.display import Display
+from securefedyj.cli.display import Display, tell
 from securefedyj.cli.main import main
 from securefedyj.parameters import Parameters
 from securefedyj.protocol.transcript import Transcript

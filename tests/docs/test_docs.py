@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from securefedyj.cli.main import COMMANDS, main
+from securefedyj.cli.main import parsers
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "securefedyj"
@@ -69,12 +67,10 @@ def test_programs_that_a_page_names_are_there_and_take_what_they_are_given(page)
 @pytest.fixture(scope="module")
 def options() -> dict[str, set[str]]:
     """The options of each command, from its help."""
-    found = {}
-    for command in COMMANDS:
-        with redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
-            main([command, "--help"])
-        found[command] = set(re.findall(r"--[a-z][a-z-]+", shown.getvalue()))
-    return found
+    return {
+        command: set(re.findall(r"--[a-z][a-z-]+", parser.format_help()))
+        for command, parser in parsers()[1].items()
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -9,16 +9,22 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
-from securefedyj.cli import common
 from securefedyj.cli import options as shared
-from securefedyj.cli.common import FAILED, OK, Help, flag, option, short, tell, wrapped
+from securefedyj.cli.display import COLUMNS, FAILED, OK, short, tell, wrapped
+from securefedyj.cli.options import Commands, command, flag, option
+from securefedyj.cli.plan import NOT_VERIFIED
 from securefedyj.network.consortium import ENGINE, Consortium, Feature
+from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.printable import printable
 from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.tables.files import REMEDIES, Checked, TableFinding, TableReader, check_table
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
+_VERIFIED = (
+    "Verified: all parties reject a result that is wrong for the sums of the silos,\n"
+    "even if one member of the committee cheats"
+)
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
 _VERDICTS = {
     "missing column": "no column",
@@ -31,16 +37,13 @@ _VERDICTS = {
 }
 _FINDINGS_OF_A_KIND = 10
 
-HELP = Help(
-    "check an agreed file, or a silo's table against it",
-    "securefedyj check consortium.toml --data patients.csv",
-    "Findings about a table are shown here and nowhere else.",
-)
 
-
-def add(parser: argparse.ArgumentParser) -> None:
-    shared.add_file(parser)
-    shared.add_declared(parser, "data", "ledger")
+def add(commands: Commands) -> None:
+    summary = "check an agreed file, or a silo's table against it"
+    example = "securefedyj check consortium.toml --data patients.csv"
+    more = "Findings about a table are shown here and nowhere else."
+    parser = command(commands, "check", run, summary, example, more)
+    shared.add_declared(parser, "consortium", "data", "ledger")
     words = "earlier agreed file: show only the differences from it"
     option(parser, "--before", "FILE", words, Path)
     shared.add_reading(parser, dask=True)
@@ -64,10 +67,23 @@ def run(options: argparse.Namespace) -> int:
     tell(f"{options.consortium} is valid. All parties must see the same digest:")
     tell(f"  {consortium.digest()}")
     if options.before is not None:
-        common.tell_differences(Consortium.read(options.before), consortium, options.before)
+        tell_differences(Consortium.read(options.before), consortium, options.before)
         return OK
     tell("\n".join(_agreed_lines(consortium)))
     return OK
+
+
+def tell_differences(before: Consortium, after: Consortium, path: Path) -> None:
+    """Print how an agreed file differs from an earlier one, which is at a path."""
+    lines = differences(before, after)
+    if not lines:
+        tell(wrapped(f"It agrees with {path} in everything; that file would do as well."))
+        return
+    tell(f"Compared with {path}:")
+    for line in lines:
+        tell(f"  {line}")
+    if note := note_on_two_results(before, after):
+        tell(wrapped(note))
 
 
 def _agreed_lines(consortium: Consortium) -> Iterator[str]:
@@ -86,7 +102,7 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
         f"lambda in at most {consortium.max_steps} steps, mean and variance to "
         f"{consortium.result_bits} bits"
     )
-    yield common.VERIFIED if consortium.verified else common.NOT_VERIFIED
+    yield _VERIFIED if consortium.verified else NOT_VERIFIED
     most = consortium.max_interruptions
     yield f"At most {most} interruption{'s' * (most != 1)}; one more ends a run"
     yield (
@@ -150,7 +166,7 @@ def _table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]
         for feature in features
     ]
     widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
-    room = common.COLUMNS - sum(widths) - len(widths)
+    room = COLUMNS - sum(widths) - len(widths)
     names = ["feature", *(printable(feature.name) for feature in features)]
     room = max(min(room, max(map(len, names))), 0)
     for name, row in zip(names, (_HEADER, *rows), strict=True):

@@ -1,17 +1,59 @@
-"""What a command shows while it runs."""
+"""What a command shows, and the exit codes that it may end with."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 import threading
 import time
 
-from securefedyj.cli.common import tell, wrapped
 from securefedyj.joining.log import JoinLog
 from securefedyj.network.session.events import Progress
+from securefedyj.printable import printable_lines
 
+OK, FAILED, INTERRUPTED = 0, 1, 130
+COLUMNS = 79
+"""Of a terminal, without the last, which some terminals leave free."""
+_LONGEST_NUMBER = 8  # characters
 _SECONDS_BETWEEN = 0.2
+
+
+def tell(words: str, *, error: bool = False) -> None:
+    """Print for the user; text of others in it cannot control the terminal.
+
+    Line breaks are ours: a text of others passes `printable` before it gets here.
+    """
+    print(printable_lines(words), file=sys.stderr if error else sys.stdout, flush=error)
+
+
+def wrapped(sentence: str, indent: str = "") -> str:
+    """In lines that fit a terminal; names and paths stay whole."""
+    columns = COLUMNS - len(indent)
+    lines = textwrap.fill(sentence, columns, break_on_hyphens=False, break_long_words=False)
+    return textwrap.indent(lines, indent)
+
+
+def complain(sentence: str) -> None:
+    """Print an error; a terminal itself would break it within words."""
+    words = f"securefedyj: {sentence}"
+    tell(wrapped(words) if sys.stderr.isatty() else words, error=True)
+
+
+def short(value: float, most: int = 4) -> str:
+    """A number in few characters and, unless it is whole, few digits; a dash for NaN."""
+    if value != value:
+        return "-"
+    if value == round(value) and abs(value) < 10 ** (_LONGEST_NUMBER - 1):
+        return f"{value + 0.0:.0f}"
+    for digits in range(most, 1, -1):
+        mantissa, e, power = f"{value:.{digits}g}".partition("e")
+        text = f"{mantissa}e{int(power)}" if e else mantissa
+        if 0 < int(power or 0) < _LONGEST_NUMBER - 2:  # 1390 rather than 1.39e3
+            return f"{value:.0f}"
+        if len(text) <= _LONGEST_NUMBER:
+            return text
+    return f"{value:.0e}"
 
 
 class Display:
@@ -19,11 +61,9 @@ class Display:
 
     def __init__(self, terminal: bool | None = None, log: JoinLog | None = None) -> None:
         self._terminal = sys.stderr.isatty() if terminal is None else terminal
-        self._log = log
-        self._open = False
-        self._last = ""
-        self._now = ""  # the progress of the run in the open line
-        self._passing = False  # whether that line also has the rows of a pass, which do not stay
+        self._log, self._last = log, ""
+        # The open line, and the progress of the run in it: rows of a pass do not stay.
+        self._line = self._now = ""
         self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be shown again
         self._lock = threading.RLock()  # progress comes from the thread that computes
 
@@ -50,11 +90,11 @@ class Display:
         )
         with self._lock:
             self._last = ""
-            self._now, self._passing = text, False
             if self._terminal:
+                self._now = text
                 self._rewrite(text)
             else:
-                print(text, file=sys.stderr, flush=True)
+                tell(text, error=True)
             self.note(text)
 
     def rows(self, done: str, count: int, total: int | None) -> None:
@@ -64,19 +104,17 @@ class Display:
         of = "" if total is None else f" of {total:,}"
         with self._lock:
             self._next = time.monotonic() + _SECONDS_BETWEEN
-            self._passing = True
             self._rewrite("; ".join(filter(None, [f"{count:,}{of} rows {done}", self._now])))
 
     def _rewrite(self, text: str) -> None:
-        text = text[: shutil.get_terminal_size().columns - 1]
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        self._open = True
+        cut = text[: shutil.get_terminal_size().columns - 1]
+        print(f"\r\x1b[K{cut}", end="", file=sys.stderr, flush=True)
+        self._line = text
 
     def end(self) -> None:
         with self._lock:
-            if self._passing:
+            if self._line != self._now:
                 self._rewrite(self._now)
-            if self._open and self._now:
+            if self._line:
                 print(file=sys.stderr, flush=True)
-            self._open = self._passing = False
-            self._now = ""
+            self._line = self._now = ""

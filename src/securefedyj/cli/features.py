@@ -7,8 +7,8 @@ import csv
 import io
 from pathlib import Path
 
-from securefedyj.cli.common import Help, option, short, tell, wrapped
-from securefedyj.cli.options import add_reading, reading_of
+from securefedyj.cli.display import short, tell, wrapped
+from securefedyj.cli.options import Commands, add_reading, command, option, reading_of
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.network.consortium.entries import check_text
@@ -18,14 +18,12 @@ from securefedyj.tables.files import FEW_DISTINCT, draft
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
 _MOST_NAMED = 20
 
-HELP = Help(
-    "draft the features of a consortium from the numeric columns of a table",
-    "securefedyj features patients.csv --output features.csv",
-    "The bounds are wide on purpose; review them.",
-)
 
-
-def add(parser: argparse.ArgumentParser) -> None:
+def add(commands: Commands) -> None:
+    summary = "draft the features of a consortium from the numeric columns of a table"
+    example = "securefedyj features patients.csv --output features.csv"
+    more = "The bounds are wide on purpose; review them."
+    parser = command(commands, "features", run, summary, example, more)
     option(parser, "table", "TABLE", "a .csv, .csv.gz or .parquet file, or a folder", Path)
     words = "file for `securefedyj new --features`; not overwritten"
     option(parser, "--output", "FILE.csv", words, Path, Path("features.csv"))

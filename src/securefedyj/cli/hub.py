@@ -7,42 +7,38 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from securefedyj.cli.common import Help, option
+from securefedyj.cli.options import Commands, command, option
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
 from securefedyj.network.lines import require_locks
 from securefedyj.network.transport.addresses import ANYWHERE, parse_address
 
-HELP = Help(
-    "relay between the parties; the hub can read nothing",
-    "securefedyj hub consortium.toml --certificate hub.pem --key hub.key",
-    "The hub rereads the files of a folder when they change, and all files at SIGHUP. A new "
-    "consortium needs no restart.",
-)
 
-
-def add(parser: argparse.ArgumentParser) -> None:
+def add(commands: Commands) -> None:
+    summary = "relay between the parties; the hub can read nothing"
+    example = "securefedyj hub consortium.toml --certificate hub.pem --key hub.key"
+    more = (
+        "The hub rereads the files of a folder when they change, and all files at SIGHUP. A new "
+        "consortium needs no restart."
+    )
+    parser = command(commands, "hub", run, summary, example, more)
     words = "agreed file, or folder: all files in it that end in .toml"
     option(parser, "files", "FILE", words, Path, nargs="+")
     words = "certificate of the hub, as in FILE"
     option(parser, "--certificate", "CERT.pem", words, Path, required=True)
     words = "private key of the certificate; its mode must be 600"
     option(parser, "--key", "KEY", words, Path, required=True)
-    option(
-        parser,
-        "--listen",
-        "HOST:PORT",
+    words = (
         "where to listen, such as 10.0.0.5:443, [::1]:7443 or *:7443 (default: all interfaces, "
-        "IPv4 and IPv6, at the port of the hub in FILE)",
+        "IPv4 and IPv6, at the port of the hub in FILE)"
     )
-    option(
-        parser,
-        "--status",
-        "HOST:PORT",
+    option(parser, "--listen", "HOST:PORT", words)
+    words = (
         "serve a web page at this address, and /metrics for Prometheus, which show everybody who "
-        "is connected; such as 127.0.0.1:7480 (default: none)",
+        "is connected; such as 127.0.0.1:7480 (default: none)"
     )
+    option(parser, "--status", "HOST:PORT", words)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from securefedyj.cli import options as shared
-from securefedyj.cli.common import FAILED, OK, Help, complain, flag, option, tell, wrapped
-from securefedyj.cli.display import Display
+from securefedyj.cli.display import FAILED, OK, Display, complain, tell, wrapped
+from securefedyj.cli.options import Commands, command, flag, option
 from securefedyj.joining.log import JoinLog, without_rows
 from securefedyj.joining.options import JoinOptions
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from securefedyj.joining.run import JoinRun
     from securefedyj.tables.files import TableReader
 
-HELP = Help(
-    "take part in a run: as a silo with --data, as a helper without",
-    "securefedyj join consortium.toml --key north.key --certificate north.pem \\\n"
-    "    --data rows.csv --output result",
-)
+_DECLARED = ("consortium", "key", "certificate", "data", "output", "own_minimum", "ledger",
+             "cache_mb", "timeout", "wait", "proxy")  # fmt: skip
+_EXAMPLE = """\
+securefedyj join consortium.toml --key north.key --certificate north.pem \\
+    --data rows.csv --output result"""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    shared.add_file(parser)
-    shared.add_declared(parser, "key", "certificate", "data", "output", "own_minimum", "ledger")
-    shared.add_declared(parser, "cache_mb", "timeout", "wait", "proxy")
+def add(commands: Commands) -> None:
+    summary = "take part in a run: as a silo with --data, as a helper without"
+    parser = command(commands, "join", run, summary, _EXAMPLE)
+    shared.add_declared(parser, *_DECLARED)
     shared.add_reading(parser, dask=True)
     option(parser, "--log", "FILE", "append what the terminal shows to a file, with times", Path)
     flag(parser, "--no-report", "write no report.html; `securefedyj report` can write it later")

@@ -6,16 +6,14 @@ import argparse
 import json
 from pathlib import Path
 
-from securefedyj.cli.common import Help, flag, option
+from securefedyj.cli.options import Commands, command, flag, option
 from securefedyj.network.identity import fingerprint, keygen
 
-HELP = Help(
-    "make a key and a certificate for a party, or for the hub",
-    "securefedyj keygen north --folder ~/.securefedyj",
-)
 
-
-def add(parser: argparse.ArgumentParser) -> None:
+def add(commands: Commands) -> None:
+    summary = "make a key and a certificate for a party, or for the hub"
+    example = "securefedyj keygen north --folder ~/.securefedyj"
+    parser = command(commands, "keygen", run, summary, example)
     option(parser, "name", "NAME", "name of the party in the agreed file")
     option(parser, "--folder", "FOLDER", "folder for NAME.key and NAME.pem", Path, Path())
     flag(parser, "--json", "print the paths and the fingerprint as JSON")

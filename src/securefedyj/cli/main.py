@@ -9,29 +9,27 @@ import argparse
 import io
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from securefedyj import __version__, kernel
-from securefedyj.cli.common import FAILED, INTERRUPTED, OK, complain
+from securefedyj.cli import check, demo, features, hub, join, keygen, new, plan, report, transform
+from securefedyj.cli.display import FAILED, INTERRUPTED, OK, complain
 from securefedyj.errors import with_code
 from securefedyj.printable import printable
 
 _LONGEST = 4000  # characters of a sentence; it may quote a file
 
-# In the order of their use. Each has a module, which describes it by `HELP`, adds its options with
-# `add` and does its work in `run`, which also imports what takes long to import.
-COMMANDS = ("demo", "example", "keygen", "features", "new", "check", "plan", "hub", "join",
-            "transform", "report", "audit")  # fmt: skip
+# In the order of their use. The function `add` of each declares one or two commands; the function
+# that carries out a command imports what takes long to import.
+_MODULES = (demo, keygen, features, new, check, plan, hub, join, transform, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is returned."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that do not know Unicode
-    options = _parser().parse_args(arguments)
+    options = parsers()[0].parse_args(arguments)
     try:
         return int(options.run(options) or OK)
     except KeyboardInterrupt:
@@ -64,7 +62,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of a whole command line, and those of the commands by their names."""
     parser = argparse.ArgumentParser(
         prog="securefedyj",
         description="Make features Gaussian: one Yeo-Johnson transformation per feature.",
@@ -73,16 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        module = import_module(f"securefedyj.cli.{name}")
-        summary, example, more = module.HELP
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {more}", 78),
-            epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.set_defaults(run=module.run, wrong_usage=command.error)
-        module.add(command)
-    return parser
+    for module in _MODULES:
+        module.add(commands)
+    return parser, commands.choices

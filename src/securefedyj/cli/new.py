@@ -7,7 +7,9 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from securefedyj.cli.common import Help, option, repeated, tell, tell_differences, wrapped
+from securefedyj.cli.check import tell_differences
+from securefedyj.cli.display import tell, wrapped
+from securefedyj.cli.options import Commands, command, option, repeated
 from securefedyj.cli.plan import add_line, outlook_of
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
@@ -22,16 +24,16 @@ _CHANGES = ("add", "remove", "renew", "bounds", "drop")
 _MOST_PAIRS = 1 << 15
 _MPYC_LEVELS = 1  # its parties compute for far longer than messages take
 
-HELP = Help(
-    "write the agreed file of a consortium",
-    "securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\\n"
-    "    --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\\n"
-    "    --helper coordinator=coordinator.pem \\\n"
-    "    --feature lactate:0:40 --feature age:0:120",
-)
+_EXAMPLE = """\
+securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\
+    --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\
+    --helper coordinator=coordinator.pem \\
+    --feature lactate:0:40 --feature age:0:120"""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(commands: Commands) -> None:
+    summary = "write the agreed file of a consortium"
+    parser = command(commands, "new", run, summary, _EXAMPLE)
     option(parser, "file", "FILE", "file to write; not overwritten", Path)
     option(parser, "--name", "NAME", "name of the consortium")
     words = "address of the hub; without a hub, a framework such as NVIDIA FLARE connects parties"

@@ -1,13 +1,15 @@
-"""Options that `joining.options` declares, from the command line and from the site's own file."""
+"""How a command and its options are declared; those of `joining.options`, and the site's file."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from securefedyj.cli.common import option, repeated, tell
+from securefedyj.cli.display import tell
 from securefedyj.errors import InputError
 from securefedyj.joining.options import DECLARED, dialect_of
 from securefedyj.joining.site import FILE, read_entries
@@ -17,6 +19,53 @@ from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import HERE, TableReader
 
 READING = ("missing", "decimal", "thousands", "delimiter", "encoding")
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int | None],
+    summary: str,
+    example: str,
+    more: str = "",
+) -> argparse.ArgumentParser:
+    """Add a command, which `run` carries out; the rest is for its help."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {more}", 78),
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, wrong_usage=parser.error)
+    return parser
+
+
+def option(
+    parser: argparse._ActionsContainer,
+    name: str,
+    metavar: str,
+    words: str,
+    kind: Callable[[str], Any] = str,
+    default: Any = None,
+    **more: Any,
+) -> None:
+    """Add an option with a value, or an argument; its default is part of the help."""
+    if default is not None:
+        words += f" (default: {f'{default:g}' if isinstance(default, float) else default})"
+    parser.add_argument(name, metavar=metavar, help=words, type=kind, default=default, **more)
+
+
+def repeated(parser: argparse._ActionsContainer, name: str, metavar: str, words: str) -> None:
+    """Add an option that may be given several times."""
+    words += "; may be repeated"
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=words)
+
+
+def flag(parser: argparse._ActionsContainer, name: str, words: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=words)
 
 
 def add_declared(parser: argparse._ActionsContainer, *names: str) -> None:
@@ -25,16 +74,12 @@ def add_declared(parser: argparse._ActionsContainer, *names: str) -> None:
         words = one.help
         if isinstance(one.default, int | float):
             words += f" (default: {one.default:g})"
-        if one.kind is tuple:
+        if one.name == "consortium":
+            option(parser, one.name, one.metavar, words, Path, nargs="?")
+        elif one.kind is tuple:
             repeated(parser, one.flag, one.metavar, words)
         else:
             option(parser, one.flag, one.metavar, words, one.kind)
-
-
-def add_file(parser: argparse.ArgumentParser) -> None:
-    """Add the agreed file, which may be in the site's own file."""
-    one = DECLARED["consortium"]
-    option(parser, "consortium", one.metavar, one.help, Path, nargs="?")
 
 
 def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
@@ -42,35 +87,21 @@ def add_reading(parser: argparse.ArgumentParser, *, dask: bool = False) -> None:
     parser.set_defaults(own_columns={})
     group = parser.add_argument_group("how the table is written (docs/tables.md)")
     add_declared(group, *READING)
-    repeated(
-        group,
-        "--rename",
-        "HERE=AGREED",
-        'agreed name of a column that has another name here, such as --rename "Alter=age"',
-    )
-    option(
-        group,
-        "--columns",
-        "FILE.toml",
-        'file with such names: a table [columns] with lines such as "Alter" = "age"',
-        Path,
-    )
+    words = 'agreed name of a column that has another name here, such as --rename "Alter=age"'
+    repeated(group, "--rename", "HERE=AGREED", words)
+    words = 'file with such names: a table [columns] with lines such as "Alter" = "age"'
+    option(group, "--columns", "FILE.toml", words, Path)
     if dask:
-        option(
-            parser,
-            "--dask",
-            "SCHEDULER",
+        words = (
             "let the workers of a Dask cluster read the table and sum; the address of the "
-            "scheduler, such as tls://host:8786, or local",
+            "scheduler, such as tls://host:8786, or local"
         )
-    option(
-        parser,
-        "--site",
-        "FILE.toml",
+        option(parser, "--dask", "SCHEDULER", words)
+    words = (
         f"file with options that are not given here (default: {FILE} in the folder of the table, "
-        "or in the current folder; docs/site.md)",
-        Path,
+        "or in the current folder; docs/site.md)"
     )
+    option(parser, "--site", "FILE.toml", words, Path)
 
 
 def fill_from_site(options: argparse.Namespace, table: Path | None, *names: str) -> str:

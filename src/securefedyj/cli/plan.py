@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from securefedyj.cli.common import NOT_VERIFIED, Help, flag, option, tell
+from securefedyj.cli.display import tell
+from securefedyj.cli.options import Commands, command, flag, option
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
@@ -18,13 +19,13 @@ parties on a machine with two cores: 650 to 720 rounds, each at least as long as
 takes; for each feature, with 3 parties 2 to 7 seconds and 3 MB that a party sends, with 5
 parties 8 to 15 seconds and 7 MB."""
 
-HELP = Help(
-    "forecast the cost of a run from the agreed file alone",
-    "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50",
-)
+NOT_VERIFIED = "NOT verified: one cheating member of the committee can falsify the result"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(commands: Commands) -> None:
+    summary = "forecast the cost of a run from the agreed file alone"
+    example = "securefedyj plan consortium.toml --rows 50000 --delay-ms 30 --mbit 50"
+    parser = command(commands, "plan", run, summary, example)
     option(parser, "file", "FILE", "agreed file, consortium.toml", Path)
     add_line(parser)
     flag(parser, "--json", "print JSON")

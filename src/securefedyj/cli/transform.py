@@ -7,22 +7,21 @@ import warnings
 from functools import partial
 from pathlib import Path
 
-from securefedyj.cli.common import Help, flag, option, tell
-from securefedyj.cli.display import Display
-from securefedyj.cli.options import add_reading, reading_of
+from securefedyj.cli.display import Display, tell
+from securefedyj.cli.options import Commands, add_reading, command, flag, option, reading_of
 from securefedyj.errors import InputError
 
 _BECAME = {"clip": "replaced by the bound", "keep": "transformed as they are"}
 
-HELP = Help(
-    "apply the transformation of a run to a table",
-    "securefedyj transform result/parameters.json rows.csv --output gaussian.csv",
-    "Features are found by name; all other columns stay as they are. Missing values become "
-    "empty cells (CSV) or null (Parquet).",
-)
 
-
-def add(parser: argparse.ArgumentParser) -> None:
+def add(commands: Commands) -> None:
+    summary = "apply the transformation of a run to a table"
+    example = "securefedyj transform result/parameters.json rows.csv --output gaussian.csv"
+    more = (
+        "Features are found by name; all other columns stay as they are. Missing values become "
+        "empty cells (CSV) or null (Parquet)."
+    )
+    parser = command(commands, "transform", run, summary, example, more)
     option(parser, "parameters", "PARAMETERS", "parameters.json of a run", Path)
     words = "a .csv, .csv.gz or .parquet file with a header, or a folder of such files"
     option(parser, "table", "TABLE", words, Path)
