@@ -16,7 +16,9 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import (
     DEFAULT_BOUND,
     EXPONENT_BUDGET,
+    LOGARITHM,
     PRECISION,
+    RATIO,
     Domain,
     choose_encoding,
 )
@@ -50,7 +52,7 @@ def bounds_(draw):
 
 def edges(bounds: Sequence[float] | None) -> tuple[Array, Array]:
     """The lowest and the highest lambda of one feature."""
-    lowest, highest = Domain.from_bounds(bounds, 1).limits()
+    lowest, highest, _ = Domain.from_bounds(bounds, 1).limits()
     return np.asarray(lowest), np.asarray(highest)
 
 
@@ -83,7 +85,7 @@ def test_bounds_come_as_none_one_pair_or_one_pair_per_feature():
 
 
 def test_bounds_for_box_cox_are_positive_and_seen_from_the_lower_one():
-    bounds, box_cox = [(1e-300, 1e300), (1e6, 1e6 + 1000), (0.0, 5.0)], np.array([1, 1, 0], bool)
+    bounds, box_cox = [(1e-300, 1e300), (1e6, 1e6 + 1000), (0.0, 5.0)], [RATIO, RATIO, LOGARITHM]
     domain = Domain.from_bounds(bounds, 3, box_cox)
     assert domain.least.tolist() == [1e-300, 1e6, 0.0]
     with mp.workdps(40):
@@ -281,7 +283,7 @@ def test_the_grid_keeps_its_bits_of_the_smallest_residual(case):
 def test_an_encoding_is_made_of_public_values_only():
     assert list(inspect.signature(choose_encoding).parameters) == ["domain", "n", "lmbda"]
     of_bounds = list(inspect.signature(Domain.from_bounds).parameters)
-    assert of_bounds == ["bounds", "n_features", "box_cox"]
+    assert of_bounds == ["bounds", "n_features", "scale", "resolution"]
 
 
 BEYOND_ONE = st.floats(1, 1e30)

@@ -37,6 +37,7 @@ import numpy as np
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
 from securefedyj.numerics.elementary import LOG2_E, log1p, log_ratio
+from securefedyj.numerics.grid import Grid
 from securefedyj.numerics.search import Limits
 
 # Bits behind the binary point of y and d, where they are about 1 and e^{uL} does not decay.
@@ -66,12 +67,19 @@ SERIES, CLOSED, DECAY = range(3)
 
 _MARGIN = 1 + 2.0**-20
 
+# Scales of a feature: what a silo keeps of x, with the sign of x. For LINEAR it is scaled by a
+# power of 2 to at most 1; RANKED values are counted, and none of the sums is taken.
+LOGARITHM, RATIO, LINEAR, RANKED = range(4)
+# Bits behind the binary point of a LINEAR value, in addition to PRECISION.
+_LINEAR_PRECISION = 68
+
 
 class Domain(NamedTuple):
-    """The agreed bounds of each feature: lower <= x <= upper.
+    """The agreed bounds of each feature, lower <= x <= upper, and its scale.
 
-    With them the largest log(1+|x|) among values >= 0 and among values < 0, 0 if there are none. Of
-    a feature for Box-Cox, which is Yeo-Johnson of x/lower - 1, log(x/lower) takes its place.
+    With them L at both ends: the largest log(1+|x|) among values >= 0 and among values < 0, 0 if
+    there are none. Of a feature for Box-Cox, which is Yeo-Johnson of x/lower - 1, log(x/lower)
+    takes its place, and of a LINEAR one the scaled value.
     """
 
     lower: Array
@@ -80,17 +88,22 @@ class Domain(NamedTuple):
     L_negative: Array
     least: Array
     """The lower bound of features for Box-Cox, 0 of others."""
+    scale: Integers
+    grid: Grid
+    """The points of RANKED features."""
 
     @classmethod
     def from_bounds(
         cls,
         bounds: Sequence[float] | Sequence[Sequence[float]] | None,
         n_features: int,
-        box_cox: Bools | None = None,
+        scale: Sequence[int] | None = None,
+        resolution: Sequence[str] | None = None,
     ) -> Domain:
         """None (|x| <= 2^20), one (lower, upper) for all features, or one pair per feature.
 
-        Features for Box-Cox, if there are any, have bounds > 0.
+        Features for Box-Cox, if there are any, have bounds > 0. By default all scales are
+        LOGARITHM, and a grid has 2^24 steps.
         """
         if bounds is None:
             bounds = (-DEFAULT_BOUND, DEFAULT_BOUND)
@@ -102,7 +115,8 @@ class Domain(NamedTuple):
                 f"feature; got an array of shape {pairs.shape}",
             )
         lower, upper = np.broadcast_to(pairs, (n_features, 2)).T.copy()
-        scaled = np.zeros(n_features, dtype=bool) if box_cox is None else box_cox
+        scales = np.array([LOGARITHM] * n_features if scale is None else scale, dtype=np.int64)
+        scaled = scales == RATIO
         largest = np.where(scaled, np.finfo(np.float64).max, LARGEST_BOUND)
         smallest = np.where(scaled, np.finfo(np.float64).smallest_subnormal, -LARGEST_BOUND)
         right = (lower >= smallest) & (lower < upper) & (upper <= largest)
@@ -124,19 +138,33 @@ class Domain(NamedTuple):
                 "grid for sums. Give the feature in another unit, in which its values are closer "
                 "to 1.",
             )
-        least, L_negative = np.where(scaled, lower, 0.0), np.maximum(-lower, 0.0)
+        least, lowest = np.where(scaled, lower, 0.0), np.maximum(-lower, 0.0)
+        highest, linear = np.maximum(upper, 0.0), scales == LINEAR
         ratio = log_ratio(np.where(scaled, upper, 1.0), np.where(scaled, lower, 1.0))
-        L_positive = np.where(scaled, ratio, log1p(np.maximum(upper, 0.0)))
-        return cls(lower, upper, L_positive, log1p(L_negative), least)
+        grid = Grid.of(lower, upper, scales == RANKED, resolution)
+        L = np.where(scaled, ratio, log1p(highest)), log1p(lowest)
+        domain = cls(lower, upper, *L, least, scales, grid)
+        domain.L_positive[linear] = domain.scaled(highest)[linear]
+        domain.L_negative[linear] = domain.scaled(lowest)[linear]
+        return domain
 
     def take(self, features: Index) -> Domain:
         """The domain of some of the features."""
-        return Domain(*(part[features] for part in self))
+        return each(lambda part: part[features], self)
+
+    def scaled(self, x: Array) -> Array:
+        """LINEAR values of each feature as a silo keeps them."""
+        scaled: Array = np.ldexp(x, -self.exponent().astype(np.int32))
+        return scaled
+
+    def exponent(self) -> Integers:
+        """The least b with |x| < 2^b; LINEAR values are kept as x 2^-b."""
+        return _exponent(np.maximum(np.abs(self.lower), np.abs(self.upper)))
 
     def check_usable(self, names: Sequence[str]) -> None:
         """Refuse bounds that no run can work with."""
         largest = np.maximum(self.L_positive, self.L_negative)
-        small = np.flatnonzero(largest < log1p(np.array(SMALLEST_BOUND)))
+        small = np.flatnonzero((self.scale <= RATIO) & (largest < log1p(np.array(SMALLEST_BOUND))))
         if len(small):
             j = int(small[0])
             what, advice = (
@@ -158,12 +186,20 @@ class Domain(NamedTuple):
         return PHI_PRECISION + _smallness(np.maximum(self.L_positive, self.L_negative))
 
     def limits(self) -> Limits:
-        """The range of lambda: |u| L_max log2(e) <= EXPONENT_BUDGET on both sides."""
+        """The range of lambda, |u| L_max log2(e) <= EXPONENT_BUDGET on both sides.
+
+        For a RANKED feature the numbers of the points, below which there is -1.
+        """
         positive, negative = (
             EXPONENT_BUDGET / (np.maximum(L, 2.0**-40) * LOG2_E)
             for L in (self.L_positive, self.L_negative)
         )
-        return Limits(np.maximum(-positive, 2 - negative), np.minimum(positive, 2 + negative))
+        ranked = self.scale == RANKED
+        return Limits(
+            np.where(ranked, -1.0, np.maximum(-positive, 2 - negative)),
+            np.where(ranked, self.grid.last, np.minimum(positive, 2 + negative)),
+            ranked,
+        )
 
 
 class SideEncoding(NamedTuple):
@@ -200,7 +236,7 @@ class Encoding(NamedTuple):
 def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     """The encoding of each feature at its lambda; domain, n and lambda have one entry per pair."""
     # Both sides at once: row 0 is the positive one.
-    L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
+    L, u = sides_of(domain, lmbda)
     z, inverse, decays = u * L, _reciprocal(u), is_decaying(L, u)
     # How far w = e^{uL} can fall below 1 and rise above it, in bits.
     decay = np.ceil(np.maximum(-z, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
@@ -208,6 +244,7 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     # y is about as large as the scale, d as its square: a small scale takes a finer grid.
     scale = np.minimum(L, inverse)
     basis = PRECISION + 2 * _smallness(scale.max(axis=0))
+    basis += np.where(domain.scale == LINEAR, _LINEAR_PRECISION, 0)
     grid = basis + decay.max(axis=0)
     # |y| <= a e^z and |d| <= b e^z, and the same for the residuals of a decaying side.
     a = np.where(decays, inverse, scale)
@@ -221,6 +258,15 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     most_y, most_d = y_bits.max(axis=0), d_bits.max(axis=0)
     widest = np.maximum(phi_bits + 2 * most_y, phi_grid + most_y + most_d)
     return Encoding(grid, positive, negative, 2 * (n_bits + most_y), 3 * n_bits + widest + 2)
+
+
+def sides_of(domain: Domain, lmbda: Array) -> tuple[Array, Array]:
+    """The largest L and u of both sides; row 0 is the positive one.
+
+    A LINEAR value is its own y, which is what u = 0 means.
+    """
+    u = np.where(domain.scale == LINEAR, 0.0, np.array([lmbda, 2 - lmbda]))
+    return np.array([domain.L_positive, domain.L_negative]), u
 
 
 def kinds(L: Array, u: Array) -> Integers:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 import numpy as np
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Array, T, unmasked
+from securefedyj.numerics.arrays import Array, Index, T, unmasked
 from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.sums import Silo
 
@@ -65,7 +65,7 @@ def is_source(data: object) -> TypeGuard[Source]:
 class RemoteSource(Protocol):
     """A source whose rows stay elsewhere, such as on a cluster, which computes what is needed."""
 
-    def silo(self, domain: Domain, names: list[str]) -> Silo:
+    def silo(self, domain: Domain, names: list[str], columns: Index | None = None) -> Silo:
         """What the protocol asks of the rows; a value outside raises `OutOfBounds`."""
 
     def reduce(

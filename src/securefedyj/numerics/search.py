@@ -44,15 +44,30 @@ class Bracket(NamedTuple):
             part[features] = values
 
     @classmethod
-    def start(cls, n_features: int) -> Bracket:
-        return cls(np.zeros(n_features), np.full(n_features, -np.inf), np.full(n_features, np.inf))
+    def start(cls, n_features: int, limits: Limits | None = None) -> Bracket:
+        """At 0, or for integers in the middle of their limits."""
+        value, infinite = np.zeros(n_features), np.full(n_features, np.inf)
+        if limits is None:
+            return cls(value, -infinite, infinite)
+        lowest, highest, integers = limits
+        middle = np.floor((np.asarray(lowest) + highest) / 2)
+        return cls(
+            np.where(integers, np.where(middle <= lowest, highest, middle), value),
+            np.where(integers, lowest, -infinite),
+            np.where(integers, highest, infinite),
+        )
 
 
 class Limits(NamedTuple):
-    """The range of lambda: a search that would leave it ends at its edge."""
+    """The range of lambda: a search that would leave it ends at its edge.
+
+    Among integers, the first that is too small and the last that may be the answer.
+    """
 
     lowest: ArrayLike = -(2.0**1000)
     highest: ArrayLike = 2.0**1000
+    integers: ArrayLike = False
+    """Whether the search is among integers, by bisection alone."""
 
     def take(self, features: Index) -> Limits:
         """The limits of some of the features."""
@@ -77,10 +92,13 @@ def exp_update(bracket: Bracket, delta: ArrayLike, limits: Limits = UNLIMITED) -
     lower = np.where(grow, value, bracket.lower)
     upper = np.where(grow, bracket.upper, value)
     bracketed = np.isfinite(upper - lower)
+    whole = limits.integers
     if bracketed.all():  # as it is after the first few steps
         middle = (lower + upper) / 2
+        middle = np.where(whole, np.floor(middle), middle) if np.any(whole) else middle
         return Bracket(np.where(middle <= lower, upper, middle), lower, upper)
     middle = (np.where(bracketed, lower, 0.0) + np.where(bracketed, upper, 0.0)) / 2
+    middle = np.where(whole, np.floor(middle), middle)
     middle = np.where(middle <= lower, upper, middle)
     doubled = np.where(
         grow,
@@ -164,7 +182,7 @@ def recover_path(
     """
     lmbda = np.atleast_1d(np.asarray(lmbda, dtype=np.float64))
     at_bound = np.broadcast_to(at_bound, lmbda.shape)
-    bracket = Bracket.start(len(lmbda))
+    bracket = Bracket.start(len(lmbda), limits)
     points, signs = [], []
     for _ in range(max_steps):
         beyond = at_bound & (lmbda == limits.highest)

@@ -11,7 +11,6 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import reduce
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +36,12 @@ def silo_of(
     names: list[str],
     cache_bytes: int,
     on_rows: OnRows | None = None,
+    columns: Index | None = None,
 ) -> Silo:
     """A silo's data as the protocol asks for it, wherever the rows are."""
     if isinstance(source, RemoteSource):
-        return source.silo(domain, names)
-    return StreamedSilo(source, domain, names, cache_bytes, on_rows)
+        return source.silo(domain, names, columns)
+    return StreamedSilo(source, domain, names, cache_bytes, on_rows, columns)
 
 
 class StreamedSilo:
@@ -59,6 +59,8 @@ class StreamedSilo:
         Prepared blocks are kept up to this size; the others are made again in each pass.
     on_rows : callable, optional
         Called with the number of rows of a pass that were read.
+    columns : array of int, optional
+        The column of each feature, where several share one.
     """
 
     def __init__(
@@ -68,20 +70,23 @@ class StreamedSilo:
         names: list[str],
         cache_bytes: int,
         on_rows: OnRows | None = None,
+        columns: Index | None = None,
     ) -> None:
         self._source, self._domain, self._names, self._on_rows = source, domain, names, on_rows
         self._kept: list[ArraySilo] = []
         self._rows_kept = self.rows = 0
         every = np.arange(len(names))
+        self._columns = every if columns is None else columns
         self.count: Integers = np.zeros(len(names), dtype=np.int64)
         self._phi = wide.zeros(PHI_LIMBS, len(names))
         outside = np.zeros(len(names), dtype=np.int64)
         room = cache_bytes
-        for block in read(source, every.tolist(), on_rows):
-            outside += values_outside(block, domain)
+        for block in read(source, np.unique(self._columns).tolist(), on_rows):
+            own = block if columns is None else block[:, columns]
+            outside += values_outside(own, domain)
             if outside.any():
                 continue  # to the end, to say how many there are
-            silo = ArraySilo(block, domain, names)
+            silo = ArraySilo(block, domain, names, columns)
             self.count += silo.count
             self._phi = wide.add(self._phi, silo.phi_sum(every, PHI_LIMBS))
             room -= silo.nbytes
@@ -97,34 +102,40 @@ class StreamedSilo:
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs; in one pass."""
-        kept = (silo.sums(feature, lmbda, encoding, limbs) for silo in self._kept)
         zero = Sums(*[wide.zeros(limbs, len(feature))] * 4)
-        return reduce(added, chain(kept, self._again(feature, lmbda, encoding, limbs)), zero)
+        parts = (own.sums(some, lmbda, encoding, limbs) for own, some in self._silos(feature))
+        return reduce(added, parts, zero)
+
+    def ranks(self, feature: Index, points: Array) -> Integers:
+        """How many values of RANKED features are at most their points; a row for each node."""
+        counts = np.zeros(points.shape, dtype=np.int64)
+        for own, some in self._silos(feature):
+            counts += own.ranks(some, points)
+        return counts
 
     def release(self) -> None:
         """Free the memory of the rows that were kept; should they be wanted, they are read."""
         self._kept, self._rows_kept = [], 0
 
-    def _again(
-        self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int
-    ) -> Iterator[Sums]:
-        """The sums of the blocks that were not kept."""
+    def _silos(self, features: Index) -> Iterator[tuple[ArraySilo, Index]]:
+        """Silos that together have all rows, with the places of the features in each."""
+        yield from ((silo, features) for silo in self._kept)
         if self._rows_kept == self.rows:
             return
-        columns, place = np.unique(feature, return_inverse=True)
-        with closing(ahead(self._prepared(columns))) as silos:
-            for silo in silos:
-                yield silo.sums(place, lmbda, encoding, limbs)
+        wanted, place = np.unique(features, return_inverse=True)
+        with closing(ahead(self._prepared(wanted))) as silos:
+            yield from ((silo, place) for silo in silos)
 
-    def _prepared(self, columns: Index) -> Generator[ArraySilo, None, None]:
-        """Silos of blocks of some columns, without the rows that were kept."""
-        domain, names = self._domain.take(columns), [self._names[j] for j in columns]
+    def _prepared(self, features: Index) -> Generator[ArraySilo, None, None]:
+        """Silos of blocks of some features, without the rows that were kept."""
+        domain, names = self._domain.take(features), [self._names[j] for j in features]
+        columns, place = np.unique(self._columns[features], return_inverse=True)
         seen = 0
         for block in read(self._source, columns.tolist(), self._on_rows):
             first = max(0, self._rows_kept - seen)
             seen += len(block)
             if first < len(block):
-                yield ArraySilo(block[first:], domain, names)
+                yield ArraySilo(block[first:], domain, names, place)
         check_rows(self.rows, seen)
 
 

@@ -14,6 +14,7 @@ of rows and on the public encodings alone.
 from __future__ import annotations
 
 from functools import partial, reduce
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,7 +24,16 @@ from securefedyj import kernel
 from securefedyj.errors import InputError
 from securefedyj.numerics import reference, wide
 from securefedyj.numerics.arrays import Array, Index, Integers
-from securefedyj.numerics.encoding import DECAY, DIGIT, Domain, Encoding, kinds
+from securefedyj.numerics.encoding import (
+    DECAY,
+    DIGIT,
+    RANKED,
+    RATIO,
+    Domain,
+    Encoding,
+    kinds,
+    sides_of,
+)
 from securefedyj.numerics.wide import Limbs
 
 # Rows are padded to a multiple of this, the PADDING of kernel.h.
@@ -68,6 +78,9 @@ class Silo(Protocol):
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
 
+    def ranks(self, feature: Index, points: Array) -> Integers:
+        """How many values of RANKED features are at most their points; a row for each node."""
+
 
 class OutOfBounds(InputError):
     """A value outside the bounds that were agreed for its feature."""
@@ -78,32 +91,60 @@ class ArraySilo:
 
     Parameters
     ----------
-    X : array of shape (n_rows, n_features)
+    X : array of shape (n_rows, n_columns)
         The rows of the silo; NaN is missing.
     domain : Domain
         The agreed bounds. A value outside raises `OutOfBounds`.
     names : list of str
         Names of the features, for that error.
+    columns : array of int, optional
+        The column of each feature, where several share one.
     """
 
-    def __init__(self, X: ArrayLike, domain: Domain, names: list[str]) -> None:
+    def __init__(
+        self, X: ArrayLike, domain: Domain, names: list[str], columns: Index | None = None
+    ) -> None:
         # Logarithms of narrower numbers would have other bits.
         table = np.require(X, np.float64, ["C", "A"])
+        if columns is not None:
+            table = np.ascontiguousarray(table[:, columns])
         rows, features = table.shape
         self._domain = domain
         padding = _PADDING if kernel.loops() else reference.ROWS
         self._values = np.zeros((features, max(1, -(-rows // padding)) * padding))
         self._phi: Integers = np.zeros((features, 2), dtype=np.int64)
         self.count: Integers = np.zeros(features, dtype=np.int64)
+        self._sorted: dict[int, Array] = {}
         scale = np.ldexp(1.0, domain.phi_grid().astype(np.int32))
+        others = np.flatnonzero(domain.scale > RATIO)
         step = max(1, _COPIED // max(rows, 1))
-        pieces = [slice(j, min(j + step, features)) for j in range(0, features, step)]
+        starts = np.unique([*range(0, features, step), *others, *others + 1])
+        pieces = [slice(a, b) for a, b in pairwise([*starts[starts < features], features])]
 
         def fill(some: slice) -> bool:
-            return self._fill(table, some, scale[some])
+            if domain.scale[some.start] <= RATIO:
+                return self._fill(table, some, scale[some])
+            return self._fill_other(table[:, some.start], some.start)
 
         if any(kernel.in_threads(fill, pieces)):
             refuse_outside(values_outside(table, domain), domain, names)
+        # Features of one column share what they count in.
+        first = dict[int, int]()
+        for j in self._sorted if columns is not None else ():
+            self._sorted[j] = self._sorted[first.setdefault(int(columns[j]), j)]
+
+    def _fill_other(self, x: Array, j: int) -> bool:
+        """Arrange a feature without logarithms; return whether a value is outside its bounds."""
+        known = x[~np.isnan(x)]
+        if np.any((known < self._domain.lower[j]) | (known > self._domain.upper[j])):
+            return True
+        self.count[j] = len(known)
+        if self._domain.scale[j] == RANKED:
+            self._sorted[j] = np.sort(known)
+        else:
+            domain = self._domain.take(np.array([j]))
+            self._values[j, : len(x)] = np.nan_to_num(domain.scaled(x))
+        return False
 
     def _fill(self, table: Array, some: slice, scale: Array) -> bool:
         """Arrange some columns; return whether a value is outside its bounds."""
@@ -128,7 +169,16 @@ class ArraySilo:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the values take as they are arranged."""
-        return self._values.nbytes + self._phi.nbytes + self.count.nbytes
+        counted = {id(own): own.nbytes for own in self._sorted.values()}
+        return self._values.nbytes + self._phi.nbytes + self.count.nbytes + sum(counted.values())
+
+    def ranks(self, feature: Index, points: Array) -> Integers:
+        """How many values of RANKED features are at most their points; a row for each node."""
+        counts = [
+            np.searchsorted(self._sorted[j], at, side="right")
+            for j, at in zip(feature.tolist(), points.T, strict=True)
+        ]
+        return np.array(counts, dtype=np.int64).reshape(points.T.shape).T
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
@@ -159,7 +209,7 @@ class ArraySilo:
 
 def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Any:
     """What the loops take for each pair of a feature and a lambda; all of it is public."""
-    L, u = np.array([domain.L_positive, domain.L_negative]), np.array([lmbda, 2 - lmbda])
+    L, u = sides_of(domain, lmbda)
     sides = np.array([encoding.positive, encoding.negative])  # (side, bits, pair)
     kind, bits, skipped = kinds(L, u), sides[:, :2], sides[:, 2] // DIGIT * DIGIT
     pairs = np.zeros(len(feature), dtype=_PAIR)

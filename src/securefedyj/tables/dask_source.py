@@ -107,12 +107,13 @@ class DaskSource:
         value: R = result(task(_over_all, request, *self._parts))
         return value
 
-    def silo(self, domain: Domain, names: list[str]) -> Silo:
-        every, counted = range(len(names)), partial(_counted, domain=domain)
+    def silo(self, domain: Domain, names: list[str], columns: Index | None = None) -> Silo:
+        every = list(range(len(names))) if columns is None else columns.tolist()
+        counted = partial(_counted, domain=domain)
         count = self.reduce(every, counted, np.add, np.asarray)
         outside, present = np.zeros((2, len(names)), np.int64) if count is None else count
         refuse_outside(outside, domain, names)
-        request = self._source, domain, names
+        request = self._source, domain, names, every
         return DaskSilo(kept(_mapped(_Arranged, request, self._parts)), present)
 
 
@@ -130,6 +131,11 @@ class DaskSilo:
         rows, sums = self._asked(_sums, feature, lmbda, encoding, limbs)
         check_rows(self.rows, rows)
         return Sums(*np.moveaxis(sums, 1, 0))
+
+    def ranks(self, feature: Index, points: Array) -> Integers:
+        rows, counts = self._asked(_ranks, feature, points)
+        check_rows(self.rows, rows)
+        return counts.astype(np.int64).reshape(points.shape)
 
     def _asked(self, function: Callable[..., Limbs], *arguments: Any) -> _Total:
         total: _Total = _total(_mapped(_answer, (function, arguments), self._arranged), _added)
@@ -247,10 +253,12 @@ def _over_all(request: tuple[_SourceOf, Sequence[str], Any], *parts: Array) -> A
 class _Arranged:
     """The rows of a partition, prepared for sums."""
 
-    def __init__(self, request: tuple[_SourceOf, Domain, list[str]], rows: Array) -> None:
-        source_of, domain, names = request
+    def __init__(
+        self, request: tuple[_SourceOf, Domain, list[str], list[int]], rows: Array
+    ) -> None:
+        source_of, domain, names, columns = request
         self.rows = len(rows)
-        blocks = read(source_of(rows), range(len(names)))
+        blocks = read(source_of(rows), columns)
         self.silos = [ArraySilo(block, domain, names) for block in blocks]
         self.silos = self.silos or [ArraySilo(np.empty((0, len(names))), domain, names)]
 
@@ -275,6 +283,10 @@ def _phi_sum(silo: ArraySilo, features: int) -> Limbs:
 
 def _sums(silo: ArraySilo, *request: Any) -> Limbs:
     return np.stack(silo.sums(*request), axis=1)
+
+
+def _ranks(silo: ArraySilo, feature: Index, points: Array) -> Limbs:
+    return silo.ranks(feature, points).astype(np.uint64).reshape(1, -1)
 
 
 def _added(one: _Total, other: _Total) -> _Total:
