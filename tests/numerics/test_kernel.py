@@ -79,7 +79,7 @@ def positive_cases(draw: st.DrawFn) -> Case:
         X = np.clip(np.exp(np.log(bounds[0]) + away), *bounds)
     X[rng.random(shape) < 0.1] = bounds[0]
     X[rng.random(shape) < 0.1] = np.nan
-    limits = Domain.from_bounds(bounds, 1, np.array([True])).limits()
+    limits = Domain.from_bounds(bounds, 1, [RATIO]).limits()[:2]
     lowest, highest = (float(np.ravel(limit)[0]) for limit in limits)
     drawn = draw(st.lists(st.floats(lowest, highest), min_size=1, max_size=4))
     lmbda = np.array([0.0, *drawn, lowest, highest])

@@ -273,6 +273,9 @@ class _MadeUp:
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         return wide.scale(self._silo.phi_sum(features, limbs), self._times)
 
+    def ranks(self, feature: Index, points: Array) -> Integers:
+        return self._silo.ranks(feature, points) * self._times
+
 
 def _made_up_rows(domain: Domain, rows: int) -> Array:
     """Values between the bounds, even on the scale of log(1 + |x|)."""

@@ -42,9 +42,9 @@ class Grid(NamedTuple):
         parts = cls(lower, (upper - lower) / STEPS, *np.ones((2, len(lower))), upper.copy())
         grid = Grid(*(np.array(part) for part in parts))
         grid.last[:] = STEPS
-        for j in np.flatnonzero(ranked) if resolution is not None else ():
-            if resolution[j]:
-                own = _decimal(lower[j], upper[j], resolution[j], j)
+        for j, text in enumerate(resolution or ()):
+            if text and ranked[j]:
+                own = _decimal(lower[j], upper[j], text, j)
                 for part, value in zip(grid, own, strict=True):
                     part[j] = value
         return grid

@@ -129,9 +129,10 @@ class ArraySilo:
         if any(kernel.in_threads(fill, pieces)):
             refuse_outside(values_outside(table, domain), domain, names)
         # Features of one column share what they count in.
-        first = dict[int, int]()
-        for j in self._sorted if columns is not None else ():
-            self._sorted[j] = self._sorted[first.setdefault(int(columns[j]), j)]
+        if columns is not None:
+            first = dict[int, int]()
+            for j in self._sorted:
+                self._sorted[j] = self._sorted[first.setdefault(int(columns[j]), j)]
 
     def _fill_other(self, x: Array, j: int) -> bool:
         """Arrange a feature without logarithms; return whether a value is outside its bounds."""

@@ -45,6 +45,10 @@ class TimedSilo:
         with self._timed():
             return self._silo.sums(feature, lmbda, encoding, limbs)
 
+    def ranks(self, feature: Index, points: Array) -> Integers:
+        with self._timed():
+            return self._silo.ranks(feature, points)
+
     def release(self) -> None:
         """Free what memory the rows take, where they can be read again."""
         if isinstance(self._silo, StreamedSilo):
