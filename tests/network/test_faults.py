@@ -50,7 +50,7 @@ class Disturbed:
 
     def __init__(self, silo: Any, happens: Callable[[], None]) -> None:
         self._silo, self._happens = silo, happens
-        self.count, self.phi_sum = silo.count, silo.phi_sum
+        self.count, self.phi_sum, self.ranks = silo.count, silo.phi_sum, silo.ranks
 
     def sums(self, *arguments: Any) -> Any:
         self._happens()

@@ -95,10 +95,10 @@ def test_bounds_for_box_cox_are_positive_and_seen_from_the_lower_one():
     domain.check_usable(["a", "b", "c"])
     for wrong in [(0.0, 5.0), (-1.0, 5.0), (1.0, np.inf), (np.nan, 1.0)]:
         with pytest.raises(InputError) as caught:
-            Domain.from_bounds(wrong, 1, np.array([True]))
+            Domain.from_bounds(wrong, 1, [RATIO])
         assert caught.value.code == "SFY-NUM-002"
     with pytest.raises(InputError, match="closer than") as caught:
-        Domain.from_bounds((1.0, 1 + 1e-14), 1, np.array([True])).check_usable(["a"])
+        Domain.from_bounds((1.0, 1 + 1e-14), 1, [RATIO]).check_usable(["a"])
     assert caught.value.code == "SFY-NUM-004"
 
 

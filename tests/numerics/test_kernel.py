@@ -138,7 +138,7 @@ def test_a_silo_keeps_the_logarithms_of_ratios(level, monkeypatch):
     X[3], X[5, 0] = 1e-300, np.nan
     X[:, 1] = np.clip(X[:, 1], 1e-300, 1e9)
     bounds = [(1e-300, 1e300), (0, 1e9)]
-    silo = ArraySilo(X, Domain.from_bounds(bounds, 2, np.array([True, False])), ["x", "y"])
+    silo = ArraySilo(X, Domain.from_bounds(bounds, 2, [RATIO, LOGARITHM]), ["x", "y"])
     expected = np.nan_to_num(log_ratio(X[:, 0], np.array(1e-300))), log1p(X[:, 1])
     np.testing.assert_array_equal(silo._values[:, :100], expected)
 

@@ -526,6 +526,9 @@ class Repeated:
     def phi_sum(self, features, limbs):
         return wide.scale(self.silo.phi_sum(features, limbs), self.times)
 
+    def ranks(self, feature, points):
+        return self.silo.ranks(feature, points) * self.times
+
 
 @pytest.mark.parametrize("times", [2**16 + 1, 2**31 + 9, 2**40 // 30])
 def test_rows_without_number_give_the_signs_of_their_pattern(distinctive, times):

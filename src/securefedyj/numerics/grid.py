@@ -39,9 +39,8 @@ class Grid(NamedTuple):
         cls, lower: Array, upper: Array, ranked: Bools, resolution: Sequence[str] | None
     ) -> Grid:
         """The points between bounds; of features that have none, the numbers mean nothing."""
-        parts = cls(lower, (upper - lower) / STEPS, *np.ones((2, len(lower))), upper.copy())
-        grid = Grid(*(np.array(part) for part in parts))
-        grid.last[:] = STEPS
+        ones = np.ones(len(lower))
+        grid = cls(lower.copy(), (upper - lower) / STEPS, ones, STEPS * ones, upper.copy())
         for j, text in enumerate(resolution or ()):
             if text and ranked[j]:
                 own = _decimal(lower[j], upper[j], text, j)

@@ -50,7 +50,7 @@ class Bracket(NamedTuple):
         if limits is None:
             return cls(value, -infinite, infinite)
         lowest, highest, integers = limits
-        middle = np.floor((np.asarray(lowest) + highest) / 2)
+        middle = np.floor((np.asarray(lowest, np.float64) + np.asarray(highest, np.float64)) / 2)
         return cls(
             np.where(integers, np.where(middle <= lowest, highest, middle), value),
             np.where(integers, lowest, -infinite),
