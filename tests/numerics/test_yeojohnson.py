@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -381,6 +381,7 @@ def test_unstandardize_keeps_the_digits_next_to_the_center() -> None:
     center=st.floats(-1e8, 1e8),
     width=widths,
 )
+@example(x=-9307301.0, lmbda=-20.0, center=55850824.0, width=1.0)
 def test_standardize_is_the_definition(x: float, lmbda: float, center: float, width: float) -> None:
     scale = at(center, width)
     expected = exact_standardize(x, lmbda, scale)

@@ -63,7 +63,7 @@ def _decimal(lower: float, upper: float, resolution: str, j: int) -> tuple[float
     A, B = int(first * unit), int(step * unit)
     if digits > _MOST_DIGITS or last > _MOST_STEPS or max(abs(A), abs(A + last * B)) > _WHOLE:
         raise InputError(
-            "SFY-NUM-013",
+            "SFY-NUM-015",
             f"resolution {resolution} of feature {j} is too fine for its bounds "
             f"({lower:g}, {upper:g}): agree on a coarser one, or on bounds with fewer digits",
         )

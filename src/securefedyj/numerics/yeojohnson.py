@@ -199,9 +199,10 @@ def _power_scaled(L: Array, u: Array, log_scale: Array) -> Array:
     """e^{log_scale} (e^{uL} - 1)/u for L >= 0, where the factors may overflow apart."""
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         z = u * L
+        root = np.exp((z + log_scale) / 2)  # its square may overflow where the quotient does not
         return _choose(
             z > 1,
-            lambda: np.exp(z + log_scale) * -np.expm1(-z) / u,
+            lambda: root * (-np.expm1(-z) / u) * root,
             lambda: np.where(L == 0, 0.0, np.exp(log_scale) * _power(L, u)),
         )
 
