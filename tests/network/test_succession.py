@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from securefedyj.cli.main import main
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.consortium.succession import differences
 from securefedyj.network.identity import keygen
 
 NAMES = ("hub", "north", "east", "south", "west", "anew")
@@ -150,3 +152,15 @@ def test_three_that_came_or_left_are_listed(folder, tmp_path, capsys):
     pems = [f"--add=w{k}={folder / pem}" for k, pem in enumerate(("west.pem", "anew.pem"))]
     assert succeed(folder, tmp_path / "next.toml", *pems, "--remove", "south") == 0
     assert "came or left with w0, w1 and south." in one_line(capsys.readouterr().out)
+
+
+def test_every_change_of_a_feature_is_listed(folder):
+    before = Consortium.read(folder / "first.toml")
+    lactate, age = before.features
+    after = replace(before, features=(replace(lactate, unit="mg/dL", upper=360.0), age))
+    assert differences(before, after) == [
+        "lactate from 0 to 360; was 0 to 40",
+        "lactate: unit is 'mg/dL'; was 'mmol/L'",
+    ]
+    noted = replace(before, features=(lactate, replace(age, note="at admission")))
+    assert differences(before, noted) == []

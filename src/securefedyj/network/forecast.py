@@ -105,130 +105,120 @@ def forecast(
     compare
         Forecast also what the same run would cost if its result were not verified.
     """
-    agreement = replace(consortium.agreement(), minimum_values=0)
-    per_sum = _seconds_per_sum(agreement.domain, rows)
+    consortium = replace(consortium, minimum_values=0)
+    per_sum = _seconds_per_sum(consortium.agreement().domain, rows)
     crossing = measure_crossing() if crossing is None else crossing
     widths = set[int]()
 
     def cost(m: int, verified: bool) -> Forecast:
-        agreed = replace(agreement, levels_per_exchange=m, verified=verified)
+        agreed = replace(consortium, levels_per_exchange=m, verified=verified)
         run = _extrapolated(agreed, rows, max(2, _PAIRS // (2**m - 1)))
         widths.update(run.widths)
-        work = run.seconds + run.sums * rows * per_sum
+        sent, sent_by_all, sums, seconds = run.amounts
+        work = seconds + sums * rows * per_sum
         # Sender, hub and receiver each have a third of the work of a crossing. Long messages are
         # passed on while they come in: the slower of a party's line and the hub counts.
-        line = run.bytes / bytes_per_second
-        hub = run.bytes_of_all * crossing.per_byte / 3
-        seconds = run.rounds * (delay + crossing.per_message) + max(line, hub) + work
-        own = run.rounds * crossing.per_message + run.bytes * crossing.per_byte
-        return Forecast(m, run.rounds, run.bytes / 1e6, seconds, work + own * 2 / 3, hub)
+        line, hub = sent / bytes_per_second, sent_by_all * crossing.per_byte / 3
+        total = run.rounds * (delay + crossing.per_message) + max(line, hub) + work
+        own = run.rounds * crossing.per_message + sent * crossing.per_byte
+        return Forecast(m, run.rounds, sent / 1e6, total, work + own * 2 / 3, hub)
 
-    found = tuple(cost(m, agreement.verified) for m in levels)
+    found = tuple(cost(m, consortium.verified) for m in levels)
     outlook = Outlook(found, tuple(sorted(widths)))
-    if not (compare and agreement.verified):
-        return outlook
-    return outlook._replace(unverified=cost(outlook.recommended, verified=False))
+    if compare and consortium.verified:
+        return outlook._replace(unverified=cost(outlook.recommended, verified=False))
+    return outlook
 
 
-def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
+class _Amounts(NamedTuple):
+    """What a run takes the more of, the more features there are."""
+
+    sent: float
+    """Bytes, by the party that sends most."""
+    sent_by_all: float
+    sums: float
+    """Pairs of a feature and a lambda that each silo sums up."""
+    seconds: float
+    """Of secure computation, one party's part."""
+
+
+class _DryRun(NamedTuple):
+    """A run of some features, in one batch."""
+
+    features: int
+    rounds: int
+    start: int
+    """Rounds before the batch."""
+    claims: int
+    """Claims that are joined at once; 0 in a run that is not verified."""
+    widths: set[int]
+    amounts: _Amounts
+
+    def rounds_of_batch(self, features: int) -> int:
+        """The conjunction of the claims about more features takes more rounds."""
+        more = _log2(self.claims * features // self.features) - _log2(self.claims)
+        return self.rounds - self.start + more
+
+
+def _extrapolated(consortium: Consortium, rows: int, most: int) -> _DryRun:
     """A dry run with all features, or extrapolated from two with fewer.
 
     Part of the cost is there for any number of features, and part grows with it.
     """
-    size = len(agreement.features)
+    size, at_once = len(consortium.features), features_at_once(consortium.agreement())
     if size <= most:
-        return _dry_run(agreement, rows)
+        return _dry_run(consortium.agreement(), rows)
     few, many = (
         min(
-            (_dry_run(_part(agreement, _sample(size, number)), rows) for _ in range(2)),
-            key=lambda run: run.seconds,
+            (_dry_run(_part(consortium, number), rows) for _ in range(2)),
+            key=lambda run: run.amounts.seconds,
         )
         for number in (most // 2, most)
     )
-    whole, rest = divmod(size, features_at_once(agreement))
-    batches = [features_at_once(agreement)] * whole + [rest] * (rest > 0)
-    return many.plus(few, (size - most) / (most - most // 2), batches)
+    times = (size - most) / (most - most // 2)
+    amounts = (
+        now + max(0.0, now - before) * times
+        for before, now in zip(few.amounts, many.amounts, strict=True)
+    )
+    batches = (min(at_once, size - first) for first in range(0, size, at_once))
+    rounds = many.start + sum(map(many.rounds_of_batch, batches))
+    return many._replace(rounds=rounds, amounts=_Amounts(*amounts))
 
 
-class _DryRun(NamedTuple):
-    rounds: int
-    bytes: int
-    """Sent by the party that sends most."""
-    bytes_of_all: int
-    sums: int
-    """Pairs of a feature and a lambda that each silo has summed up."""
-    seconds: float
-    """Of secure computation, one party's part."""
-    widths: set[int]
-    start: int
-    """Rounds before the first batch."""
-    features: int
-    claimed: int
-    """Claims joined at once, about each feature; 0 in a run that is not verified."""
-
-    def plus(self, fewer: _DryRun, times: float, batches: Sequence[int]) -> _DryRun:
-        """With the difference to a run with fewer features added a number of times, in batches."""
-
-        def grown(before: float, now: float) -> float:
-            return now + max(0.0, now - before) * times
-
-        return self._replace(
-            rounds=self.start + sum(self._rounds(size) for size in batches),
-            bytes=round(grown(fewer.bytes, self.bytes)),
-            bytes_of_all=round(grown(fewer.bytes_of_all, self.bytes_of_all)),
-            sums=round(grown(fewer.sums, self.sums)),
-            seconds=grown(fewer.seconds, self.seconds),
-        )
-
-    def _rounds(self, features: int) -> int:
-        """Of a batch. The conjunction of its claims takes more of them for more features."""
-        of_batch = self.rounds - self.start
-        if not self.claimed:
-            return of_batch
-        return of_batch + _log2(self.claimed * features // self.features) - _log2(self.claimed)
+def _part(consortium: Consortium, number: int) -> Agreement:
+    """The agreement about some of the features."""
+    some = tuple(consortium.features[j] for j in _sample(len(consortium.features), number))
+    return replace(consortium, features=some).agreement()
 
 
 def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
-    silos = {
-        name: _MadeUp(agreement.domain, list(agreement.features), rows) for name in agreement.silos
-    }
-    session = secrets.token_bytes(SESSION_BYTES)
-    clock = _Clock()
-    connect = facts_of(agreement.engine).connect
+    silos = {name: _MadeUp(agreement, rows) for name in agreement.silos}
+    connect, clock = facts_of(agreement.engine).connect, _Clock()
+    session, parameters = secrets.token_bytes(SESSION_BYTES), agreement.to_bytes()
 
     async def fit(name: str) -> Engine:
-        engine = await connect(name, agreement.parties, agreement.committee, list(silos))
-        await secure_fed_yj(
-            engine, silos.get(name), agreement, log=clock if name == parties[0].name else SILENT
-        )
+        log = clock if name == agreement.parties[0] else SILENT
+        engine = await connect(name, agreement.parties, agreement.committee, agreement.silos)
+        await secure_fed_yj(engine, silos.get(name), agreement, log=log)
         return engine
 
     parties = [
-        Party(
-            name,
-            agreement.parties,
-            fit(name),
-            session=session,
-            parameters=agreement.to_bytes(),
-        )
+        Party(name, agreement.parties, fit(name), session=session, parameters=parameters)
         for name in agreement.parties
     ]
     clock.party = parties[0]
     start = time.process_time()
     engine, *_ = inprocess.run(parties)
-    seconds = (time.process_time() - start - sum(s.seconds for s in silos.values())) / 3
+    seconds = time.process_time() - start - sum(silo.seconds for silo in silos.values())
     sent = [sum(party.bytes_sent.values()) for party in parties]
-    rounds = max(party.rounds for party in parties)
+    pairs = max(silo.pairs for silo in silos.values())
     return _DryRun(
-        rounds,
-        max(sent),
-        sum(sent),
-        max(silo.pairs for silo in silos.values()),
-        seconds,
-        {64 * limbs for silo in silos.values() for limbs in silo.widths},
-        clock.rounds[1],
         len(agreement.features),
+        max(party.rounds for party in parties),
+        clock.rounds[1],
         engine.most_claims,
+        {64 * limbs for silo in silos.values() for limbs in silo.widths},
+        _Amounts(max(sent), sum(sent), pairs, seconds / 3),
     )
 
 
@@ -249,32 +239,30 @@ class _Clock(OpeningLog):
         self.rounds.append(self.party.rounds)
 
 
-class _MadeUp:
+class _MadeUp(ArraySilo):
     """A silo with few made-up values, each standing for many equal ones."""
 
-    def __init__(self, domain: Domain, names: list[str], rows: int) -> None:
-        self._silo = ArraySilo(_made_up_rows(domain, _VALUES), domain, names)
+    def __init__(self, agreement: Agreement, rows: int) -> None:
+        domain = agreement.domain
+        super().__init__(_made_up_rows(domain, _VALUES), domain, list(agreement.features))
         self._times = max(1, rows // _VALUES)
+        self.count *= self._times
         self.pairs, self.seconds = 0, 0.0
         self.widths: set[int] = set()
 
-    @property
-    def count(self) -> Integers:
-        return self._silo.count * self._times
-
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         start = time.process_time()
-        sums = self._silo.sums(feature, lmbda, encoding, limbs)
+        sums = super().sums(feature, lmbda, encoding, limbs)
         self.pairs += len(feature)
         self.widths.add(limbs)
         self.seconds += time.process_time() - start
         return Sums(*(wide.scale(part, self._times) for part in sums))
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        return wide.scale(self._silo.phi_sum(features, limbs), self._times)
+        return wide.scale(super().phi_sum(features, limbs), self._times)
 
     def ranks(self, feature: Index, points: Array) -> Integers:
-        return self._silo.ranks(feature, points) * self._times
+        return super().ranks(feature, points) * self._times
 
 
 def _made_up_rows(domain: Domain, rows: int) -> Array:
@@ -307,11 +295,3 @@ def _seconds_per_sum(domain: Domain, rows: int) -> float:
 def _sample(size: int, most: int) -> Index:
     """Some of the features, evenly."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.intp))
-
-
-def _part(agreement: Agreement, chosen: Index) -> Agreement:
-    return replace(
-        agreement,
-        features=tuple(agreement.features[j] for j in chosen),
-        domain=agreement.domain.take(chosen),
-    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
 from dataclasses import dataclass
 
-from securefedyj.errors import InputError, code_of
+from securefedyj.errors import InputError
 from securefedyj.network.identity import check_name, fingerprint
 from securefedyj.numerics.encoding import LARGEST_BOUND
 from securefedyj.printable import shown
@@ -64,10 +63,7 @@ class PartyEntry:
     certificate: str
 
     def check(self) -> None:
-        try:
-            check_name(self.name)
-        except ValueError as error:
-            raise ConsortiumError(code_of(error, "SFY-CON-020"), str(error)) from None
+        check_name(self.name)
         if self.role == "member":
             raise ConsortiumError(
                 "SFY-CON-006",
@@ -111,13 +107,11 @@ class Feature:
                 f"the note of feature {self.name!r} is {shown(self.note)}; it must have up to "
                 f"{_LONGEST_NOTE} printable characters.",
             )
-        lower, upper = self.lower, self.upper
-        bounded = math.isfinite(lower) and math.isfinite(upper)
-        if not bounded or not -LARGEST_BOUND <= lower < upper <= LARGEST_BOUND:
+        if not -LARGEST_BOUND <= self.lower < self.upper <= LARGEST_BOUND:
             raise ConsortiumError(
                 "SFY-CON-018",
-                f"the bounds of feature {self.name!r} are {lower!r} and {upper!r}; they must be "
-                "numbers up to 2^100 with lower < upper.",
+                f"the bounds of feature {self.name!r} are {self.lower!r} and {self.upper!r}; they "
+                "must be numbers up to 2^100 with lower < upper.",
             )
 
 
@@ -135,7 +129,5 @@ def fingerprint_of(certificate: str, owner: str) -> str:
     """The fingerprint of a certificate in PEM form; an error names its owner."""
     try:
         return fingerprint(certificate)
-    except ValueError as error:
-        raise ConsortiumError(
-            code_of(error, "SFY-CON-013"), f"the certificate of {owner}: {error}."
-        ) from None
+    except InputError as error:
+        raise ConsortiumError(error.code, f"the certificate of {owner}: {error}.") from None

@@ -104,10 +104,7 @@ class Consortium(ProtocolParameters):
                     f"{party.name!r} and {other} have the same certificate; each needs a key of "
                     "its own (securefedyj keygen).",
                 )
-        try:
-            self.agreement().check()
-        except ValueError as error:
-            raise ConsortiumError(code_of(error, "SFY-CON-019"), str(error)) from None
+        self.agreement().check()
 
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
@@ -115,9 +112,7 @@ class Consortium(ProtocolParameters):
         try:
             return _from_toml(_parsed(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConsortiumError(
-                code_of(error, "SFY-CON-026"), f"{path} is not a TOML file: {error}."
-            ) from None
+            raise ConsortiumError("SFY-CON-026", f"{path} is not a TOML file: {error}.") from None
         except (Malformed, InputError) as error:
             raise ConsortiumError(code_of(error, "SFY-CON-027"), f"{path}: {error}") from None
 
@@ -135,8 +130,9 @@ class Consortium(ProtocolParameters):
         if self.hub is not None:
             tables.append(("[hub]", asdict(self.hub)))
         tables += [("[[party]]", asdict(party)) for party in self.parties]
-        for feature in self.features:  # an empty unit or note is left out
-            entries = {key: value for key, value in asdict(feature).items() if value != ""}
+        for feature in self.features:  # without what is as by default, such as no unit
+            own = [(field, getattr(feature, field.name)) for field in fields(Feature)]
+            entries = {field.name: value for field, value in own if value != field.default}
             tables.append(("[[feature]]", entries))
         return "\n".join(write_table(*table) for table in tables)
 
@@ -178,9 +174,8 @@ class Consortium(ProtocolParameters):
 
     def party(self, name: str) -> PartyEntry:
         """The party of that name."""
-        for party in self.parties:
-            if party.name == name:
-                return party
+        if name in self.party_names:
+            return self.parties[self.party_names.index(name)]
         raise ConsortiumError(
             "SFY-CON-021",
             f"{name!r} is not a party of {self.name!r}; the parties are "

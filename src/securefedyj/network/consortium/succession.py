@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -110,10 +110,9 @@ def differences(before: Consortium, after: Consortium) -> list[str]:
                 f"{printable(feature.name)} from {feature.lower:g} to {feature.upper:g}; was "
                 f"{old.lower:g} to {old.upper:g}"
             )
-    for key in ("name", "engine", *WRITTEN):
-        was, now = getattr(before, key), getattr(after, key)
-        if was != now:
-            lines.append(f"{key} is {shown(now)}; was {shown(was)}")
+        others = [key for key in Feature.__annotations__ if key not in ("lower", "upper", "note")]
+        lines += _changes(old, feature, others, of=f"{printable(feature.name)}: ")
+    lines += _changes(before, after, ("name", "engine", *WRITTEN))
     if before.hub != after.hub:
         lines.append("the hub has another address or certificate")
     return lines
@@ -130,6 +129,13 @@ def note_on_two_results(before: Consortium, after: Consortium) -> str:
         "results can reveal the number, mean and variance of the values that came or left with "
         f"{in_words([*came, *gone])}. The ledger of each silo warns it before the run."
     )
+
+
+def _changes(before: object, after: object, keys: Iterable[str], of: str = "") -> Iterator[str]:
+    for key in keys:
+        was, now = getattr(before, key), getattr(after, key)
+        if was != now:
+            yield f"{of}{key} is {shown(now)}; was {shown(was)}"
 
 
 def _only_in(
