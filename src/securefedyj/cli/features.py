@@ -1,20 +1,24 @@
-"""`securefedyj features`: a draft of the features that a consortium agrees on."""
+"""`securefedyj features`, a draft of what a consortium agrees on, and how features are written."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import io
+from dataclasses import fields
 from pathlib import Path
 
 from securefedyj.cli.display import short, tell, wrapped
 from securefedyj.cli.options import Commands, add_reading, command, option, reading_of
 from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
+from securefedyj.network.consortium import Feature
 from securefedyj.network.consortium.entries import check_text
 from securefedyj.printable import in_words, printable
 from securefedyj.tables.files import FEW_DISTINCT, draft
 
+COLUMNS = tuple(field.name for field in fields(Feature))
+"""Of a table of features. The first three, name, lower and upper, are required."""
 _NOTE = "draft: bounds are powers of ten around the values of one silo"
 _MOST_NAMED = 20
 
@@ -44,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
         )
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "lower", "upper", "unit", "note"))
+    writer.writerow(COLUMNS)
     for one in features:
         writer.writerow((one.name, f"{one.lower:g}", f"{one.upper:g}", "", _NOTE))
     write_atomically(options.output, text.getvalue().encode())
@@ -70,6 +74,40 @@ def run(options: argparse.Namespace) -> None:
         "columns with few distinct values. The file contains no values of the table.",
     ):
         tell(wrapped(sentence))
+
+
+def feature_of(entry: str) -> Feature:
+    """A feature, from NAME:LOWER:UPPER."""
+    try:
+        name, lower, upper = entry.rsplit(":", 2)
+        return Feature(name, float(lower), float(upper))
+    except ValueError:
+        raise InputError(
+            "SFY-CLI-007", f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40."
+        ) from None
+
+
+def read_features(path: Path) -> list[Feature]:
+    """The features of a table whose cells are separated as Excel does."""
+    features = []
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        first = file.readline()
+        file.seek(0)
+        rows = csv.DictReader(file, delimiter=max(",;\t", key=first.count))
+        if missing := set(COLUMNS[:3]) - set(rows.fieldnames or ()):
+            raise InputError("SFY-CLI-008", f"{path}, line 1: there is no column {min(missing)!r}.")
+        for row in rows:
+            try:
+                bounds = float(row["lower"]), float(row["upper"])
+            except (TypeError, ValueError):
+                raise InputError(
+                    "SFY-CLI-009",
+                    f"{path}, line {rows.line_num}: lower and upper must be numbers, with a "
+                    "decimal point.",
+                ) from None
+            texts = (row.get(column) or "" for column in COLUMNS[3:])
+            features.append(Feature(row["name"], *bounds, *texts))
+    return features
 
 
 def _is_valid(name: str) -> bool:

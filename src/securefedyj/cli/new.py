@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 from securefedyj.cli.check import tell_differences
 from securefedyj.cli.display import tell, wrapped
+from securefedyj.cli.features import feature_of, read_features
 from securefedyj.cli.options import Commands, command, option, repeated
 from securefedyj.cli.plan import add_line, outlook_of
 from securefedyj.errors import InputError
-from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
+from securefedyj.network.consortium import ENGINE, Consortium, HubEntry, PartyEntry
 from securefedyj.network.consortium.succession import default_committee, successor
 from securefedyj.network.identity import fingerprint, read_certificate
 from securefedyj.network.repeats import note_on_silos
 
 AUTO = "auto"
-_AGREED = ("engine", "max_steps", "result_bits", "minimum_values", "max_interruptions", "verified")
-_CHANGES = ("add", "remove", "renew", "bounds", "drop")
 # With more pairs of a feature and a lambda in one exchange, computing takes longer than a round.
 _MOST_PAIRS = 1 << 15
 _MPYC_LEVELS = 1  # its parties compute for far longer than messages take
@@ -29,6 +27,25 @@ securefedyj new consortium.toml --name sepsis --hub hub.example.org:7443 \\
     --hub-certificate hub.pem --silo north=north.pem --silo south=south.pem \\
     --helper coordinator=coordinator.pem \\
     --feature lactate:0:40 --feature age:0:120"""
+# What the parties agree on besides names: fields of `Consortium`, which has bounds and defaults.
+_TERMS = {
+    "engine": "replicated: three parties compute, and a result can be verified; mpyc: all parties "
+    "compute, private unless half of them collude, slower, requires --unverified",
+    "max_steps": "maximum number of steps in the search for lambda; each step halves the "
+    "uncertainty, and reveals one more bit of the data",
+    "result_bits": "precision of mean and variance, 8 to 44 bits; a higher precision reveals more "
+    "of features with few distinct values",
+    "minimum_values": "stop a run if a feature has fewer values over all silos",
+    "max_interruptions": "end a run after more interruptions; a party that keeps interrupting may "
+    "be asking for more than the result",
+}
+_CHANGES = {
+    "add": ("NAME=CERT.pem", "silo that joins"),
+    "remove": ("NAME", "party that leaves"),
+    "renew": ("NAME=CERT.pem", "party with a new key"),
+    "bounds": ("NAME:LOWER:UPPER", "feature with new bounds"),
+    "drop": ("NAME", "feature to leave out"),
+}
 
 
 def add(commands: Commands) -> None:
@@ -50,37 +67,18 @@ def add(commands: Commands) -> None:
     later = parser.add_argument_group("the next file of a consortium (docs/life.md)")
     words = "earlier file; entries that other options do not change are kept"
     option(later, "--from", "FILE", words, Path, dest="before")
-    repeated(later, "--add", "NAME=CERT.pem", "silo that joins")
-    repeated(later, "--remove", "NAME", "party that leaves")
-    repeated(later, "--renew", "NAME=CERT.pem", "party with a new key")
-    repeated(later, "--bounds", "NAME:LOWER:UPPER", "feature with new bounds")
-    repeated(later, "--drop", "NAME", "feature to leave out")
-    _add_agreed(parser)
-    add_line(parser)
-
-
-def _add_agreed(parser: argparse.ArgumentParser) -> None:
-    """Add what the parties agree on besides names; the bounds are those of `Consortium`."""
+    for name, (metavar, words) in _CHANGES.items():
+        repeated(later, f"--{name}", metavar, words)
     words = (
         "the three computing parties (default: the helpers and the first silos; a helper comes "
         "last, where a member sees least)"
     )
     option(parser, "--committee", "A,B,C", words)
-    for name, words in {
-        "engine": "replicated: three parties compute, and a result can be verified; mpyc: all "
-        "parties compute, private unless half of them collude, slower, requires --unverified",
-        "max_steps": "maximum number of steps in the search for lambda; each step halves the "
-        "uncertainty, and reveals one more bit of the data",
-        "result_bits": "precision of mean and variance, 8 to 44 bits; a higher precision reveals "
-        "more of features with few distinct values",
-        "minimum_values": "stop a run if a feature has fewer values over all silos",
-        "max_interruptions": "end a run after more interruptions; a party that keeps interrupting "
-        "may be asking for more than the result",
-    }.items():
+    for name, words in _TERMS.items():
         default = getattr(Consortium, name)
         kind, metavar = (int, "N") if isinstance(default, int) else (str, "NAME")
-        words += f" (default: {default})"
-        option(parser, f"--{name.replace('_', '-')}", metavar, words, kind)
+        name = f"--{name.replace('_', '-')}"
+        option(parser, name, metavar, f"{words} (default: {default})", kind)
     words = (
         "number of search steps (levels) in one exchange (default: auto, which takes what `plan` "
         "recommends for the rows and the line below)"
@@ -91,6 +89,7 @@ def _add_agreed(parser: argparse.ArgumentParser) -> None:
         (True, "--verified", "accept a result only with a proof that it is right (the default)"),
     ):
         parser.add_argument(name, dest="verified", action="store_const", const=verified, help=words)
+    add_line(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -116,47 +115,47 @@ def run(options: argparse.Namespace) -> None:
                 f"Note: both files have the name {before.name!r}, and a hub serves only one of "
                 "them: give --name, or take the earlier file away from the hub."
             )
-    notes += [_note_on_committee(consortium), note_on_silos(consortium)]
-    for note in filter(None, notes):
-        tell(wrapped(note))
+    for note in (*notes, _note_on_committee(consortium), note_on_silos(consortium)):
+        if note:
+            tell(wrapped(note))
 
 
 def _agreed(before: Consortium | None, options: argparse.Namespace) -> Consortium:
     """What the options say, as the first file of a consortium or as the one after another."""
-    if before is None:
-        for key in _CHANGES:
-            if getattr(options, key):
-                raise InputError(
-                    "SFY-CLI-017", f"--{key} changes an earlier file; name it by --from FILE."
-                )
-        if not options.name:
-            raise InputError("SFY-CLI-014", "A consortium needs a --name.")
-    given = {key: getattr(options, key) for key in _AGREED if getattr(options, key) is not None}
+    change = next((name for name in _CHANGES if getattr(options, name)), None)
+    if before is None and change:
+        raise InputError(
+            "SFY-CLI-017", f"--{change} changes an earlier file; name it by --from FILE."
+        )
+    if before is None and not options.name:
+        raise InputError("SFY-CLI-014", "A consortium needs a --name.")
+    given = {name: value for name in (*_TERMS, "verified")
+             if (value := getattr(options, name)) is not None}  # fmt: skip
     given["hub"] = _hub(options, None if before is None else before.hub)
     parties = [_party(entry) for entry in (*options.add, *options.silo)]
     parties += [_party(entry, "helper") for entry in options.helper]
-    committee = tuple(map(str.strip, options.committee.split(","))) if options.committee else ()
-    features = [_feature(entry) for entry in options.feature]
+    features = [feature_of(entry) for entry in options.feature]
     if options.features is not None:
-        features += _features_of(options.features)
-    if before is None:
-        return Consortium(
-            name=options.name,
-            parties=tuple(parties),
-            committee=committee or default_committee(parties, given.get("engine", ENGINE)),
-            features=tuple(features),
+        features += read_features(options.features)
+    committee = tuple(map(str.strip, options.committee.split(","))) if options.committee else ()
+    if before is not None:
+        return successor(
+            before,
+            name=options.name or before.name,
+            add=parties,
+            remove=options.remove,
+            renew=[_party(entry) for entry in options.renew],
+            features=features,
+            drop=options.drop,
+            bounds=[feature_of(entry) for entry in options.bounds],
+            committee=committee,
             **given,
         )
-    return successor(
-        before,
-        name=options.name or before.name,
-        add=parties,
-        remove=options.remove,
-        renew=[_party(entry) for entry in options.renew],
-        features=features,
-        drop=options.drop,
-        bounds=[_feature(entry) for entry in options.bounds],
-        committee=committee,
+    return Consortium(
+        name=options.name,
+        parties=tuple(parties),
+        committee=committee or default_committee(parties, given.get("engine", ENGINE)),
+        features=tuple(features),
         **given,
     )
 
@@ -170,41 +169,6 @@ def _party(entry: str, role: str = "silo") -> PartyEntry:
         )
     pem = read_certificate(Path(path))
     return PartyEntry(name, role, fingerprint(pem), pem)
-
-
-def _feature(entry: str) -> Feature:
-    """A feature, from NAME:LOWER:UPPER."""
-    try:
-        name, lower, upper = entry.rsplit(":", 2)
-        return Feature(name, float(lower), float(upper))
-    except ValueError:
-        raise InputError(
-            "SFY-CLI-007", f"{entry!r} must be NAME:LOWER:UPPER, such as lactate:0:40."
-        ) from None
-
-
-def _features_of(path: Path) -> list[Feature]:
-    """The features of a table with the columns name, lower, upper, separated as Excel does."""
-    features = []
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        file.seek(0)
-        rows = csv.DictReader(file, delimiter=max(",;\t", key=first.count))
-        if missing := {"name", "lower", "upper"} - set(rows.fieldnames or ()):
-            raise InputError("SFY-CLI-008", f"{path}, line 1: there is no column {min(missing)!r}.")
-        for row in rows:
-            try:
-                bounds = float(row["lower"]), float(row["upper"])
-            except (TypeError, ValueError):
-                raise InputError(
-                    "SFY-CLI-009",
-                    f"{path}, line {rows.line_num}: lower and upper must be numbers, with a "
-                    "decimal point.",
-                ) from None
-            features.append(
-                Feature(row["name"], *bounds, row.get("unit") or "", row.get("note") or "")
-            )
-    return features
 
 
 def _levels(text: str) -> int | str:

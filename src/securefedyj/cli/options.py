@@ -11,14 +11,15 @@ from typing import Any, TypeAlias
 
 from securefedyj.cli.display import tell
 from securefedyj.errors import InputError
-from securefedyj.joining.options import DECLARED, dialect_of
+from securefedyj.joining.options import DECLARED, DialectOptions, dialect_of
 from securefedyj.joining.site import FILE, read_entries
 from securefedyj.printable import printable
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import HERE, TableReader
 
-READING = ("missing", "decimal", "thousands", "delimiter", "encoding")
+READING = ("missing", *DialectOptions.__annotations__)
+"""The options about how a table is written."""
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -78,7 +79,7 @@ def add_declared(parser: argparse._ActionsContainer, *names: str) -> None:
             option(parser, one.name, one.metavar, words, Path, nargs="?")
         elif one.kind is tuple:
             repeated(parser, one.flag, one.metavar, words)
-        else:
+        elif one.kind is not dict:  # a table, for which `add_reading` has two options
             option(parser, one.flag, one.metavar, words, one.kind)
 
 
@@ -133,7 +134,7 @@ def reading_of(
 
     If a table is given, options that were not typed come from the site's own file.
     """
-    if table is not None and (path := fill_from_site(options, table, *READING, "columns")):
+    if table is not None and (path := fill_from_site(options, table, *READING)):
         tell(f"How the table is written is read from {path}.")
     columns = dict(options.own_columns)
     if options.columns is not None:

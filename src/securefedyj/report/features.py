@@ -7,7 +7,6 @@ come from a silo's own rows, and appear only on that silo's own page.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,12 @@ WIDEST = 3.5
 """Standard deviations of a small picture of transformed values, the same for all features."""
 _ROWS_OF_A_PICTURE = 1000  # more would not change a picture of 20 bars
 _MOST_OF_A_CURVE = 2.5  # standard deviations on either side
+
+
+def transform(result: Result, j: int, x: Array) -> Array:
+    """The values of a feature as the fit transforms them, to mean 0 and variance 1."""
+    with np.errstate(all="ignore"):
+        return yeojohnson.standardize(x, result.lmbda[j], result.standardization.take(j))
 
 
 class FeatureValues(NamedTuple):
@@ -53,6 +58,19 @@ class OwnRows:
     def __init__(self, values: Array, result: Result, rows: int | None = None) -> None:
         self.values, self._result = values, result
         self.rows = len(values) if rows is None else rows
+        columns = [_present(column) for column in values.T]
+        self.count: Integers = np.array([len(column) for column in columns])
+        self.skewness = np.array([skew(column) for column in columns])
+        # Equal up to rounding.
+        equal = [len(column) > 0 and not distinguishable(column) for column in columns]
+        self.constant: Bools = np.array(equal)
+        # The distance of the own mean from that of all silos, in standard deviations of all: after
+        # the transformation these mean the same for every feature.
+        means = [
+            after.mean() if len(after := self.column(j).after) and not constant else np.nan
+            for j, constant in enumerate(result.constant)
+        ]
+        self.shift = np.array(means)
 
     @property
     def sampled(self) -> bool:
@@ -62,51 +80,17 @@ class OwnRows:
         """The values of a feature; with `most`, from a sample of about that many rows."""
         step = 1 if most is None else max(1, len(self.values) // most)
         x = _present(self.values[::step, j])
-        one = self._result.standardization.take(j)
-        with np.errstate(all="ignore"):
-            z = yeojohnson.standardize(x, self._result.lmbda[j], one)
+        z = transform(self._result, j, x)
         # Values that are not from the table of the run may become too large to draw.
         drawable = np.abs(z) < _LARGEST_DRAWN
         return FeatureValues(x[drawable], z[drawable])
 
-    @cached_property
-    def count(self) -> Integers:
-        """The number of values of each feature."""
-        count: Integers = np.count_nonzero(~np.isnan(self.values), axis=0)
-        return count
-
-    @cached_property
-    def constant(self) -> Bools:
-        """The features whose own values are equal up to rounding."""
-        equal = [not distinguishable(_present(column)) for column in self.values.T]
-        constant: Bools = np.array(equal, dtype=bool) & (self.count > 0)
-        return constant
-
-    @cached_property
-    def shift(self) -> Array:
-        """The distance of the own mean from that of all silos, in standard deviations of all.
-
-        It is measured after the transformation, where a standard deviation means the same for every
-        feature.
-        """
-        means = np.full(self.values.shape[1], np.nan)
-        for j in np.flatnonzero(~self._result.constant).tolist():
-            if len(after := self.column(j).after):
-                means[j] = after.mean()
-        return means
-
-    @cached_property
+    @property
     def shifted(self) -> Bools:
         """The features with a large shift, larger than chance explains."""
         chance = _LEAST_ERRORS / np.sqrt(np.maximum(self.count, 1))
-        with np.errstate(invalid="ignore"):
-            beyond: Bools = np.abs(self.shift) >= np.maximum(_LEAST_SHIFT, chance)
+        beyond: Bools = np.abs(self.shift) >= np.maximum(_LEAST_SHIFT, chance)
         return beyond
-
-    @cached_property
-    def skewness(self) -> Array:
-        """The skewness of each feature before the transformation; 0 where it is not defined."""
-        return np.array([skew(_present(column)) for column in self.values.T])
 
 
 def _present(column: Array) -> Array:
@@ -145,7 +129,7 @@ def notes_of(transcript: Transcript, result: Result, own: OwnRows | None) -> lis
 
 
 class Features:
-    """All features of a run, and how many of them to draw at most."""
+    """All features of a run, and at most a number of `plots`."""
 
     def __init__(
         self, transcript: Transcript, result: Result, own: OwnRows | None, plots: int
@@ -158,16 +142,14 @@ class Features:
 
     def _chosen(self, limit: int) -> list[int]:
         """The features that get a card: all, or those with a note first, then the most bent."""
-        result, own = self._result, self._own
-        if len(self._names) <= limit:
-            return list(range(len(self._names)))
+        result, own, every = self._result, self._own, range(len(self._names))
+        if len(every) <= limit:
+            return list(every)
         interest = np.abs(result.lmbda - 1 if own is None else own.skewness)
-        noted = np.zeros(len(self._names), dtype=bool)
-        for note in self._notes:
-            noted |= note.chosen
+        noted = np.any([note.chosen for note in self._notes] or np.zeros((1, len(every))), axis=0)
         order = np.lexsort((-np.nan_to_num(interest), ~noted))
-        drawable = ~result.constant if own is None else ~(result.constant | own.constant)
-        return sorted([int(j) for j in order if drawable[j]][:limit])
+        empty = result.constant if own is None else result.constant | own.constant
+        return sorted([j for j in order.tolist() if not empty[j]][:limit])
 
     def worth_a_look(self) -> Iterator[dict[str, Any]]:
         """Each note with the names of its features; with amounts, the largest first."""
@@ -200,7 +182,14 @@ class Features:
                 card |= {"values": len(x), "missing": len(self._own.values) - card["here"]}
                 if values.varies:
                     card["skewness"] = skew(x), skew(z)
-                    figures = _own_figures(name, values, result, j)
+                    back = None if result.constant[j] else _mapped_back(result, j)
+                    normal = Curve(charts.normal_density, -_MOST_OF_A_CURVE, _MOST_OF_A_CURVE)
+                    own = (x - x.mean()) / x.std()
+                    figures = {
+                        "before": charts.histogram(x, f"{name} before", "value", back),
+                        "after": charts.histogram(z, f"{name} after", "transformed", normal),
+                        "Q-Q plot": charts.quantiles(own, z, f"Q-Q plot of {name}"),
+                    }
                 elif len(x):
                     card["constant"] = float(x[0])
             if len(visited):
@@ -220,35 +209,20 @@ class Features:
         return found | {"here": int(own.count[j]), "shift": shift}
 
 
-def _own_figures(name: str, values: FeatureValues, result: Result, j: int) -> dict[str, Markup]:
-    """Charts by their captions."""
-    x, z = values
-    normal = Curve(charts.normal_density, -_MOST_OF_A_CURVE, _MOST_OF_A_CURVE)
-    back = None if result.constant[j] else _mapped_back(result, j)
-    return {
-        "before": charts.histogram(x, f"{name} before", "value", back),
-        "after": charts.histogram(z, f"{name} after", "transformed", normal),
-        "Q-Q plot": charts.quantiles((x - x.mean()) / x.std(), z, f"Q-Q plot of {name}"),
-    }
-
-
 def _mapped_back(result: Result, j: int) -> Curve:
     """The density of values that the fit makes standard normal: the normal one times the slope."""
-    lmbda, at = result.lmbda[j], result.standardization.take(j)
-    log_at = np.sign(at.center) * np.log1p(np.abs(at.center))
+    at = result.standardization.take(j)
 
     def density(x: Array) -> Array:
-        # Slopes relative to that at the center: their ratio may be ordinary where both overflow.
+        step = 1e-4 * np.ptp(x)
+        z, low, high = (transform(result, j, x + away) for away in (0, -step, step))
         with np.errstate(all="ignore"):
-            z = yeojohnson.standardize(x, lmbda, at)
-            rise = (lmbda - 1) * (np.sign(x) * np.log1p(np.abs(x)) - log_at)
-            steep = np.exp(rise) / (at.width * (1 + abs(at.center)))
-            found: Array = np.nan_to_num(charts.normal_density(z) * steep, nan=0.0, posinf=0.0)
-        return found
+            found = charts.normal_density(z) * (high - low) / (2 * step)
+        return np.nan_to_num(found, nan=0.0, posinf=0.0)
 
     with np.errstate(all="ignore"):
         ends = np.array([-_MOST_OF_A_CURVE, _MOST_OF_A_CURVE])
-        low, high = yeojohnson.unstandardize(ends, lmbda, at)
+        low, high = yeojohnson.unstandardize(ends, result.lmbda[j], at)
     # No value is transformed to what lies beyond the bound of a bounded transformation.
     low, high = (end if np.isfinite(end) else at.center for end in (low, high))
     return Curve(density, float(low), float(high))
