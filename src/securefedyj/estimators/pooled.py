@@ -136,13 +136,8 @@ class ExpYJ(YeoJohnsonTransformer):
         fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
         with choice_of_columns():
             fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
-        # Mean and variance follow from center and width; float64 may not be able to hold them.
-        center, width, _ = fit.standardization
-        u = np.where(center >= 0, fit.lmbda, 2 - fit.lmbda)
-        with np.errstate(over="ignore", under="ignore"):
-            scale = width * np.exp(u * np.log1p(np.abs(center)))
-            var = np.where(fit.constant, 0.0, scale * scale)
-        self._set_fit(fit, yeojohnson.transform(center, fit.lmbda), var)
+        mean, var = yeojohnson.moments(fit.lmbda, fit.standardization)
+        self._set_fit(fit, mean, np.where(fit.constant, 0.0, var))
         self.path_ = fit.path
         self._warn()
         return self

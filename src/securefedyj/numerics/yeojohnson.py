@@ -10,7 +10,6 @@ float64 input; a result beyond the range of float64 is ±inf.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import factorial
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array, Bools, Index
+from securefedyj.numerics.powers import EXP_MAX, choose, inverse_power, power, power_scaled
 
 # Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
 # small differences by small powers of z.
@@ -26,9 +26,6 @@ _PHI4_COEFFICIENTS = tuple(1 / factorial(j + 4) for j in reversed(range(11)))
 
 # A standard deviation smaller than this, relative to log(1+|c|), loses its last digits.
 _CLOSE = 0.01
-
-# exp overflows a little above this.
-_EXP_MAX = 700.0
 
 
 class Standardization(NamedTuple):
@@ -69,7 +66,7 @@ def phi(x: ArrayLike) -> Array:
 def transform(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """Psi(lambda, x), the paper's equation 1."""
     L, u, side = _sides(x, lmbda)
-    return side * _power(L, u)
+    return side * power(L, u)
 
 
 def inverse(y: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -80,7 +77,7 @@ def inverse(y: ArrayLike, lmbda: ArrayLike) -> Array:
     y, lmbda = np.asarray(y, dtype=np.float64), np.asarray(lmbda, dtype=np.float64)
     u = np.where(y >= 0, lmbda, 2 - lmbda)
     with np.errstate(over="ignore"):
-        x: Array = np.copysign(np.expm1(_inverse_power(np.abs(y), u)), y)
+        x: Array = np.copysign(np.expm1(inverse_power(np.abs(y), u)), y)
     return x
 
 
@@ -104,11 +101,11 @@ def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
     magnitude, center, low = np.abs(x), np.abs(at.center), side * at.center_low
     with np.errstate(over="ignore"):
         log_scale = -u * L
-    distance = _choose(
+    distance = choose(
         ((x >= 0) == (side > 0)) | (x == 0),
-        lambda: _power(
+        lambda: power(
             # Among close values the logarithms would cancel.
-            _choose(
+            choose(
                 np.asarray(at.width < _CLOSE * L),
                 lambda: _log_ratio(magnitude, center, low),
                 lambda: np.log1p(magnitude) - L,
@@ -116,7 +113,7 @@ def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
             u,
         ),
         # Across zero Psi(x) and the mean have different signs: the distance is a sum.
-        lambda: _power(-L, u) - _power_scaled(np.log1p(magnitude), 2 - u, log_scale),
+        lambda: power(-L, u) - power_scaled(np.log1p(magnitude), 2 - u, log_scale),
     )
     with np.errstate(over="ignore"):
         return side * distance / at.width
@@ -129,17 +126,25 @@ def unstandardize(z: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
     center, low = np.abs(at.center), side * at.center_low
     with np.errstate(over="ignore", invalid="ignore"):
         distance = z * (side * at.width)
-        beyond_zero = _power(-L_center, u) - distance
-        delta = _inverse_power(distance, u)
-        return side * _choose(
+        beyond_zero = power(-L_center, u) - distance
+        delta = inverse_power(distance, u)
+        return side * choose(
             beyond_zero > 0,
-            lambda: -np.expm1(_inverse_power(beyond_zero, 2 - u, u * L_center)),
-            lambda: _choose(
+            lambda: -np.expm1(inverse_power(beyond_zero, 2 - u, u * L_center)),
+            lambda: choose(
                 np.abs(delta) < 0.5,
                 lambda: center + ((1 + center) * np.expm1(delta) + low),  # keeps x - c
                 lambda: np.expm1(L_center + delta),  # keeps x near 0
             ),
         )
+
+
+def moments(lmbda: Array, at: Standardization) -> tuple[Array, Array]:
+    """Mean and variance, which float64 may not be able to hold: they become inf or 0 there."""
+    L, u, _ = _sides(at.center, lmbda)
+    with np.errstate(over="ignore", under="ignore"):
+        deviation = at.width * np.exp(u * L)
+        return transform(at.center, lmbda), deviation * deviation
 
 
 def g(z: Array) -> Array:
@@ -149,9 +154,9 @@ def g(z: Array) -> Array:
     phi1, phi2, *_ = phi_series(zs)
     with np.errstate(over="ignore", invalid="ignore"):
         # e^z may overflow where e^z/z does not.
-        capped = np.minimum(zl, 2 * _EXP_MAX)
+        capped = np.minimum(zl, 2 * EXP_MAX)
         huge = np.exp(capped - np.log(np.abs(capped)))
-        large = np.where(zl > _EXP_MAX, huge, np.exp(zl) / zl) * (1 - 1 / zl) + 1 / zl / zl
+        large = np.where(zl > EXP_MAX, huge, np.exp(zl) / zl) * (1 - 1 / zl) + 1 / zl / zl
     return np.where(small, phi1 - phi2, large)
 
 
@@ -178,66 +183,11 @@ def _sides(x: ArrayLike, lmbda: ArrayLike) -> tuple[Array, Array, Array]:
     return np.log1p(np.abs(x)), u, np.where(positive, 1.0, -1.0)
 
 
-def _power(L: Array, u: Array) -> Array:
-    """(e^{uL} - 1)/u, which is L at u = 0."""
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        z = u * L
-        return _choose(
-            np.abs(z) < 1e-10,
-            # Where z underflows or u = 0 the quotient is 0/0; two terms of the series are exact.
-            lambda: L + L * z / 2,
-            lambda: _choose(
-                z > _EXP_MAX,
-                # e^z may overflow where e^z/u does not.
-                lambda: np.sign(u) * np.exp(z - np.log(np.abs(u))),
-                lambda: np.expm1(z) / u,
-            ),
-        )
-
-
-def _power_scaled(L: Array, u: Array, log_scale: Array) -> Array:
-    """e^{log_scale} (e^{uL} - 1)/u for L >= 0, where the factors may overflow apart."""
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        z = u * L
-        root = np.exp((z + log_scale) / 2)  # its square may overflow where the quotient does not
-        return _choose(
-            z > 1,
-            lambda: root * (-np.expm1(-z) / u) * root,
-            lambda: np.where(L == 0, 0.0, np.exp(log_scale) * _power(L, u)),
-        )
-
-
-def _inverse_power(y: Array, u: Array, log_scale: Array | float = 0.0) -> Array:
-    """The L with (e^{uL} - 1)/u = Y = y e^log_scale: log(1 + uY)/u, which is Y at u = 0."""
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        Y = y * np.exp(log_scale)
-        z = u * Y
-        return _choose(
-            np.abs(z) < 1e-10,
-            lambda: Y - Y * z / 2,  # 0/0 at u = 0
-            lambda: _choose(
-                z == np.inf,
-                # uY may overflow where its logarithm does not.
-                lambda: (np.log(np.abs(u)) + np.log(np.abs(y)) + log_scale) / u,
-                lambda: np.log1p(z) / u,
-            ),
-        )
-
-
 def _log_ratio(a: Array, c: Array, low: Array) -> Array:
     """log((1+a)/(1+c+low)) for a, c >= 0; keeps the digits of a - c where a is close to c."""
     difference = (a - c) - low
-    return _choose(
+    return choose(
         np.abs(difference) <= (1 + c) / 2,
         lambda: np.log1p(np.maximum(difference / (1 + c), -0.5)),
         lambda: np.log1p(a) - np.log1p(c),
     )
-
-
-def _choose(condition: Bools, if_true: Callable[[], Array], if_false: Callable[[], Array]) -> Array:
-    """np.where that evaluates only the branches it needs."""
-    if condition.all():
-        return if_true()
-    if not condition.any():
-        return if_false()
-    return np.where(condition, if_true(), if_false())
