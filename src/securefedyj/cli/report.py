@@ -77,7 +77,8 @@ def write_page(options: argparse.Namespace) -> None:
         _, census = load_or_stream(as_source(options.data, features, *reading), 0)
         values, rows = census.sample, census.rows
     known = None if options.provenance is None else Provenance.read(options.provenance)
-    page.write(options.output, transcript, values, cost, max(options.plots, 0), rows, known)
+    shown = {"cost": cost, "plots": max(options.plots, 0), "rows": rows, "provenance": known}
+    page.write(options.output, transcript, values, **shown)
     tell(f"{options.output}: written." + ("" if values is None else " It shows your own data."))
 
 

@@ -16,8 +16,8 @@ from securefedyj import ExpYJ
 from securefedyj.demo.example import breast_cancer
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.likelihood import log_likelihood
-from securefedyj.report import charts
-from securefedyj.report.charts import HEIGHT, WIDTH, Axes, Curve, number, skew
+from securefedyj.report import charts, templates
+from securefedyj.report.charts import HEIGHT, WIDTH, Chart, normal_curve, number, skew
 
 SAME = 1e-6  # log-likelihoods that differ by no more are the same except for rounding
 REPEATS = 3  # timed fits; the shortest counts
@@ -26,20 +26,7 @@ REPEATS = 3  # timed fits; the shortest counts
 # makes the exponential search both double and halve.
 _PICTURED = "radius error"
 _STEPS_SHOWN = 16
-_GAP, _TITLE = 10, 22  # pixels between charts, and of their titles
-_STYLE = """
-text { font: 11.5px system-ui, sans-serif; fill: #5a6570; text-anchor: middle; }
-text.title { font-size: 13px; font-weight: 600; fill: #1c2126; }
-text.title, text.first { text-anchor: start; }
-text.y { text-anchor: end; }
-text.ours { fill: #0072b2; } text.theirs { fill: #d55e00; }
-.axis, .curve, .target, .dots { fill: none; stroke: #5a6570; stroke-width: .8; }
-.bars { fill: #8cc5ea; stroke: #fff; stroke-width: .4; }
-.curve { stroke: #1c2126; stroke-width: 1.4; }
-.target { stroke-dasharray: 4 3; }
-.dots { stroke-linecap: round; stroke-width: 6; }
-.ours { stroke: #0072b2; } .theirs { stroke: #d55e00; } text.ours, text.theirs { stroke: none; }
-"""
+_GAP, _TITLE = 10, 22  # pixels between charts, and for their titles
 
 
 @dataclass(frozen=True)
@@ -106,32 +93,23 @@ def picture(cancer: FitComparison, digits: FitComparison) -> str:
     j = cancer.names.index(_PICTURED)
     x, z = cancer.X[:, j], cancer.ours.transform(cancer.X)[:, j]
     k = (digits.different + digits.alike)[0]
-    across, down = WIDTH + _GAP, HEIGHT + _TITLE
-    places = [(left + _GAP / 2, top) for top in (0, down) for left in (0, across)]
     before = _distribution(x, "Before", _PICTURED)
     after = _distribution(z, "After", f"{_PICTURED}, transformed")
-    panels = [before, after, _two_ways(x), _missed(digits, k)]
-    drawn = "".join(
-        f'<g transform="translate({left} {top})"><text class="title" x="10" y="15">{title}</text>'
-        f'<g transform="translate(0 {_TITLE - 4})">{chart}</g></g>\n'
-        for (left, top), (title, chart) in zip(places, panels, strict=True)
-    )
-    width, height = 2 * across, 2 * down
+    across, down = WIDTH + _GAP, HEIGHT + _TITLE
+    places = [(left + _GAP / 2, top) for top in (0, down) for left in (0, across)]
+    panels = zip(places, [before, after, _two_ways(x), _missed(digits, k)], strict=True)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{1.5 * width:g}" height="{1.5 * height:g}"'
-        f' viewBox="0 0 {width} {height}">\n<style>{_STYLE}</style>\n'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>\n{drawn}</svg>\n'
+        templates(__package__)
+        .get_template("picture.svg")
+        .render(
+            width=2 * across, height=2 * down, panels=[(*place, *panel) for place, panel in panels]
+        )
     )
 
 
 def _distribution(values: Array, title: str, label: str) -> tuple[str, str]:
     """A histogram with the normal curve of the same mean and variance."""
-    mean, deviation = float(values.mean()), float(values.std())
-    curve = Curve(
-        lambda x: charts.normal_density((x - mean) / deviation) / deviation,
-        mean - 2.5 * deviation,
-        mean + 2.5 * deviation,
-    )
+    curve = normal_curve(float(values.mean()), float(values.std()))
     title = f"{title}: skewness {number(round(skew(values), 2), 3)}"
     return title, charts.histogram(values, title, label, curve)
 
@@ -141,19 +119,15 @@ def _two_ways(x: Array) -> tuple[str, str]:
     column = x.reshape(-1, 1)
     searched = ExpYJ(solver="expsearch").fit(column).path_[:, 0]
     newton = ExpYJ().fit(column).path_[:, 0]
-    low, high = (float(f(np.append(searched, newton))) for f in (np.min, np.max))
-    margin = 0.06 * (high - low)
-    frame = Axes((0.0, _STEPS_SHOWN + 1.0), (low - margin, high + margin))
-    ends, best = np.array(frame.x_range), float(newton[-1])
-    body = f'<polyline class="target" points="{frame.points(ends, np.full(2, best))}"/>'
+    best = float(newton[-1])
+    chart = Chart.of_steps(_STEPS_SHOWN, np.append(searched, newton), best)
     ways = (("theirs", "exponential search", searched), ("ours", "Newton", newton))
     for line, (kind, name, path) in enumerate(ways):
         shown = path[:_STEPS_SHOWN]
-        steps = np.arange(1.0, len(shown) + 1)
-        body += f'<path class="dots {kind}" d="{frame.dots(steps, shown)}"/>'
-        body += _legend(kind, 104, 34 + 15 * line, f"{name}, {len(path)} steps")
+        chart.dots(f"dots {kind}", np.arange(1.0, len(shown) + 1), shown)
+        chart.text(f"{name}, {len(path)} steps", 104, 34 + 15 * line, f"first {kind}")
     title = f"Two ways to λ = {number(round(best, 4), 5)}"
-    return title, frame.svg(title, body, "step", "λ")
+    return title, chart.svg(title, "step", "λ")
 
 
 def _missed(digits: FitComparison, k: int) -> tuple[str, str]:
@@ -162,19 +136,18 @@ def _missed(digits: FitComparison, k: int) -> tuple[str, str]:
     distance = max(abs(theirs - ours), 1e-3 * (1 + abs(ours)))
     grid = np.linspace(min(ours, theirs) - 0.5 * distance, max(ours, theirs) + 0.04 * distance, 100)
     best = log_likelihood(x, ours)
-    heights = np.array([(log_likelihood(x, at) - best) / 1e3 for at in grid])
+
+    def height(lmbda: float) -> float:
+        return (log_likelihood(x, lmbda) - best) / 1e3
+
+    heights = np.array([height(lmbda) for lmbda in grid])
     lowest = min(float(heights.min()), -SAME)
-    frame = Axes((grid[0], grid[-1]), (1.06 * lowest, -0.12 * lowest))
-    body = f'<polyline class="curve" points="{frame.points(grid, heights)}"/>'
+    chart = Chart((grid[0], grid[-1]), (1.06 * lowest, -0.12 * lowest))
+    chart.line("curve", grid, heights)
     results = (("ours", "ExpYJ", ours), ("theirs", f"scikit-learn {sklearn.__version__}", theirs))
     for line, (kind, name, lmbda) in enumerate(results):
-        place = np.array([lmbda]), np.array([(log_likelihood(x, lmbda) - best) / 1e3])
-        body += f'<path class="dots {kind}" d="{frame.dots(*place)}"/>'
+        chart.dots(f"dots {kind}", np.array([lmbda]), np.array([height(lmbda)]))
         words = f"{name}: λ = {number(round(lmbda, 2), 6)}"
-        body += _legend(kind, 64, 100 + 15 * line, words)
+        chart.text(words, 64, 100 + 15 * line, f"first {kind}")
     title = f"{digits.name}, {digits.names[k]}"
-    return title, frame.svg(title, body, "λ", "log-likelihood / 1000")
-
-
-def _legend(kind: str, x: int, y: int, words: str) -> str:
-    return f'<text class="first {kind}" x="{x}" y="{y}">{words}</text>'
+    return title, chart.svg(title, "λ", "log-likelihood / 1000")

@@ -1,1 +1,21 @@
-"""The report of a run, for people."""
+"""The report of a run: a page, its charts, and the other files of a result."""
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from securefedyj.printable import printable_lines
+
+
+@cache
+def templates(package: str) -> Environment:
+    """The folder `templates` of a package. All that a template inserts is escaped."""
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        # Applied to all that is inserted, before it is escaped.
+        finalize=lambda x: printable_lines(x) if type(x) is str else x,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

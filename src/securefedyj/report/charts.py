@@ -1,8 +1,7 @@
 """Small charts as SVG text, for pages and pictures that load nothing.
 
 All have one size, in pixels of the page, so that their text has its nominal size. Colours, and
-so light and dark, come from the style sheet of the page, by the classes used here. The charts hold
-numbers only, and their titles are escaped.
+so light and dark, come from the style sheet of the page, by the classes used here.
 
 Three things make a histogram with bars of equal width hard to read: a long tail, which squeezes all
 other values into one bar; values that heap on few points, which fall next to the middles of bars;
@@ -15,19 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, floor, isfinite, log10, sqrt
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from securefedyj.numerics.arrays import Array, Bools
-from securefedyj.printable import printable_lines
+from securefedyj.report import templates
 
 WIDTH, HEIGHT = 280, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 14, 36
 _CHARACTER = 6.5  # pixels, about
 _CURVE_POINTS, _QUANTILES, _TICKS = 64, 60, 5  # at most
+MOST_OF_A_CURVE = 2.5  # standard deviations on either side
 _FARTHEST = 6.0  # standard deviations of a Q-Q plot; dots beyond lie at its edge
 _LEAST_HEIGHT = 3.0  # pixels of a bar that is not empty
 _LEAST_WIDTH = 2.0
@@ -43,11 +43,6 @@ _CLOSE, _TIGHT = 1 / 60, 1 / 30  # of the width of the chart
 _WIDEST_BAR = 1 / 14
 _ROUNDING = 1e-9  # of the largest value
 _SMALLEST = 1e-200
-
-
-def _text(content: str) -> Markup:
-    """Text from a file: escaped, and with its hidden characters made visible."""
-    return escape(printable_lines(content))
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -89,11 +84,19 @@ def normal_density(z: Array) -> Array:
     return density
 
 
+def normal_curve(mean: float = 0.0, deviation: float = 1.0) -> Curve:
+    """The density of a normal distribution."""
+    reach = MOST_OF_A_CURVE * deviation
+    return Curve(
+        lambda x: normal_density((x - mean) / deviation) / deviation, mean - reach, mean + reach
+    )
+
+
 def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Markup:
     """The distribution of values, next to the one that the curve describes."""
     if not isfinite(float(values.max()) - float(values.min())):
-        where = f'x="{WIDTH / 2}" y="{HEIGHT / 2}"'
-        return _svg(title, f"<text {where}>beyond what can be drawn</text>")
+        where = {"x": WIDTH / 2, "y": HEIGHT / 2}
+        return _svg(title, [("text", where, "beyond what can be drawn")])
     bins = binned(values)
     low, high = float(bins.left[0]), float(bins.right[-1])
     grid, heights = np.empty(0), np.empty(0)
@@ -104,30 +107,23 @@ def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Mar
         grid = np.linspace(low, high, _CURVE_POINTS)
         heights = curve.density(grid)
     top, cut = _top(bins.density, float(heights.max(initial=0.0)))
-    axes = Axes((low, high), (0.0, top))
-    body = _bars(axes, bins)
-    if len(grid):
-        body += axes.line("curve", grid, np.minimum(heights, top))
-    for k in np.flatnonzero(cut):
-        middle = np.clip(axes.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22, WIDTH - 30)
-        body += f'<text class="cut" x="{middle}" y="{_TOP - 3}">{bins.share[k]:.0%} ↑</text>'
-    if bins.below:
-        body += f'<text class="first" x="{_LEFT + 3}" y="{_TOP + 12}">← {bins.below:,} more</text>'
-    if bins.above:
-        place = WIDTH - _RIGHT - 1
-        body += f'<text class="y" x="{place}" y="{_TOP + 12}">{bins.above:,} more →</text>'
-    return axes.svg(title, body, label, "density", y_ticks=False)
-
-
-def _bars(axes: Axes, bins: Bins) -> str:
-    """All bars as one path. A bar that is not empty stays visible, however low it is."""
-    base, path = axes.y(0), ""
+    chart, bars = Chart((low, high), (0.0, top)), ""
     for left, right, height in zip(bins.left, bins.right, bins.density, strict=True):
-        if height > 0:
-            tip = round(min(axes.y(min(height, axes.y_range[1])), base - _LEAST_HEIGHT), 1)
-            start = axes.x(left)
-            path += f"M{start} {base}V{tip}H{max(axes.x(right), start + _LEAST_WIDTH)}V{base}"
-    return f'<path class="bars" d="{path}"/>'
+        if height > 0:  # such a bar stays visible, however low it is
+            base, start = chart.y(0), chart.x(left)
+            tip = round(min(chart.y(min(height, top)), base - _LEAST_HEIGHT), 1)
+            bars += f"M{start} {base}V{tip}H{max(chart.x(right), start + _LEAST_WIDTH)}V{base}"
+    chart.path("bars", bars)
+    if len(grid):
+        chart.line("curve", grid, np.minimum(heights, top))
+    for k in np.flatnonzero(cut):
+        middle = np.clip(chart.x((bins.left[k] + bins.right[k]) / 2), _LEFT + 22, WIDTH - 30)
+        chart.text(f"{bins.share[k]:.0%} ↑", middle, _TOP - 3, "cut")
+    if bins.below:
+        chart.text(f"← {bins.below:,} more", _LEFT + 3, _TOP + 12, "first")
+    if bins.above:
+        chart.text(f"{bins.above:,} more →", WIDTH - _RIGHT - 1, _TOP + 12, "y")
+    return chart.svg(title, label, "density", y_ticks=False)
 
 
 def _top(density: Array, curve: float) -> tuple[float, Bools]:
@@ -143,8 +139,8 @@ def _top(density: Array, curve: float) -> tuple[float, Bools]:
     return 1.05 * min(max(float(falling[0]), curve), 2.5 * float(falling[0])), cut
 
 
-def spark(values: Array, low: float | None = None, high: float | None = None) -> Markup:
-    """A histogram as small as a word: bars only, over a given range or that of the values."""
+def spark(values: Array, low: float | None = None, high: float | None = None) -> str:
+    """A histogram as small as a word: its outline, over a given range or that of the values."""
     if low is None or high is None:
         low, high = window(values)
     place = (np.clip(values, low, high) - low) * (_SPARK_BARS / (high - low))
@@ -156,10 +152,7 @@ def spark(values: Array, low: float | None = None, high: float | None = None) ->
     for height in steps.tolist():
         path += (f"v{at - height}" if height != at else "") + "h3"
         at = height
-    return Markup(
-        f'<svg class="spark" viewBox="0 0 {3 * _SPARK_BARS} {_SPARK_HEIGHT}" aria-hidden="true">'
-        f'<path d="{path}v{at}z"/></svg>'
-    )
+    return f"{path}v{at}z"
 
 
 def quantiles(before: Array, after: Array, title: str) -> Markup:
@@ -170,35 +163,42 @@ def quantiles(before: Array, after: Array, title: str) -> Markup:
     ours = [np.sort(values)[chosen] for values in (before, after)]
     drawn = np.clip(np.concatenate([normal, *ours]), -_FARTHEST, _FARTHEST)
     low, high = float(drawn.min()) - 0.2, float(drawn.max()) + 0.2
-    axes = Axes((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
-    ends = np.array([max(axes.x_range[0], low), min(axes.x_range[1], high)])
-    body = axes.line("target", ends, ends)
+    chart = Chart((float(normal.min()) - 0.2, float(normal.max()) + 0.2), (low, high))
+    ends = np.array([max(chart.x_range[0], low), min(chart.x_range[1], high)])
+    chart.line("target", ends, ends)
     for kind, values in zip(("before", "after"), ours, strict=True):
-        body += f'<path class="{kind}" d="{axes.dots(normal, np.clip(values, low, high))}"/>'
-    return axes.svg(title, body, "normal quantile", "standard deviations")
+        chart.dots(kind, normal, np.clip(values, low, high))
+    return chart.svg(title, "normal quantile", "standard deviations")
 
 
 def search(lmbda: Array, delta: NDArray[np.int8], result: float, title: str) -> Markup:
     """The lambdas that the search visited, and the sign opened at each."""
+    chart = Chart.of_steps(len(lmbda), np.append(lmbda, result), result)
     steps = np.arange(1, len(lmbda) + 1, dtype=np.float64)
-    low, high = (float(f(np.append(lmbda, result))) for f in (np.min, np.max))
-    margin = 0.06 * (high - low) or 0.5
-    axes = Axes((0.0, len(lmbda) + 1.0), (low - margin, high + margin))
-    body = axes.line("target", np.array(axes.x_range), np.full(2, result))
-    body += axes.line("path", steps, lmbda)
+    chart.line("path", steps, lmbda)
     for kind, sign, shape in (("up", 1, "l3 5.5h-6z"), ("down", -1, "l-3 -5.5h6z")):
         tips = zip(steps[delta == sign], lmbda[delta == sign], strict=True)
         # Center the mark on the point: its tip lies 3 above or below.
-        marks = (f"M{axes.x(s)} {round(axes.y(v) - 3 * sign, 1)}{shape}" for s, v in tips)
-        body += f'<path class="{kind}" d="{"".join(marks)}"/>'
-    return axes.svg(title, body, "step", "λ")
+        marks = (f"M{chart.x(s)} {round(chart.y(v) - 3 * sign, 1)}{shape}" for s, v in tips)
+        chart.path(kind, "".join(marks))
+    return chart.svg(title, "step", "λ")
 
 
-class Axes:
-    """Converts data to pixels of a chart, and draws the axes around them."""
+class Chart:
+    """A chart: places data in its frame, and draws the axes around them."""
 
     def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
         self.x_range, self.y_range = x_range, y_range
+        self._marks: list[_Mark] = []
+
+    @classmethod
+    def of_steps(cls, steps: int, lmbda: Array, result: float) -> Chart:
+        """Of a search that visits some lambdas, with a line at its result."""
+        low, high = float(lmbda.min()), float(lmbda.max())
+        margin = 0.06 * (high - low) or 0.5
+        chart = cls((0.0, steps + 1.0), (low - margin, high + margin))
+        chart.line("target", np.array(chart.x_range), np.full(2, result))
+        return chart
 
     def x(self, value: float) -> float:
         low, high = self.x_range
@@ -210,32 +210,32 @@ class Axes:
         share = (value - low) / ((high - low) or 1.0)
         return round(HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM), 1)
 
-    def points(self, x: Array, y: Array) -> str:
-        return " ".join(f"{self.x(a)},{self.y(b)}" for a, b in zip(x, y, strict=True))
+    def line(self, kind: str, x: Array, y: Array) -> None:
+        points = " ".join(f"{self.x(a)},{self.y(b)}" for a, b in zip(x, y, strict=True))
+        self._marks.append(("polyline", {"class": kind, "points": points}, ""))
 
-    def line(self, kind: str, x: Array, y: Array) -> str:
-        return f'<polyline class="{kind}" points="{self.points(x, y)}"/>'
-
-    def dots(self, x: Array, y: Array) -> str:
+    def dots(self, kind: str, x: Array, y: Array) -> None:
         """Lines of no length, which round line ends turn into dots."""
-        return "".join(f"M{self.x(a)} {self.y(b)}h0" for a, b in zip(x, y, strict=True))
+        self.path(kind, "".join(f"M{self.x(a)} {self.y(b)}h0" for a, b in zip(x, y, strict=True)))
 
-    def svg(
-        self, title: str, body: str, x_label: str, y_label: str, y_ticks: bool = True
-    ) -> Markup:
+    def path(self, kind: str, outline: str) -> None:
+        self._marks.append(("path", {"class": kind, "d": outline}, ""))
+
+    def text(self, words: str, x: float, y: float, kind: str | None = None) -> None:
+        self._marks.append(("text", {"class": kind, "x": x, "y": y}, words))
+
+    def svg(self, title: str, x_label: str, y_label: str, y_ticks: bool = True) -> Markup:
         bottom, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
-        lines = f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>'
+        self.path("axis", f"M{_LEFT} {_TOP}V{bottom}H{right}")
         for value, label in _labels(_ticks(*self.x_range), right - _LEFT):
             half = len(label) * _CHARACTER / 2
             place = round(min(max(self.x(value), _LEFT - 8 + half), WIDTH - half), 1)
-            lines += f'<text x="{place}" y="{bottom + 14}">{label}</text>'
+            self.text(label, place, bottom + 14)
         for value, label in _labels(_ticks(*self.y_range), WIDTH) if y_ticks else ():
-            lines += f'<text class="y" x="{_LEFT - 5}" y="{self.y(value) + 4}">{label}</text>'
-        middle = (_LEFT + right) / 2
-        lines += f'<text class="label" x="{middle}" y="{HEIGHT - 5}">{_text(x_label)}</text>'
+            self.text(label, _LEFT - 5, self.y(value) + 4, "y")
+        self.text(x_label, (_LEFT + right) / 2, HEIGHT - 5, "label")
         turn = f"translate(10 {(_TOP + bottom) / 2}) rotate(-90)"
-        lines += f'<text class="label" transform="{turn}">{_text(y_label)}</text>'
-        return _svg(title, body + lines)
+        return _svg(title, [*self._marks, ("text", {"class": "label", "transform": turn}, y_label)])
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -261,11 +261,12 @@ def _labels(ticks: list[float], width: float) -> list[tuple[float, str]]:
     return labels[:: max(1, ceil(len(labels) / room))]
 
 
-def _svg(title: str, body: str) -> Markup:
-    return Markup(
-        f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f"<title>{_text(title)}</title>{body}</svg>"
-    )
+_Mark: TypeAlias = tuple[str, dict[str, Any], str]  # an element, its attributes, and its text
+
+
+def _svg(title: str, marks: list[_Mark]) -> Markup:
+    chart = templates(__package__).get_template("chart.svg")
+    return Markup(chart.render(width=WIDTH, height=HEIGHT, title=title, marks=marks))
 
 
 _Bars = tuple[Array, Array, Array]  # where each begins and ends, and the width that it represents

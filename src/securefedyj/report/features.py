@@ -27,7 +27,6 @@ _LEAST_SHIFT, _LEAST_ERRORS = 0.5, 4.0
 WIDEST = 3.5
 """Standard deviations of a small picture of transformed values, the same for all features."""
 _ROWS_OF_A_PICTURE = 1000  # more would not change a picture of 20 bars
-_MOST_OF_A_CURVE = 2.5  # standard deviations on either side
 
 
 def transform(result: Result, j: int, x: Array) -> Array:
@@ -183,11 +182,12 @@ class Features:
                 if values.varies:
                     card["skewness"] = skew(x), skew(z)
                     back = None if result.constant[j] else _mapped_back(result, j)
-                    normal = Curve(charts.normal_density, -_MOST_OF_A_CURVE, _MOST_OF_A_CURVE)
                     own = (x - x.mean()) / x.std()
                     figures = {
                         "before": charts.histogram(x, f"{name} before", "value", back),
-                        "after": charts.histogram(z, f"{name} after", "transformed", normal),
+                        "after": charts.histogram(
+                            z, f"{name} after", "transformed", charts.normal_curve()
+                        ),
                         "Q-Q plot": charts.quantiles(own, z, f"Q-Q plot of {name}"),
                     }
                 elif len(x):
@@ -221,7 +221,7 @@ def _mapped_back(result: Result, j: int) -> Curve:
         return np.nan_to_num(found, nan=0.0, posinf=0.0)
 
     with np.errstate(all="ignore"):
-        ends = np.array([-_MOST_OF_A_CURVE, _MOST_OF_A_CURVE])
+        ends = charts.MOST_OF_A_CURVE * np.array([-1, 1])
         low, high = yeojohnson.unstandardize(ends, result.lmbda[j], at)
     # No value is transformed to what lies beyond the bound of a bounded transformation.
     low, high = (end if np.isfinite(end) else at.center for end in (low, high))

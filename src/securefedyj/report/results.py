@@ -130,7 +130,7 @@ def write_report(
     if (folder / COST).exists():
         cost["this run"] = read_cost(folder / COST)
     known = _provenance(transcript, folder)
-    page.write(folder / REPORT, transcript, sample, cost, rows=rows, provenance=known)
+    page.write(folder / REPORT, transcript, sample, cost=cost, rows=rows, provenance=known)
 
 
 def _provenance(transcript: Transcript, folder: Path) -> Provenance | None:
