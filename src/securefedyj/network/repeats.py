@@ -153,18 +153,23 @@ def warnings(ledger: Ledger, run: RunEntry) -> list[str]:
     on this machine has had these very columns before: then the table is that party's.
     """
     if not run.party:
-        run = replace(run, party=_owner(ledger, run))
-    compared = [_Compared(run, other) for other in ledger.earlier(run)]
+        own = set(run.columns) - {""}
+        owners = (
+            other.party
+            for other in ledger.earlier(run)
+            if other.party in run.silos and not own.isdisjoint(other.columns)
+        )
+        run = replace(run, party=next(owners, ""))
+    compared = [_compared(run, other) for other in ledger.earlier(run)]
     finished = [one for one in compared if ledger.has_finished(one.other)]
-    alike: dict[_Finding, list[RunEntry]] = {}  # the latest first
+    alike: dict[tuple[str, str], list[RunEntry]] = {}  # the latest first
     for one in compared:
-        for finding in _findings(one, finished=one in finished):
-            alike.setdefault(finding, []).append(one.other)
-    found = [finding.words(run, finding, others) for finding, others in alike.items()]
+        for words in _findings(run, one, finished=one in finished):
+            alike.setdefault(words, []).append(one.other)
+    found = [f"{start}{_runs(others)}{end}" for (start, end), others in alike.items()]
     if (more := len(found) - _MOST_RUNS) > 0:
-        found = found[:_MOST_RUNS]
         are = "warning is" if more == 1 else "warnings are"
-        found.append(f"{more} more {are} about earlier runs: see {ledger.path}.")
+        found[_MOST_RUNS:] = [f"{more} more {are} about earlier runs: see {ledger.path}."]
     return [*_alarms(run, finished), *found]
 
 
@@ -198,82 +203,64 @@ def note_on_unfinished(ledger: Ledger, run: RunEntry, most: int) -> str:
     return f"{note} So no run can start. Find out why they ended, then agree on a higher limit."
 
 
-class _Compared:
+class _Compared(NamedTuple):
     """An earlier run, compared with this one."""
 
-    def __init__(self, run: RunEntry, other: RunEntry) -> None:
-        self.run, self.other = run, other
-        own, before = run.digests(), other.digests()
-        known, names = set(before.values()), set(other.features)
-        self.same = tuple(name for name in run.features if own.get(name) in known)
-        """The columns that were in the other run as they are now."""
-        names -= set(self.same)
-        self.changed = tuple(
-            name for name in run.features if name in names and own.get(name) != before.get(name)
+    other: RunEntry
+    same: tuple[str, ...]
+    """The columns that were in it as they are now."""
+    changed: tuple[str, ...]
+    """The columns that were in it with other values."""
+
+
+def _compared(run: RunEntry, other: RunEntry) -> _Compared:
+    own, before = run.digests(), other.digests()
+    known = set(before.values())
+    same = tuple(name for name in run.features if own.get(name) in known)
+    if run.party and run.party != other.party:  # somebody else's table on this machine
+        return _Compared(other, same, ())
+    names = set(other.features).difference(same)
+    differ = (name for name in run.features if own.get(name) != before.get(name))
+    return _Compared(other, same, tuple(name for name in differ if name in names))
+
+
+def _findings(run: RunEntry, one: _Compared, *, finished: bool) -> Iterator[tuple[str, str]]:
+    """The warnings about an earlier run: what stands before its name, and what after it."""
+    other, silos = one.other, in_words(one.other.silos)
+    same = f", {_columns(one.same)} had the same values here as now. This run "
+    if one.changed:
+        yield (
+            "In ",
+            f", with {silos}, {_columns(one.changed)} had other values here. Two results over "
+            "nearly the same rows can reveal the rows that differ, such as those of a patient who "
+            f"came or left. {_ASK}, or use the rows of that run.",
         )
-        """The columns that were in it with other values."""
-        if run.party and run.party != other.party:  # somebody else's table on this machine
-            self.changed = ()
-
-
-class _Finding(NamedTuple):
-    """What there is to say about one earlier run, or several alike."""
-
-    words: Callable[[RunEntry, _Finding, Sequence[RunEntry]], str]
-    columns: tuple[str, ...]
-    silos: tuple[str, ...]
-    """Of the earlier runs."""
-
-
-def _findings(compared: _Compared, *, finished: bool) -> Iterator[_Finding]:
-    run, other, same = compared.run, compared.other, compared.same
-    if compared.changed:
-        yield _Finding(_other_values, compared.changed, other.silos)
-    if same and set(run.silos) != set(other.silos):
-        yield _Finding(_other_silos, same, other.silos)
-    elif same and finished:
+    if one.same and set(run.silos) != set(other.silos):
+        came = [name for name in run.silos if name not in other.silos]
+        gone = [name for name in other.silos if name not in run.silos]
+        changes = [f"adds {in_words(came)}"] * bool(came) + [f"lacks {in_words(gone)}"] * bool(gone)
+        yield (
+            "In ",
+            f", with {silos}{same}{' and '.join(changes)}. The difference of the two results can "
+            "reveal the number, mean and variance of the values that came or left with them. "
+            f"{_ASK}, or leave the column{'s' * (len(one.same) > 1)} out.",
+        )
+    elif one.same and finished:
         known = bool(run.terms) and run.features == other.features
         if run.digest != other.digest and not (known and run.terms == other.terms):
-            yield _Finding(_other_terms, same, run.silos)
-        elif not compared.changed:
-            yield _Finding(_repeated, same, run.silos)
-
-
-def _other_values(run: RunEntry, found: _Finding, others: Sequence[RunEntry]) -> str:
-    return (
-        f"In {_runs(others)}, with {in_words(found.silos)}, {_columns(found.columns)} had other "
-        "values here. Two results over nearly the same rows can reveal the rows that differ, such "
-        f"as those of a patient who came or left. {_ASK}, or use the rows of that run."
-    )
-
-
-def _other_silos(run: RunEntry, found: _Finding, others: Sequence[RunEntry]) -> str:
-    came = [name for name in run.silos if name not in found.silos]
-    gone = [name for name in found.silos if name not in run.silos]
-    changes = [f"adds {in_words(came)}"] * bool(came) + [f"lacks {in_words(gone)}"] * bool(gone)
-    return (
-        f"In {_runs(others)}, with {in_words(found.silos)}, {_columns(found.columns)} had the "
-        f"same values here as now. This run {' and '.join(changes)}. The difference of the two "
-        "results can reveal the number, mean and variance of the values that came or left with "
-        f"them. {_ASK}, or leave the column{'s' * (len(found.columns) > 1)} out."
-    )
-
-
-def _other_terms(run: RunEntry, found: _Finding, others: Sequence[RunEntry]) -> str:
-    return (
-        f"In {_runs(others)}, {_columns(found.columns)} had the same values here as now. This run "
-        "asks for other numbers about the same rows. Together the results can reveal single values "
-        "where there are few rows, and how often each value occurs where few are distinct. "
-        f"{_ASK}, or use the result that you have."
-    )
-
-
-def _repeated(run: RunEntry, found: _Finding, others: Sequence[RunEntry]) -> str:
-    return (
-        f"This run repeats {_runs(others)}, with the same values of {_columns(found.columns)} "
-        "here. If the other silos' rows are the same too, the result is the same. But a party that "
-        "cheats can learn something new in each run. Repeat it only if you must."
-    )
+            yield (
+                "In ",
+                f"{same}asks for other numbers about the same rows. Together the results can "
+                "reveal single values where there are few rows, and how often each value occurs "
+                f"where few are distinct. {_ASK}, or use the result that you have.",
+            )
+        elif not one.changed:
+            yield (
+                "This run repeats ",
+                f", with the same values of {_columns(one.same)} here. If the other silos' rows "
+                "are the same too, the result is the same. But a party that cheats can learn "
+                "something new in each run. Repeat it only if you must.",
+            )
 
 
 def _alarms(run: RunEntry, finished: Sequence[_Compared]) -> Iterator[str]:
@@ -282,12 +269,11 @@ def _alarms(run: RunEntry, finished: Sequence[_Compared]) -> Iterator[str]:
     if not run.terms or not finished:
         return
     had: dict[str, list[_Asked]] = {}
-    for compared in finished:
-        for name, asked in _asked_before(compared):
+    for one in finished:
+        for name, asked in _asked_before(run, one):
             had.setdefault(name, []).append(asked)
     more: dict[str, list[str]] = {}
-    for name, *bounds in zip(run.features, run.terms.lower, run.terms.upper, strict=True):
-        now = _Asked(run.terms.result_bits, run.terms.max_steps, tuple(bounds))
+    for name, now in _asked(run).items():
         for words in _more_precise(now, had.get(name, [])):
             more.setdefault(words, []).append(name)
     if more:
@@ -304,24 +290,29 @@ class _Asked(NamedTuple):
 
     result_bits: int
     max_steps: int
-    bounds: tuple[float, ...]
+    bounds: tuple[float, float]
 
 
-def _asked_before(compared: _Compared) -> Iterator[tuple[str, _Asked]]:
+def _asked(run: RunEntry) -> dict[str, _Asked]:
+    """What a run asks of each feature; empty where that is not known."""
+    if not (terms := run.terms):
+        return {}
+    bounds = zip(terms.lower, terms.upper, strict=True)
+    of_each = (_Asked(terms.result_bits, terms.max_steps, both) for both in bounds)
+    return dict(zip(run.features, of_each, strict=True))
+
+
+def _asked_before(run: RunEntry, one: _Compared) -> Iterator[tuple[str, _Asked]]:
     """What an earlier run has asked of this run's features, whatever their names were then."""
-    run, other, terms = compared.run, compared.other, compared.other.terms
-    if not terms:
-        return
-    own, renamed = run.digests(), dict[str, list[str]]()
-    for name in compared.same:
-        renamed.setdefault(own[name], []).append(name)
-    changed = set(compared.changed)
-    for feature, digest, *bounds in zip(
-        other.features, other.columns, terms.lower, terms.upper, strict=True
-    ):
-        asked = _Asked(terms.result_bits, terms.max_steps, tuple(bounds))
-        for name in [*renamed.get(digest, []), *[feature] * (feature in changed)]:
-            yield name, asked
+    own, names, before = run.digests(), dict[str, list[str]](), _asked(one.other)
+    for name, digest in one.other.digests().items():
+        names.setdefault(digest, []).append(name)
+    if before:
+        for name in one.same:
+            for then in names[own[name]]:
+                yield name, before[then]
+        for name in one.changed:
+            yield name, before[name]
 
 
 def _more_precise(now: _Asked, before: Sequence[_Asked]) -> Iterator[str]:
@@ -338,15 +329,6 @@ def _more_precise(now: _Asked, before: Sequence[_Asked]) -> Iterator[str]:
             yield f"{name} = {getattr(now, name)} (at most {most} before)"
     if all(asked.bounds != now.bounds for asked in before):
         yield "other bounds, which can open further digits,"
-
-
-def _owner(ledger: Ledger, run: RunEntry) -> str:
-    """The silo that last took part with one of these columns; empty if none did."""
-    own = set(run.columns) - {""}
-    for other in ledger.earlier(run):
-        if other.party in run.silos and not own.isdisjoint(other.columns):
-            return other.party
-    return ""
 
 
 def _runs(runs: Sequence[RunEntry]) -> str:
