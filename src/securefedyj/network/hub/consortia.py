@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,21 +27,7 @@ HELLO = 1 << 12  # bytes of the first frame
 
 
 class HubRefusal(CodedError):
-    """A connection that may not stay; the message is sent to it and logged.
-
-    If it claims to be party `name` of `room`, the other parties get the notice `for_others`.
-    """
-
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        room: Room | None = None,
-        name: str = "",
-        for_others: str = "",
-    ) -> None:
-        super().__init__(code, message)
-        self.room, self.name, self.for_others = room, name, for_others
+    """A connection that may not stay; the message is sent to it and logged."""
 
 
 @dataclass
@@ -185,10 +171,9 @@ class Served:
         own = fingerprint(identity.certificate.read_text(encoding="ascii"))
         for consortium in consortia:
             check_own(consortium, own, identity.certificate)
-        self.rooms = {consortium.name: Room(consortium) for consortium in consortia}
-        self.tls = tls.context(
-            identity, _certificates(consortia), server_side=True, kind=tls.AlertingContext
-        )
+        self.rooms: dict[str, Room] = {}
+        self.tls = tls.context(identity, (), server_side=True, kind=tls.AlertingContext)
+        self.update(consortia)
 
     def update(self, consortia: Sequence[Consortium]) -> tuple[list[Room], list[Room]]:
         """Serve these from now on; return the new rooms and those that have ended.
@@ -210,14 +195,16 @@ class Served:
                 f"{now.digest()[:16]!r}: ask for it, and join with it."
             )
         new = [Room(wanted[name]) for name in wanted if name not in self.rooms]
-        if new:
-            pems = _certificates(room.consortium for room in new)
+        if pems := {party.certificate for room in new for party in room.consortium.parties}:
             self.tls.load_verify_locations(cadata=tls.joined(pems))
         self.rooms |= {room.consortium.name: room for room in new}
         return new, ended
 
-    def identified(self, first: HubFrame, der: bytes | None) -> tuple[Room, str]:
-        """Return the room and name of a party; its certificate must be the one of that name."""
+    def identified(self, first: HubFrame, der: bytes) -> tuple[Room, str]:
+        """Return the room and name of a party; its certificate must be the one of that name.
+
+        Tells the others of the room if a party that they may wait for is refused.
+        """
         try:
             if first.type != FrameType.HELLO:
                 raise Malformed("another frame")
@@ -234,16 +221,17 @@ class Served:
                 "operator to start it with our consortium.toml.",
             )
         known = {party.name: party.fingerprint for party in room.consortium.parties}
-        actual = "none" if der is None else fingerprint_of_der(der)
+        actual = fingerprint_of_der(der)
         if known.get(name) != actual:
+            room.tell_of_refusal(
+                name,
+                f"A connection that claims to be {name} was refused: its certificate ({actual}) "
+                "is not the one in the hub's file.",
+            )
             raise HubRefusal(
                 "SFY-HUB-010",
                 f"The certificate ({actual}) is not the one of party {shown(name)} in the hub's "
                 f"file of {hello.consortium!r}; it needs the same consortium.toml.",
-                room,
-                name,
-                f"A connection that claims to be {name} was refused: its certificate ({actual}) "
-                "is not the one in the hub's file.",
             )
         check_same(room, hello)
         return room, name
@@ -257,6 +245,15 @@ class Served:
             for party in room.consortium.parties
             if party.fingerprint == actual
         )
+
+    def tell_of_unknown(self, der: bytes) -> None:
+        """Tell the parties that may wait for one whose certificate TLS has refused."""
+        for room, name in self.waiting_for(der):
+            room.tell_of_refusal(
+                name,
+                f"A connection with a certificate in the name of {name} was refused: none of the "
+                f"hub's files has that certificate ({fingerprint_of_der(der)}).",
+            )
 
     def waiting_for(self, der: bytes) -> list[tuple[Room, str]]:
         """The missing parties that have the name in an unknown certificate.
@@ -306,9 +303,5 @@ def check_same(room: Room, hello: Hello) -> None:
         )
     else:
         return
-    for_others = f"Party {hello.party} was refused. {message}"
-    raise HubRefusal(code, message, room, hello.party, for_others)
-
-
-def _certificates(consortia: Iterable[Consortium]) -> set[str]:
-    return {party.certificate for one in consortia for party in one.parties}
+    room.tell_of_refusal(hello.party, f"Party {hello.party} was refused. {message}")
+    raise HubRefusal(code, message)

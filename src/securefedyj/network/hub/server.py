@@ -129,9 +129,9 @@ class HubServer:
             self._log_refusal(address, "it did not identify itself in time", der)
         except (OSError, EOFError, ValueError, ProtocolError, MadeRoom, HubRefusal) as error:
             # A ValueError is from a TLS session that broke right after the handshake.
-            refused = der or tls.shown_certificate(error)
-            self._log_refusal(address, tls.described(error), refused)
-            self._tell_of_refusal(error)
+            if refused := tls.shown_certificate(error):
+                self.served.tell_of_unknown(refused)
+            self._log_refusal(address, tls.described(error), der or refused)
         finally:
             if writer is None:
                 line.close()
@@ -160,26 +160,19 @@ class HubServer:
         return room, name, frames, numbered
 
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
-        """Log a line that names the party, by its certificate; few lines if there are many."""
-        now, party = asyncio.get_running_loop().time(), self.served.owner(der) if der else ""
-        throttle = self._throttles.setdefault(party, Throttle(now))
-        if throttle.lets_through(now):
-            known = {"party": party} if party else {}
-            shown = {"certificate": fingerprint_of_der(der)} if der else {}
-            self._log("refused", address=address, **known, **shown, reason=reason,
-                      **throttle.left_out())  # fmt: skip
+        """Log a line that names the party, by its certificate."""
+        party = self.served.owner(der) if der else ""
+        known = {"party": party} if party else {}
+        shown = {"certificate": fingerprint_of_der(der)} if der else {}
+        self._log_some(party, "refused", address=address, **known, **shown, reason=reason)
 
-    def _tell_of_refusal(self, error: Exception) -> None:
-        """Tell the parties that may wait for this one in vain."""
-        if isinstance(error, HubRefusal) and error.room is not None:
-            error.room.tell_of_refusal(error.name, error.for_others)
-        elif der := tls.shown_certificate(error):
-            for room, name in self.served.waiting_for(der):
-                room.tell_of_refusal(
-                    name,
-                    f"A connection with a certificate in the name of {name} was refused: none of "
-                    f"the hub's files has that certificate ({fingerprint_of_der(der)}).",
-                )
+    def _log_some(self, about: str, event: str, **fields: object) -> bool:
+        """Log a line unless there are many about this party; return whether that was done."""
+        now = asyncio.get_running_loop().time()
+        throttle = self._throttles.setdefault(about, Throttle(now))
+        if logged := throttle.lets_through(now):
+            self._log(event, **fields, **throttle.left_out())
+        return logged
 
     async def _serve(
         self,
@@ -190,14 +183,9 @@ class HubServer:
         numbered: FrameWriter,
     ) -> None:
         room, name = connection.room, connection.name
-        now = asyncio.get_running_loop().time()
-        party = f"{name} of {room.consortium.name!r}"
-        throttle = self._throttles.setdefault(party, Throttle(now))
-        logged = throttle.lets_through(now)
         about = {"consortium": room.consortium.name, "party": name}
-        if logged:
-            self._log("connected", **about, address=address, connection=connection.number,
-                      **throttle.left_out())  # fmt: skip
+        party, number = f"{name} of {room.consortium.name!r}", connection.number
+        logged = self._log_some(party, "connected", **about, address=address, connection=number)
         sender = asyncio.create_task(
             connection.outbox.send_to(writer, numbered, connection.count_sent)
         )
@@ -216,8 +204,8 @@ class HubServer:
             receiver.cancel()
             await asyncio.gather(sender, receiver, return_exceptions=True)
         if logged:
-            self._log("left", **about, connection=connection.number, reason=reason,
-                      **vars(connection.traffic))  # fmt: skip
+            traffic = vars(connection.traffic)
+            self._log("left", **about, connection=number, reason=reason, **traffic)
         if reason not in _CLOSED and name not in room.present:
             room.tell_all(f"Party {name} was lost: {reason}.")
 
