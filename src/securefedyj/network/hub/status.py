@@ -14,10 +14,8 @@ import time
 from collections.abc import Callable, Collection
 from functools import cache
 from http import HTTPStatus
-from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from securefedyj.network.hub.consortia import Room
 from securefedyj.network.transport.addresses import listeners
@@ -26,9 +24,7 @@ MOST_REQUEST = 1 << 13  # bytes
 MOST_AT_ONCE = 16  # connections
 REQUEST_SECONDS = 5.0  # seconds to send a request and to take the answer
 _REFRESH = 5  # seconds
-_HTML, _TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
-_METRICS = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' own name for its format
-
+_TEXT = "text/plain; charset=utf-8"
 
 _PARTY_METRICS = (
     ("connected", "connected", "gauge", "Whether the party is connected."),
@@ -59,24 +55,15 @@ def _label(text: str) -> str:
 
 def page(rooms: Collection[Room], now: float) -> str:
     """The same as HTML."""
-    return _template().render(rooms=rooms, now=now, refresh=_REFRESH, style=Markup(_style()))
+    return _templates().get_template("status.html").render(rooms=rooms, now=now, refresh=_REFRESH)
 
 
 @cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters |= {"moment": _moment, "ago": _ago}
-    return environment.get_template("status.html")
-
-
-@cache
-def _style() -> str:
-    return files(__package__).joinpath("templates/status.css").read_text(encoding="utf-8")
+def _templates() -> Environment:
+    made = Environment(loader=PackageLoader(__package__), autoescape=True, trim_blocks=True,
+                       undefined=StrictUndefined)  # fmt: skip
+    made.filters |= {"moment": _moment, "ago": _ago}
+    return made
 
 
 def _moment(moment: float) -> str:
@@ -88,6 +75,14 @@ def _ago(moment: float, now: float) -> str:
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     unit, size = next(one for one in units if seconds >= 2 * one[1] or one[1] == 1)
     return f"{_moment(moment)} ({seconds // size}\N{NO-BREAK SPACE}{unit}\N{NO-BREAK SPACE}ago)"
+
+
+_PAGES: dict[bytes, tuple[str, Callable[[Collection[Room]], str]]] = {
+    b"/": ("text/html; charset=utf-8", lambda rooms: page(rooms, time.time())),
+    # Prometheus' own name for its format.
+    b"/metrics": ("text/plain; version=0.0.4; charset=utf-8", metrics),
+    b"/healthz": (_TEXT, lambda rooms: "ok\n"),
+}
 
 
 class StatusServer:
@@ -103,9 +98,8 @@ class StatusServer:
         """Listen; return the port."""
         self._host = host
         made = listeners(host, port, MOST_AT_ONCE, "The status page", "--status")
-        for one in made:
-            server = await asyncio.start_server(self._serve, sock=one, limit=MOST_REQUEST)
-            self._servers.append(server)
+        starting = (asyncio.start_server(self._serve, sock=one, limit=MOST_REQUEST) for one in made)
+        self._servers = await asyncio.gather(*starting)
         return int(made[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -144,15 +138,11 @@ class StatusServer:
         if host is not None and not self._is_ours(host[1].decode("latin-1")):
             # Another site's name that leads here: its pages could read ours in a browser.
             return _response(421, "Use the address that was given to --status.\n")
-        if path == b"/":
-            answer = _response(200, page(self._rooms(), time.time()), _HTML)
-        elif path == b"/metrics":
-            answer = _response(200, metrics(self._rooms()), _METRICS)
-        elif path == b"/healthz":
-            answer = _response(200, "ok\n")
-        else:
-            answer = _response(404, "There are /, /metrics and /healthz.\n")
-        return answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if method == b"HEAD" else answer
+        if path not in _PAGES:
+            return _response(404, "There are /, /metrics and /healthz.\n")
+        kind, content = _PAGES[path]
+        answer = _response(200, content(self._rooms()), kind)
+        return answer[: answer.index(b"\r\n\r\n") + 4] if method == b"HEAD" else answer
 
     def _is_ours(self, host: str) -> bool:
         name = re.sub(r":\d+$", "", host).strip("[]")
@@ -166,18 +156,19 @@ class StatusServer:
 
 
 def _response(code: int, body: str, kind: str = _TEXT) -> bytes:
-    content = body.encode()
-    style = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    content, style = body.encode(), _templates().get_template("status.css").render()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     lines = [
         f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
         f"Content-Type: {kind}",
         f"Content-Length: {len(content)}",
-        f"Content-Security-Policy: default-src 'none'; style-src 'sha256-{style}'; "
+        f"Content-Security-Policy: default-src 'none'; style-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         "X-Content-Type-Options: nosniff",
         "Referrer-Policy: no-referrer",
         "Cache-Control: no-store",
         "Connection: close",
+        *["Allow: GET, HEAD"] * (code == HTTPStatus.METHOD_NOT_ALLOWED),
+        "",
     ]
-    lines += ["Allow: GET, HEAD"] * (code == HTTPStatus.METHOD_NOT_ALLOWED)
-    return "".join(f"{line}\r\n" for line in (*lines, "")).encode() + content
+    return "".join(f"{line}\r\n" for line in lines).encode() + content
