@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
@@ -26,7 +26,7 @@ from securefedyj.tables.dialect import Dialect
 class Option:
     """What the help shows, and the code of the error about a value out of bounds.
 
-    The other fields follow from the field of a class that has this annotation.
+    The other fields follow from the field of `JoinOptions` that has this annotation.
     """
 
     metavar: str = ""
@@ -34,7 +34,7 @@ class Option:
     code: str = ""
     name: str = ""
     kind: type = str  # Path, str, int, float, tuple or dict
-    annotation: Any = None  # type and bounds of the value in a file, where a path is a text
+    annotation: Any = str  # type and bounds of the value in a file, where a path is a text
     required: bool = False
     default: Any = None
 
@@ -138,49 +138,42 @@ class JoinOptions:
         return dict(vars(self))
 
 
-class DialectOptions(TypedDict, total=False):
-    """The fields of `JoinOptions.dialect` in a file and on the command line."""
-
-    decimal: Annotated[str, Option("CHARACTER", "decimal separator in CSV (default: point)")]
-    thousands: Annotated[
-        str, Option("CHARACTER", "digit group separator in CSV, such as the comma in 10,286")
-    ]
-    delimiter: Annotated[
-        str, Option("CHARACTER", 'cell separator in CSV, or "tab" (default: detected in the file)')
-    ]
-    encoding: Annotated[
-        str,
-        Option(
-            "NAME", "encoding of CSV, such as windows-1252 (default: by byte order mark, or UTF-8)"
-        ),
-    ]
-    columns: Annotated[dict[str, str], Option()]
-    """Columns that have other names in the table, with their agreed names."""
-
-
-def dialect_of(values: Mapping[str, Any]) -> Dialect:
-    """The dialect of `DialectOptions` among these values; None counts as left out."""
-    names = DialectOptions.__annotations__
-    given = {name: values[name] for name in names if values.get(name) is not None}
-    return Dialect(rename=given.pop("columns", {}), **given)
-
-
-def _declared(record: type) -> Iterator[Option]:
-    for name, hint in get_type_hints(record, include_extras=True).items():
+def _declared() -> Iterator[Option]:
+    for name, hint in get_type_hints(JoinOptions, include_extras=True).items():
         for option in (one for one in getattr(hint, "__metadata__", ()) if type(one) is Option):
             kind = hint
-            while (origin := get_origin(kind)) not in (None, tuple, dict):
+            while (origin := get_origin(kind)) not in (None, tuple):
                 kind = get_args(kind)[0]  # X of Annotated[X, ...] and of X | None
-            kind = origin or kind
             yield replace(
                 option,
                 name=name,
-                kind=kind,
+                kind=origin or kind,
                 annotation=str if kind is Path else hint,
-                required=record is JoinOptions and not hasattr(record, name),
-                default=getattr(record, name, None),
+                required=not hasattr(JoinOptions, name),
+                default=getattr(JoinOptions, name, None),
             )
 
 
-DECLARED = {one.name: one for kind in (JoinOptions, DialectOptions) for one in _declared(kind)}
+_DIALECT = {
+    "decimal": Option("CHARACTER", "decimal separator in CSV (default: point)"),
+    "thousands": Option("CHARACTER", "digit group separator in CSV, such as the comma in 10,286"),
+    "delimiter": Option(
+        "CHARACTER", 'cell separator in CSV, or "tab" (default: detected in the file)'
+    ),
+    "encoding": Option(
+        "NAME", "encoding of CSV, such as windows-1252 (default: by byte order mark, or UTF-8)"
+    ),
+    # Columns that have other names in the table, with their agreed names.
+    "columns": Option(kind=dict, annotation=dict[str, str]),
+}
+"""`JoinOptions.dialect` in a file and on the command line."""
+
+DECLARED = {one.name: one for one in _declared()}
+DECLARED |= {name: replace(one, name=name) for name, one in _DIALECT.items()}
 """All options that a file or a command line can give."""
+
+
+def dialect_of(values: Mapping[str, Any]) -> Dialect:
+    """The dialect that some of these values give; None counts as left out."""
+    given = {name: values[name] for name in _DIALECT if values.get(name) is not None}
+    return Dialect(rename=given.pop("columns", {}), **given)

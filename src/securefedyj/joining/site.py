@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from securefedyj.errors import InputError, code_of
-from securefedyj.files import TooLarge, read_within
+from securefedyj.files import read_within
 from securefedyj.joining.options import DECLARED, JoinOptions, dialect_of
 from securefedyj.printable import shown
 from securefedyj.strict import Malformed, convert
@@ -44,13 +44,13 @@ def read_entries(path: Path) -> dict[str, Any]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SiteError(
-            code_of(error, "SFY-SITE-003"),
+            "SFY-SITE-003",
             f"{path} is not a TOML file: {error}. Names with characters other than A-Z, 0-9, - and "
             '_ need quotes, such as "Größe".',
         ) from None
     except RecursionError:
         raise SiteError("SFY-SITE-004", f"{path}: it is nested too deeply.") from None
-    except (TooLarge, ValueError) as error:
+    except ValueError as error:
         raise SiteError(code_of(error, "SFY-SITE-005"), f"{path}: {error}") from None
 
 
