@@ -10,10 +10,10 @@ import pytest
 
 from securefedyj import join_async
 from securefedyj.cli.main import main
-from securefedyj.joining.log import JoinLog, without_rows
 from securefedyj.joining.options import DECLARED, JoinOptions
 from securefedyj.joining.site import SiteError, read_site
 from securefedyj.network.errors import JoinError
+from securefedyj.network.log import JoinLog, without_rows
 from securefedyj.network.session import participant
 from securefedyj.network.session.participant import Progress
 from securefedyj.tables.cells import TableError

@@ -8,7 +8,7 @@ import textwrap
 import threading
 import time
 
-from securefedyj.joining.log import JoinLog
+from securefedyj.network.log import JoinLog
 from securefedyj.network.session.events import Progress
 from securefedyj.printable import printable_lines
 

@@ -42,7 +42,8 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from securefedyj.network.hub.service import AgreedFiles, serve
+    from securefedyj.network.hub.consortia import AgreedFiles
+    from securefedyj.network.hub.server import serve
     from securefedyj.network.log import log_line
 
     require_locks()

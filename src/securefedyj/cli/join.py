@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from securefedyj.cli import options as shared
 from securefedyj.cli.display import FAILED, OK, Display, complain, tell, wrapped
 from securefedyj.cli.options import Commands, command, flag, option
-from securefedyj.joining.log import JoinLog, without_rows
 from securefedyj.joining.options import JoinOptions
+from securefedyj.network.log import JoinLog, without_rows
 
 if TYPE_CHECKING:
     from securefedyj.joining.run import JoinRun

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 from securefedyj.cli.display import tell
 from securefedyj.errors import InputError
-from securefedyj.joining.options import DECLARED, DialectOptions, dialect_of
+from securefedyj.joining.options import DECLARED, DIALECT, dialect_of
 from securefedyj.joining.site import FILE, read_entries
 from securefedyj.printable import printable
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import HERE, TableReader
 
-READING = ("missing", *DialectOptions.__annotations__)
+READING = ("missing", *DIALECT)
 """The options about how a table is written."""
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

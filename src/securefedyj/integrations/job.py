@@ -16,11 +16,11 @@ from securefedyj.errors import CodedError, InputError
 from securefedyj.integrations.flare.carrier import Bus, PacketDialer
 from securefedyj.joining import site as site_file
 from securefedyj.joining.call import join_async
-from securefedyj.joining.log import JoinLog
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import read_certificate
+from securefedyj.network.log import JoinLog
 from securefedyj.printable import printable, shown
 from securefedyj.protocol.schedule import TooFewValues
 from securefedyj.report import results

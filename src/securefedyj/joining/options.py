@@ -154,7 +154,7 @@ def _declared() -> Iterator[Option]:
             )
 
 
-_DIALECT = {
+DIALECT = {
     "decimal": Option("CHARACTER", "decimal separator in CSV (default: point)"),
     "thousands": Option("CHARACTER", "digit group separator in CSV, such as the comma in 10,286"),
     "delimiter": Option(
@@ -169,11 +169,11 @@ _DIALECT = {
 """`JoinOptions.dialect` in a file and on the command line."""
 
 DECLARED = {one.name: one for one in _declared()}
-DECLARED |= {name: replace(one, name=name) for name, one in _DIALECT.items()}
+DECLARED |= {name: replace(one, name=name) for name, one in DIALECT.items()}
 """All options that a file or a command line can give."""
 
 
 def dialect_of(values: Mapping[str, Any]) -> Dialect:
     """The dialect that some of these values give; None counts as left out."""
-    given = {name: values[name] for name in _DIALECT if values.get(name) is not None}
+    given = {name: values[name] for name in DIALECT if values.get(name) is not None}
     return Dialect(rename=given.pop("columns", {}), **given)

@@ -1,13 +1,18 @@
-"""The hub's log: one line per event, few lines about strangers, never contents."""
+"""The hub's log: one line per event, few lines about strangers, never contents. And a party's."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from securefedyj.errors import with_code
+from securefedyj.network.errors import JoinError
 from securefedyj.printable import printable_lines
+from securefedyj.protocol.schedule import TooFewValues
 
 LONGEST_VALUE = 600  # characters
 BURST, PAUSE = 40, 2.0
@@ -18,15 +23,19 @@ EventLog = Callable[..., None]
 
 def log_line(event: str, **fields: object) -> None:
     """Print one line for people and scripts to stderr: time, event, key=value."""
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     pairs = " ".join(f"{key}={json.dumps(_short(value))}" for key, value in fields.items())
-    print(printable_lines(f"{moment} {event} {pairs}".rstrip()), file=sys.stderr, flush=True)
+    print(_with_time(f"{event} {pairs}".rstrip()), file=sys.stderr, flush=True)
 
 
 def _short(value: object) -> object:
     if isinstance(value, str) and len(value) > LONGEST_VALUE:
         return value[: LONGEST_VALUE - 3] + "..."
     return value
+
+
+def _with_time(words: str) -> str:
+    """A line of a log."""
+    return printable_lines(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {words}")
 
 
 class Throttle:
@@ -50,3 +59,33 @@ class Throttle:
         """The field of the next line that counts those left out before it, if any."""
         number, self._left_out = self._left_out, 0
         return {"left_out": number} if number else {}
+
+
+class JoinLog:
+    """The messages that a user has seen, with times; only its owner can read a new file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Path | None = path
+        self._append("")
+
+    def note(self, words: str) -> str:
+        """Append a message on one line; return why that failed, the first time that it fails."""
+        try:
+            self._append(_with_time(" ".join(words.splitlines())) + "\n")
+        except OSError as error:  # such as a full disk: the run matters more
+            self._path = None
+            return f"The log cannot be written ({error.strerror}); the run continues without it."
+        return ""
+
+    def _append(self, line: str) -> None:
+        if self._path is not None:
+            for_its_owner = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(for_its_owner, "a", encoding="utf-8") as file:
+                file.write(line)
+
+
+def without_rows(error: Exception) -> str:
+    """What a log may contain about an error: some messages quote the table."""
+    if isinstance(error, JoinError | TooFewValues | OSError):
+        return with_code(str(error), error)
+    return f"Ended by an error that may quote the table: {type(error).__name__}."

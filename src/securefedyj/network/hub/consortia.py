@@ -1,12 +1,14 @@
-"""The consortia that a hub serves: which parties are connected, and who may connect."""
+"""The consortia that a hub serves: their files, who is connected, and who may connect."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -24,6 +26,7 @@ from securefedyj.strict import Malformed, convert, parse
 QUEUE = 1 << 18  # bytes that wait for one connection
 TELL_EVERY = 10.0  # seconds between two notices about the same party
 HELLO = 1 << 12  # bytes of the first frame
+PATTERN = "*.toml"  # the files of a folder
 
 
 class HubRefusal(CodedError):
@@ -305,3 +308,76 @@ def check_same(room: Room, hello: Hello) -> None:
         return
     room.tell_of_refusal(hello.party, f"Party {hello.party} was refused. {message}")
     raise HubRefusal(code, message)
+
+
+class Trouble(NamedTuple):
+    """A file that cannot be served as it is, and why."""
+
+    path: Path
+    error: Exception
+
+    @property
+    def sentence(self) -> str:
+        if isinstance(self.error, OSError):
+            return f"{self.path}: {self.error.strerror}"
+        return str(self.error)
+
+
+class AgreedFiles:
+    """Files of the hub with this identity; while one is broken, its last good version counts.
+
+    A folder stands for all its files that end in .toml, except hidden ones.
+    """
+
+    def __init__(self, paths: Sequence[Path], identity: Identity) -> None:
+        self._paths, self._identity = paths, identity
+        self._own = fingerprint(identity.certificate.read_text(encoding="ascii"))
+        self._folders = [path for path in paths if path.is_dir()]
+        self._good: dict[Path, Consortium] = {}
+
+    def read(self) -> tuple[list[Consortium], list[Trouble]]:
+        """Return the consortia to serve now, and the files that cannot be served."""
+        if gone := [path for path in self._folders if not path.is_dir()]:
+            lost = OSError(errno.ENOENT, "the folder is gone; the hub still serves its files")
+            return list(self._good.values()), [Trouble(path, lost) for path in gone]
+        found: dict[Path, Consortium] = {}
+        troubles = []
+        for path in self._files():
+            try:
+                consortium = Consortium.read(path)
+                check_own(consortium, self._own, self._identity.certificate)
+                found[path] = consortium
+            except (OSError, ValueError) as error:
+                troubles.append(Trouble(path, error))
+                if path in self._good and not isinstance(error, FileNotFoundError):
+                    found[path] = self._good[path]
+        served: dict[str, Path] = {}
+        # Of two files with the same name, the one that was there first stays.
+        for path in sorted(found, key=lambda path: path not in self._good):
+            name = found[path].name
+            if served.setdefault(name, path) != path:
+                sentence = f"{path}: {served[name]} has the same consortium name, {name!r}."
+                troubles.append(Trouble(path, ValueError(f"{sentence} Rename one.")))
+        self._good = {path: found[path] for path in served.values()}
+        return list(self._good.values()), troubles
+
+    def state(self) -> tuple[object, ...]:
+        """A value that changes when a file of a folder does."""
+        return tuple(map(_state, self._files(watched=True)))
+
+    def _files(self, *, watched: bool = False) -> list[Path]:
+        files: list[Path] = []
+        for path in self._paths:
+            if path.is_dir():
+                files += sorted(one for one in path.glob(PATTERN) if not one.name.startswith("."))
+            elif not watched:
+                files.append(path)
+        return files
+
+
+def _state(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError:
+        return path
+    return path, found.st_ino, found.st_size, found.st_mtime_ns

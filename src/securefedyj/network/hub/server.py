@@ -15,14 +15,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.consortium import Consortium, ConsortiumError
-from securefedyj.network.hub.consortia import HELLO, Connection, HubRefusal, Room, Served
+from securefedyj.network.hub.consortia import (
+    HELLO,
+    AgreedFiles,
+    Connection,
+    HubRefusal,
+    Room,
+    Served,
+)
 from securefedyj.network.hub.limits import GRACE, Lobby, MadeRoom, heard, secured
+from securefedyj.network.hub.status import StatusServer
 from securefedyj.network.identity import Identity, fingerprint_of_der
 from securefedyj.network.log import EventLog, Throttle, log_line
 from securefedyj.network.transport import tls
@@ -36,6 +45,7 @@ from securefedyj.network.transport.framing import (
 )
 
 SILENCE = 20.0  # seconds; a party sends PING more often
+LOOK_EVERY = 1.0  # seconds between two looks at folders
 BACKLOG = 512  # connections that the system holds until we look
 _READ = 1 << 16
 _CLOSED = ("it closed the connection", "the hub closed it")
@@ -249,3 +259,61 @@ def _reason(sender: asyncio.Task[None], receiver: asyncio.Task[None]) -> str:
     if error is not None:
         return f"error of the hub: {type(error).__name__}: {error}"
     return _CLOSED[task is sender]
+
+
+async def serve(
+    consortia: Sequence[Consortium],
+    files: AgreedFiles,
+    identity: Identity,
+    listen: tuple[str, int],
+    status: tuple[str, int] | None,
+) -> None:
+    """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again."""
+    hub = HubServer(consortia, identity, log_line)
+    stopped, again = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, again.set)
+    # Such as a connection that asyncio finds reset twice: log it, and serve the others.
+    loop.set_exception_handler(
+        lambda loop, found: log_line(
+            "trouble", reason=f"{found['message']}: {type(found.get('exception')).__name__}"
+        )
+    )
+    page = StatusServer(lambda: hub.served.rooms.values())
+    await hub.start(*listen)
+    try:
+        if status is not None:
+            log_line("status", host=status[0], port=await page.start(*status))
+        watching = asyncio.create_task(watch(files, hub, again, log_line))
+        await stopped.wait()
+        watching.cancel()
+    finally:
+        await page.stop()
+        await hub.stop()
+
+
+async def watch(files: AgreedFiles, hub: HubServer, again: asyncio.Event, log: EventLog) -> None:
+    """Let the hub serve what the files contain, when asked to and when a folder has changed.
+
+    A change counts when it has lasted from one look to the next: a file that is being copied is
+    half there at first, and half of a list of parties is a list of parties.
+    """
+    known = last = files.state()
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY):
+                await again.wait()
+        try:
+            now = files.state()
+            if again.is_set() or now == last != known:
+                again.clear()
+                known = now
+                consortia, troubles = await asyncio.to_thread(files.read)
+                for trouble in troubles:
+                    log("trouble", reason=trouble.sentence)
+                hub.update(consortia)
+            last = now
+        except Exception as error:  # the hub keeps what it has
+            log("trouble", reason=f"the files could not be read: {type(error).__name__}")
