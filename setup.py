@@ -23,6 +23,7 @@ X86_64 = {
     "baseline": [],
     "v3": ["-march=x86-64-v3", "-mpclmul"],
     "v4": ["-march=x86-64-v4", "-mpclmul"],
+    "ifma": ["-march=x86-64-v4", "-mpclmul", "-mavx512ifma"],
 }
 
 

@@ -17,7 +17,7 @@ from securefedyj.kernel import THREADS_VARIABLE, VARIABLE, in_threads, threads
 from securefedyj.numerics import reference, wide
 from securefedyj.numerics.arrays import each
 from securefedyj.numerics.elementary import log1p, log_ratio
-from securefedyj.numerics.encoding import LOGARITHM, RATIO, Domain, choose_encoding
+from securefedyj.numerics.encoding import LINEAR, LOGARITHM, RATIO, Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -37,7 +37,7 @@ class Case(NamedTuple):
     bounds: tuple[float, float]
     feature: np.ndarray
     lmbda: np.ndarray
-    box_cox: bool = False
+    scale: int = LOGARITHM
 
 
 @st.composite
@@ -83,7 +83,7 @@ def positive_cases(draw: st.DrawFn) -> Case:
     lowest, highest = (float(np.ravel(limit)[0]) for limit in limits)
     drawn = draw(st.lists(st.floats(lowest, highest), min_size=1, max_size=4))
     lmbda = np.array([0.0, *drawn, lowest, highest])
-    return Case(X, bounds, rng.integers(0, columns, len(lmbda)), lmbda, box_cox=True)
+    return Case(X, bounds, rng.integers(0, columns, len(lmbda)), lmbda, scale=RATIO)
 
 
 def at(level: str) -> pytest.MonkeyPatch:
@@ -97,9 +97,7 @@ def sums_of(level: str, case: Case, limbs: int | None = None) -> list[np.ndarray
     patch = at(level)
     try:
         columns = case.X.shape[1]
-        domain = Domain.from_bounds(
-            case.bounds, columns, [RATIO if case.box_cox else LOGARITHM] * columns
-        )
+        domain = Domain.from_bounds(case.bounds, columns, [case.scale] * columns)
         silo = ArraySilo(case.X, domain, [str(j) for j in range(case.X.shape[1])])
         of_pairs = domain.take(case.feature)
         encoding = choose_encoding(of_pairs, silo.count[case.feature] * 3, case.lmbda)
@@ -149,6 +147,14 @@ def test_equal_values_do_not_overflow(lmbda):
     for x in (np.nextafter(2.0**20, 0), -1.9999999, 1 / 3, -(2.0**20)):
         case = Case(np.full((3000, 1), x), BOUNDS[0], np.zeros(1, int), np.array([lmbda]))
         assert_same(case)
+
+
+@pytest.mark.parametrize("odd", [1, 3, 5, 2**51 + 1, 2**53 - 1])
+def test_values_in_the_middle_of_two_digits_do_not_overflow(odd):
+    """Half a unit of a digit leaves the largest rest for those below it."""
+    x = odd * 2.0 ** -np.arange(odd.bit_length(), 190.0)
+    case = Case(np.array([x, -x]), (-1.0, 1.0), np.arange(len(x)), np.zeros(len(x)), scale=LINEAR)
+    assert_same(case)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -381,3 +387,12 @@ def test_phi_takes_two_digits_that_no_number_of_rows_overflows():
     assert reference.PHI_DIGIT == 26
     case = Case(np.full((5000, 1), 1e9), (-1.0, 1e9), np.zeros(1, int), np.zeros(1))
     assert_same(case)
+
+
+def test_rows_beyond_what_the_kernel_sums_at_once_are_summed_in_parts(monkeypatch):
+    x = np.random.default_rng(6).normal(size=(1000, 1))
+    case = Case(x, (-10.0, 10.0), np.zeros(2, int), np.array([0.3, -4.0]))
+    expected = sums_of(LEVELS[-1], case)
+    monkeypatch.setattr("securefedyj.numerics.sums._MOST_ROWS", 96)
+    for ours, others in zip(sums_of(LEVELS[-1], case), expected, strict=True):
+        np.testing.assert_array_equal(ours, others)

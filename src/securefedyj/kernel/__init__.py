@@ -5,7 +5,8 @@ a processor may have. All levels give the same bits. Where the package was built
 NumPy does the work: more slowly, with the same integers in every exact sum.
 
 SECUREFEDYJ_KERNEL
-    The level to use (`baseline`, `v3` or `v4` on x86-64), or `numpy`. Unset: the best there is.
+    The level to use (`baseline`, `v3`, `v4` or `ifma` on x86-64), or `numpy`. Unset: the best
+    that this processor has.
 SECUREFEDYJ_THREADS
     The most threads at once. Unset: the number of cores that this process may use.
 """

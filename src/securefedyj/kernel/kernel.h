@@ -8,10 +8,11 @@
 /* Rows are padded with zeros to a multiple of PADDING, and taken in blocks of at most BLOCK. */
 #define PADDING 32
 #define BLOCK 512
-/* Bits of a digit of an exact sum, and of the digits of S_phi. */
-#define DIGIT 26
+/* Rows that are summed at once: sums of 2^24 products of 2^100 have room in 128 bits. */
+#define MOST_ROWS_SUMMED ((int64_t)1 << 24)
 #define PHI_DIGITS 2
-/* Digits of y and d: the range of lambda ends before a value has more. */
+/* Bits of y and d, and their digits: the range of lambda ends before a value has more. */
+#define MOST_BITS 832
 #define MOST_DIGITS 32
 /* Limbs of a sum, and words of 32 bits beyond it that make room for carries. */
 #define MOST_LIMBS 64
@@ -26,7 +27,7 @@
 struct pair {
     int64_t feature;
     int64_t grid;
-    int64_t digits_y, digits_d;
+    int64_t bits_y, bits_d; /* of the largest |y| and |d|, in units of the grid */
     int64_t decaying; /* the sign of the side that decays, or 0 */
     /* Of the side of the values >= 0, and of that of the values < 0: */
     int64_t kind[2];

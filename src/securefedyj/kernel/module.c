@@ -14,8 +14,9 @@
 #include "kernel.h"
 
 #if defined(__x86_64__)
-extern const struct kernel kernel_baseline, kernel_v3, kernel_v4;
-static const struct kernel *const LEVELS[] = {&kernel_baseline, &kernel_v3, &kernel_v4};
+extern const struct kernel kernel_baseline, kernel_v3, kernel_v4, kernel_ifma;
+static const struct kernel *const LEVELS[] = {&kernel_baseline, &kernel_v3, &kernel_v4,
+                                              &kernel_ifma};
 #else
 extern const struct kernel kernel_baseline;
 static const struct kernel *const LEVELS[] = {&kernel_baseline};
@@ -31,7 +32,8 @@ static int usable_levels(void)
     int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
              __builtin_cpu_supports("avx512vl");
-    return 1 + v3 + v4;
+    int ifma = v4 && __builtin_cpu_supports("avx512ifma");
+    return 1 + v3 + v4 + ifma;
 #else
     return 1;
 #endif
@@ -136,9 +138,8 @@ static PyObject *call_arrange(PyObject *self, PyObject *given)
 static int right_pairs(const struct pair *pair, int64_t count, int64_t features)
 {
     for (int64_t k = 0; k < count; k++)
-        if (pair[k].feature < 0 || pair[k].feature >= features || pair[k].digits_y < 2 ||
-            pair[k].digits_d < 2 || pair[k].digits_y > MOST_DIGITS ||
-            pair[k].digits_d > MOST_DIGITS)
+        if (pair[k].feature < 0 || pair[k].feature >= features || pair[k].bits_y < 1 ||
+            pair[k].bits_d < 1 || pair[k].bits_y > MOST_BITS || pair[k].bits_d > MOST_BITS)
             return 0;
     return 1;
 }
@@ -154,7 +155,8 @@ static PyObject *call_sums(PyObject *self, PyObject *given)
     int64_t room = at.integer[1], first_row = at.integer[2], last_row = at.integer[3];
     int64_t count = at.size[4] * 8 / (int64_t)sizeof(struct pair), limbs = at.integer[7];
     if (!fitting(&at, room > 0 && room % PADDING == 0 && first_row % PADDING == 0 &&
-                          first_row >= 0 && last_row % PADDING == 0 && last_row <= room && at.integer[5] >= 0 &&
+                          first_row >= 0 && last_row % PADDING == 0 && last_row <= room &&
+                          last_row - first_row <= MOST_ROWS_SUMMED && at.integer[5] >= 0 &&
                           at.integer[6] <= count && limbs > 0 && limbs <= MOST_LIMBS &&
                           at.size[8] == 4 * limbs * count &&
                           right_pairs(at.data[4], count, at.size[0] / room)))

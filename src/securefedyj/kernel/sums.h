@@ -21,48 +21,80 @@ struct plan {
     int rounds;       /* whether a side has a coarser grid than the other */
 };
 
+/* Vectors at a time: what they wait for, step by step, they wait for together. */
+#if WIDTH == 8
+#define ABREAST 4
+#else
+#define ABREAST 2
+#endif
+#define EACH _Pragma("GCC unroll 4") for (int k = 0; k < ABREAST; k++)
+
+/* (e^r - 1 - r)/r^2 for |r| <= ln(2)/2. */
+INLINE void phi2_of(const vd *r, vd *p)
+{
+    EACH p[k] = r[k] * (1.0 / 6227020800) + 1.0 / 479001600;
+    EACH p[k] = p[k] * r[k] + 1.0 / 39916800;
+    EACH p[k] = p[k] * r[k] + 1.0 / 3628800;
+    EACH p[k] = p[k] * r[k] + 1.0 / 362880;
+    EACH p[k] = p[k] * r[k] + 1.0 / 40320;
+    EACH p[k] = p[k] * r[k] + 1.0 / 5040;
+    EACH p[k] = p[k] * r[k] + 1.0 / 720;
+    EACH p[k] = p[k] * r[k] + 1.0 / 120;
+    EACH p[k] = p[k] * r[k] + 1.0 / 24;
+    EACH p[k] = p[k] * r[k] + 1.0 / 6;
+    EACH p[k] = p[k] * r[k] + 0.5;
+}
+
 /* y and d of a block, or their residuals, and on a decaying side which of them have constants.
  * What no side needs is left out: in closed form, or as a constant and a residual. */
-INLINE void residuals(const int closed, const int decaying, const double *S, int n, const struct plan *plan, double *y,
-                      double *d, int64_t *far)
+INLINE void residuals(const int closed, const int decaying, const double *S, int n,
+                      const struct plan *plan, double *y, double *d, int64_t *far)
 {
-    for (int i = 0; i < n; i += WIDTH) {
-        vd s = load(S + i), L = magnitude(s), T = all(1.0);
-        mask negative = less(s, all(0.0));
-        vd u = choose(negative, all(plan->u[1]), all(plan->u[0]));
-        vd z = u * L, r = closed || decaying ? reduce(z, &T) : z;
-        vd b = phi2_of(r), a = b * r + 1.0;
-        vd r_y = a * L, r_d = ((a - b) * L) * L;
-        if (closed || decaying) {
-            vd v = choose(negative, all(plan->v[1]), all(plan->v[0]));
-            vd limit = choose(negative, all(plan->near[1]), all(plan->near[0]));
-            mask near = at_most(magnitude(z), limit);
-            vd g_y = r_y, g_d = r_d;
-            if (closed) {
-                vd E = (a * r) * T + (T - 1.0);
-                g_y = E * v;
-                g_d = choose(equal(T, all(1.0)), r_d, ((E + 1.0) * L - g_y) * v);
-            }
-            if (decaying) {
-                vd side = choose(negative, all(plan->decays[1]), all(plan->decays[0]));
-                mask decays = less(side, all(0.0));
-                vd e_y = (exp_of(r) * T) * v, e_d = e_y * (L - v);
-                g_y = choose(decays, e_y, g_y);
-                g_d = choose(decays, e_d, g_d);
-                store_i(far + i, as_bits(decays) & ~as_bits(near));
-            }
-            r_y = choose(near, r_y, g_y);
-            r_d = choose(near, r_d, g_d);
+    for (int i = 0; i < n; i += ABREAST * WIDTH) {
+        vd s[ABREAST], z[ABREAST], T[ABREAST], r[ABREAST], b[ABREAST];
+        mask negative[ABREAST];
+        EACH {
+            s[k] = load(S + i + k * WIDTH);
+            negative[k] = less(s[k], all(0.0));
+            z[k] = choose(negative[k], all(plan->u[1]), all(plan->u[0])) * magnitude(s[k]);
+            T[k] = all(1.0);
         }
-        if (plan->rounds) {
-            vd B = choose(negative, all(plan->coarse[1]), all(plan->coarse[0]));
-            vd m_y = magnitude(r_y), m_d = magnitude(r_d);
-            vi s_y = (vi)r_y & ~ABS_BITS, s_d = (vi)r_d & ~ABS_BITS;
-            r_y = (vd)((vi)choose(less(m_y, B), (m_y + B) - B, m_y) | s_y);
-            r_d = (vd)((vi)choose(less(m_d, B), (m_d + B) - B, m_d) | s_d);
+        EACH r[k] = closed || decaying ? reduce(z[k], &T[k]) : z[k];
+        phi2_of(r, b);
+        EACH {
+            vd L = magnitude(s[k]), a = b[k] * r[k] + 1.0;
+            vd r_y = a * L, r_d = ((a - b[k]) * L) * L;
+            if (closed || decaying) {
+                vd v = choose(negative[k], all(plan->v[1]), all(plan->v[0]));
+                vd limit = choose(negative[k], all(plan->near[1]), all(plan->near[0]));
+                mask near = at_most(magnitude(z[k]), limit);
+                vd g_y = r_y, g_d = r_d;
+                if (closed) {
+                    vd E = (a * r[k]) * T[k] + (T[k] - 1.0);
+                    g_y = E * v;
+                    g_d = choose(equal(T[k], all(1.0)), r_d, ((E + 1.0) * L - g_y) * v);
+                }
+                if (decaying) {
+                    vd side = choose(negative[k], all(plan->decays[1]), all(plan->decays[0]));
+                    mask decays = less(side, all(0.0));
+                    vd e_y = (exp_of(r[k]) * T[k]) * v, e_d = e_y * (L - v);
+                    g_y = choose(decays, e_y, g_y);
+                    g_d = choose(decays, e_d, g_d);
+                    store_i(far + i + k * WIDTH, as_bits(decays) & ~as_bits(near));
+                }
+                r_y = choose(near, r_y, g_y);
+                r_d = choose(near, r_d, g_d);
+            }
+            if (plan->rounds) {
+                vd B = choose(negative[k], all(plan->coarse[1]), all(plan->coarse[0]));
+                vd m_y = magnitude(r_y), m_d = magnitude(r_d);
+                vi s_y = (vi)r_y & ~ABS_BITS, s_d = (vi)r_d & ~ABS_BITS;
+                r_y = (vd)((vi)choose(less(m_y, B), (m_y + B) - B, m_y) | s_y);
+                r_d = (vd)((vi)choose(less(m_d, B), (m_d + B) - B, m_d) | s_d);
+            }
+            store(y + i + k * WIDTH, (vd)((vi)r_y ^ ((vi)s[k] & ~ABS_BITS)));
+            store(d + i + k * WIDTH, r_d);
         }
-        store(y + i, (vd)((vi)r_y ^ ((vi)s & ~ABS_BITS)));
-        store(d + i, r_d);
     }
 }
 
@@ -74,8 +106,8 @@ struct columns {
     int64_t far;
 };
 
-/* v cut into digits, the lowest first. Each has at most 32 bits, and comes with the bits of its
- * unit, whose low 32 are 0. */
+/* v cut into digits, the lowest first. Each comes with the bits of its unit: the low 32 of these
+ * are 0, and of the low 52 only the highest is 1. */
 INLINE void split(const int n, vd v, const double *units, vi *digits)
 {
 #pragma GCC unroll 8
@@ -87,28 +119,76 @@ INLINE void split(const int n, vd v, const double *units, vi *digits)
     }
 }
 
-INLINE void gather(wide *into, vi sum, int64_t unit_bits, int64_t count)
+#if defined(__AVX512IFMA__)
+
+/* Digits of 51 bits and a sign are at most 2^50, and 2^51 with the bits of a unit: numbers without
+ * a sign, whose products are summed in two halves of 52 bits each. */
+#define DIGIT 51
+#define DIGITS(bits) ((bits) / DIGIT + 1)
+#define UNIT ((wide)1 << 51)
+
+INLINE void add_product(vi *low, vi *high, vi a, vi b)
 {
-    *into += (int64_t)((uint64_t)total_i(sum) - (uint64_t)count * (uint64_t)unit_bits);
+    *low = (vi)_mm512_madd52lo_epu64((__m512i)*low, (__m512i)a, (__m512i)b);
+    *high = (vi)_mm512_madd52hi_epu64((__m512i)*high, (__m512i)a, (__m512i)b);
+}
+
+INLINE wide total_of(vi low, vi high)
+{
+    return (wide)(uint64_t)total_i(low) + ((wide)(uint64_t)total_i(high) << 52);
+}
+
+#else
+
+/* Digits of 26 bits and a sign: products of the low 32 bits, where there is nothing of a unit. */
+#define DIGIT 26
+#define DIGITS(bits) (((bits) + DIGIT - 1) / DIGIT)
+#define UNIT ((wide)0)
+
+INLINE void add_product(vi *low, vi *high, vi a, vi b)
+{
+    (void)high;
+    *low += product(a, b);
+}
+
+INLINE wide total_of(vi low, vi high)
+{
+    (void)high;
+    return total_i(low);
+}
+
+#endif
+
+/* What UNIT adds to the products of the digits of n rows that sum to a and b. */
+INLINE wide of_units(int64_t a, int64_t b, int64_t n)
+{
+    return UNIT * ((wide)a + b) + UNIT * UNIT * n;
 }
 
 INLINE int64_t bits_of(double x) { int64_t bits; memcpy(&bits, &x, 8); return bits; }
 
-INLINE void add_block(const int ny, const int nd, const int decays, int n, const double *y,
-                      const double *d, const int64_t *far, const double *y_units,
-                      const double *d_units, struct columns *out)
+/* The sum of count digits, from that of their bits. */
+INLINE int64_t total_of_digits(vi sum, double unit, int64_t count)
 {
-    vi sy[8] = {0}, sd[8] = {0}, yy[16] = {0}, yd[16] = {0}, fy[8] = {0}, fd[8] = {0}, f = {0};
+    return (int64_t)((uint64_t)total_i(sum) - (uint64_t)count * (uint64_t)bits_of(unit));
+}
+
+INLINE void add_block(const int ny, const int nd, const int decays, int n, const double *y,
+                      const double *d, const int64_t *far, const double *units,
+                      struct columns *out)
+{
+    vi sy[8] = {0}, sd[8] = {0}, fy[8] = {0}, fd[8] = {0}, f = {0};
+    vi square[8] = {0}, square_high[8] = {0}, cross[16] = {0}, cross_high[16] = {0};
+    vi yd[16] = {0}, yd_high[16] = {0};
     for (int i = 0; i < n; i += WIDTH) {
-        vi p[8], q[8], twice[8];
-        split(ny, load(y + i), y_units, p);
-        split(nd, load(d + i), d_units, q);
+        vi p[8], q[8];
+        split(ny, load(y + i), units, p);
+        split(nd, load(d + i), units, q);
         vi here = decays ? load_i(far + i) : (vi){0};
         f += here;
 #pragma GCC unroll 8
         for (int a = 0; a < ny; a++) {
             sy[a] += p[a];
-            twice[a] = p[a] + p[a];
             if (decays)
                 fy[a] += p[a] & here;
         }
@@ -122,104 +202,101 @@ INLINE void add_block(const int ny, const int nd, const int decays, int n, const
         for (int a = 0; a < ny; a++) {
 #pragma GCC unroll 8
             for (int b = 0; b < nd; b++)
-                yd[a + b] += product(p[a], q[b]);
+                add_product(&yd[a + b], &yd_high[a + b], p[a], q[b]);
+            add_product(&square[a], &square_high[a], p[a], p[a]);
 #pragma GCC unroll 8
-            for (int b = a; b < ny; b++)
-                yy[a + b] += product(a == b ? p[a] : twice[a], p[b]);
+            for (int b = 0; b < ny; b++)
+                if (b > a)
+                    add_product(&cross[a + b], &cross_high[a + b], p[a], p[b]);
         }
     }
-    int64_t count = -total_i(f);
+    int64_t count = -total_i(f), of_y[8], of_d[8];
     out->far += count;
     for (int a = 0; a < ny; a++) {
-        gather(&out->y[a], sy[a], bits_of(y_units[a]), n);
-        gather(&out->far_y[a], fy[a], bits_of(y_units[a]), count);
+        out->y[a] += of_y[a] = total_of_digits(sy[a], units[a], n);
+        out->far_y[a] += total_of_digits(fy[a], units[a], count);
     }
     for (int a = 0; a < nd; a++) {
-        gather(&out->d[a], sd[a], bits_of(d_units[a]), n);
-        gather(&out->far_d[a], fd[a], bits_of(d_units[a]), count);
+        out->d[a] += of_d[a] = total_of_digits(sd[a], units[a], n);
+        out->far_d[a] += total_of_digits(fd[a], units[a], count);
     }
-    for (int a = 0; a < 2 * ny - 1; a++)
-        out->yy[a] += total_i(yy[a]);
-    for (int a = 0; a < ny + nd - 1; a++)
-        out->yd[a] += total_i(yd[a]);
+    for (int a = 0; a < ny; a++) {
+        out->yy[2 * a] += total_of(square[a], square_high[a]) - of_units(of_y[a], of_y[a], n);
+        for (int b = a + 1; b < ny; b++)
+            out->yy[a + b] -= 2 * of_units(of_y[a], of_y[b], n);
+        for (int b = 0; b < nd; b++)
+            out->yd[a + b] -= of_units(of_y[a], of_d[b], n);
+    }
+    for (int c = 1; c < 2 * ny - 2; c++)
+        out->yy[c] += 2 * total_of(cross[c], cross_high[c]);
+    for (int c = 0; c < ny + nd - 1; c++)
+        out->yd[c] += total_of(yd[c], yd_high[c]);
 }
 
 /* The same for any number of digits. 32 products of 2^52 each, summed over TOGETHER. */
 static __attribute__((noinline)) void add_many(int ny, int nd, int n, const double *y,
                                                const double *d, const int64_t *far,
-                                               const double *y_units, const double *d_units,
-                                               struct columns *out)
+                                               const double *units, struct columns *out)
 {
-    enum { TOGETHER = PADDING };
+    enum { TOGETHER = PADDING, VECTORS = TOGETHER / WIDTH };
     for (int first = 0; first < n; first += TOGETHER) {
-        vi p[MOST_DIGITS][TOGETHER / WIDTH], q[MOST_DIGITS][TOGETHER / WIDTH], here[TOGETHER / WIDTH], f = {0};
-        for (int i = 0; i < TOGETHER / WIDTH; i++) {
-            vd v = load(y + first + i * WIDTH);
-            for (int a = ny - 1; a >= 0; a--) {
-                vd rounded = v + y_units[a];
-                p[a][i] = (vi)rounded;
-                v -= rounded - y_units[a];
-            }
-            v = load(d + first + i * WIDTH);
-            for (int a = nd - 1; a >= 0; a--) {
-                vd rounded = v + d_units[a];
-                q[a][i] = (vi)rounded;
-                v -= rounded - d_units[a];
+        vi digits[2][MOST_DIGITS][VECTORS], here[VECTORS], f = {0};
+        int64_t sums[2][MOST_DIGITS];
+        for (int i = 0; i < VECTORS; i++) {
+            for (int which = 0; which < 2; which++) {
+                vd v = load((which ? d : y) + first + i * WIDTH);
+                for (int a = (which ? nd : ny) - 1; a >= 0; a--) {
+                    vd rounded = v + units[a];
+                    digits[which][a][i] = (vi)rounded;
+                    v -= rounded - units[a];
+                }
             }
             here[i] = load_i(far + first + i * WIDTH);
             f += here[i];
         }
         int64_t count = -total_i(f);
         out->far += count;
-        for (int a = 0; a < ny; a++) {
-            vi all_rows = {0}, some = {0};
-            for (int i = 0; i < TOGETHER / WIDTH; i++) {
-                all_rows += p[a][i];
-                some += p[a][i] & here[i];
-            }
-            gather(&out->y[a], all_rows, bits_of(y_units[a]), TOGETHER);
-            gather(&out->far_y[a], some, bits_of(y_units[a]), count);
-            for (int b = a; b < ny; b++) {
-                vi sum = {0};
-                for (int i = 0; i < TOGETHER / WIDTH; i++)
-                    sum += product(p[a][i], p[b][i]);
-                out->yy[a + b] += (wide)total_i(sum) * (1 + (a != b));
-            }
-            for (int b = 0; b < nd; b++) {
-                vi sum = {0};
-                for (int i = 0; i < TOGETHER / WIDTH; i++)
-                    sum += product(p[a][i], q[b][i]);
-                out->yd[a + b] += total_i(sum);
+        for (int which = 0; which < 2; which++) {
+            for (int a = 0; a < (which ? nd : ny); a++) {
+                vi all_rows = {0}, some = {0};
+                for (int i = 0; i < VECTORS; i++) {
+                    all_rows += digits[which][a][i];
+                    some += digits[which][a][i] & here[i];
+                }
+                sums[which][a] = total_of_digits(all_rows, units[a], TOGETHER);
+                (which ? out->d : out->y)[a] += sums[which][a];
+                (which ? out->far_d : out->far_y)[a] += total_of_digits(some, units[a], count);
             }
         }
-        for (int b = 0; b < nd; b++) {
-            vi all_rows = {0}, some = {0};
-            for (int i = 0; i < TOGETHER / WIDTH; i++) {
-                all_rows += q[b][i];
-                some += q[b][i] & here[i];
-            }
-            gather(&out->d[b], all_rows, bits_of(d_units[b]), TOGETHER);
-            gather(&out->far_d[b], some, bits_of(d_units[b]), count);
-        }
+        for (int which = 0; which < 2; which++)
+            for (int a = 0; a < ny; a++)
+                for (int b = which ? 0 : a; b < (which ? nd : ny); b++) {
+                    vi low = {0}, high = {0};
+                    for (int i = 0; i < VECTORS; i++)
+                        add_product(&low, &high, digits[0][a][i], digits[which][b][i]);
+                    wide own = total_of(low, high) - of_units(sums[0][a], sums[which][b], TOGETHER);
+                    (which ? out->yd : out->yy)[a + b] += own * (1 + (!which && a != b));
+                }
     }
 }
 
 static void add_digits(int ny, int nd, int decays, int n, const double *y, const double *d,
-                       const int64_t *far, const double *y_units, const double *d_units,
-                       struct columns *out)
+                       const int64_t *far, const double *units, struct columns *out)
 {
 #define CASE(NY, ND)                                                                               \
     if (ny == NY && nd == ND) {                                                                    \
         if (decays)                                                                                \
-            add_block(NY, ND, 1, n, y, d, far, y_units, d_units, out);                                \
+            add_block(NY, ND, 1, n, y, d, far, units, out);                                        \
         else                                                                                       \
-            add_block(NY, ND, 0, n, y, d, far, y_units, d_units, out);                                \
+            add_block(NY, ND, 0, n, y, d, far, units, out);                                        \
         return;                                                                                    \
     }
-    CASE(2, 2) CASE(2, 3) CASE(3, 3) CASE(3, 4) CASE(4, 4) CASE(4, 5) CASE(5, 5) CASE(5, 6) CASE(6, 6)
-    CASE(6, 7) CASE(7, 7) CASE(7, 8) CASE(8, 8)
+    CASE(2, 2) CASE(2, 3) CASE(3, 3) CASE(3, 4) CASE(4, 4)
+#if DIGIT == 26
+    CASE(4, 5) CASE(5, 5) CASE(5, 6) CASE(6, 6) CASE(6, 7) CASE(7, 7) CASE(7, 8) CASE(8, 8)
+#endif
 #undef CASE
-    add_many(ny, nd, n, y, d, far, y_units, d_units, out);
+    add_many(ny, nd, n, y, d, far, units, out);
 }
 
 /* Add value 2^shift to words, which hold an integer modulo a power of two. */
@@ -287,10 +364,12 @@ static void sum_pair(const double *values, int64_t first, int64_t last, const st
         closed |= pair->kind[side] == GENERAL;
     }
     plan.rounds = pair->skipped[0] || pair->skipped[1];
-    int ny = (int)pair->digits_y, nd = (int)pair->digits_d;
-    double y_units[MOST_DIGITS], d_units[MOST_DIGITS];
-    for (int a = 0; a < MOST_DIGITS; a++)
-        y_units[a] = d_units[a] = ldexp(ROUND, (int)(DIGIT * a - pair->grid));
+    int ny = DIGITS((int)pair->bits_y), nd = DIGITS((int)pair->bits_d);
+    ny = ny < 2 ? 2 : ny;
+    nd = nd < 2 ? 2 : nd;
+    double units[MOST_DIGITS];
+    for (int a = 0; a < ny || a < nd; a++)
+        units[a] = ldexp(ROUND, (int)(DIGIT * a - pair->grid));
     struct columns at;
     memset(&at, 0, sizeof at);
     double y[BLOCK], d[BLOCK];
@@ -306,7 +385,7 @@ static void sum_pair(const double *values, int64_t first, int64_t last, const st
             residuals(0, 1, values + i, n, &plan, y, d, far);
         else
             residuals(0, 0, values + i, n, &plan, y, d, far);
-        add_digits(ny, nd, decaying, n, y, d, far, y_units, d_units, &at);
+        add_digits(ny, nd, decaying, n, y, d, far, units, &at);
     }
     memset(total, 0, 4 * sizeof *total);
     for (int a = 0; a < ny; a++)

@@ -89,10 +89,10 @@ INLINE vi product(vi a, vi b)
 
 INLINE int64_t total_i(vi v)
 {
-    int64_t sum = 0;
+    uint64_t sum = 0;
     for (int j = 0; j < WIDTH; j++)
-        sum += v[j];
-    return sum;
+        sum += (uint64_t)v[j];
+    return (int64_t)sum;
 }
 
 /* t = m 2^exponent with m between sqrt(1/2) and sqrt(2), for a normal number t > 0. */
@@ -145,23 +145,6 @@ INLINE vd reduce(vd z, vd *T)
     vd rounded = z * LOG2_E + ROUND, k = rounded - ROUND;
     *T = (vd)(((vi)rounded + 1023) << 52);
     return (z - k * LN2_HIGH) - k * LN2_LOW;
-}
-
-/* (e^r - 1 - r)/r^2 for |r| <= ln(2)/2. */
-INLINE vd phi2_of(vd r)
-{
-    vd p = all(1.0 / 6227020800);
-    p = p * r + 1.0 / 479001600;
-    p = p * r + 1.0 / 39916800;
-    p = p * r + 1.0 / 3628800;
-    p = p * r + 1.0 / 362880;
-    p = p * r + 1.0 / 40320;
-    p = p * r + 1.0 / 5040;
-    p = p * r + 1.0 / 720;
-    p = p * r + 1.0 / 120;
-    p = p * r + 1.0 / 24;
-    p = p * r + 1.0 / 6;
-    return p * r + 0.5;
 }
 
 /* e^r = 1 + 2 r / (R - r) with R = r coth(r/2), for |r| <= ln(2)/2. */

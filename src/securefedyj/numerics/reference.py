@@ -66,7 +66,7 @@ def sums(values: Array, pairs: Any, limbs: int) -> list[wide.Limbs]:
     result = [wide.zeros(limbs, len(pairs)) for _ in range(4)]
     rows = next(k for k in range(ROWS, 0, -1) if values.shape[1] % k == 0)
     blocks = values.reshape(len(values), -1, rows)
-    digits = np.max([pairs["digits_y"], pairs["digits_d"]], axis=0) * 26 // DIGIT + 1
+    digits = np.maximum(pairs["bits_y"], pairs["bits_d"]) // DIGIT + 1
     for n in np.unique(digits).tolist():
         same, step = np.flatnonzero(digits == n), max(1, _VALUES // (rows * n))
         each, block = (part.ravel() for part in np.indices((len(same), blocks.shape[1])))

@@ -40,15 +40,15 @@ from securefedyj.numerics.wide import Limbs
 _PADDING = 32
 # Values that are copied at once to bring columns together.
 _COPIED = 1 << 18
-# The digits of the kernel, in bits; y and d have two at least.
-_KERNEL_DIGIT = 26
 # One part of the rows for each thread, where pairs of a feature and a lambda are few.
 _FEW_PAIRS = 8
+# Rows that the kernel sums at once, less those that parts of the rows may differ by.
+_MOST_ROWS = (1 << 24) - _PADDING
 
 # The struct pair of kernel.h.
 _PAIR = np.dtype(
     [
-        *((name, "<i8") for name in ("feature", "grid", "digits_y", "digits_d", "decaying")),
+        *((name, "<i8") for name in ("feature", "grid", "bits_y", "bits_d", "decaying")),
         ("kind", "<i8", 2),
         ("skipped", "<i8", 2),
         ("u", "<f8", 2),
@@ -193,6 +193,7 @@ class ArraySilo:
             return Sums(*reference.sums(self._values, pairs, limbs))
         rows, values = self._values.shape[1], self._values.shape[1] * len(pairs)
         parts = kernel.threads() if len(pairs) < _FEW_PAIRS and values > 1 << 17 else 1
+        parts = max(parts, -(-rows // _MOST_ROWS))
         results = np.empty((parts, 4, limbs, len(pairs)), dtype=np.uint64)
 
         def work(part: int, first: int, last: int) -> None:
@@ -221,8 +222,7 @@ def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> 
         for part in (u, kind, bits, skipped):
             part[own][..., empty] = part[other][..., empty]
     pairs["feature"], pairs["grid"] = feature, encoding.grid
-    digits = np.maximum(-(-bits.max(axis=0) // _KERNEL_DIGIT), 2)
-    pairs["digits_y"], pairs["digits_d"] = digits
+    pairs["bits_y"], pairs["bits_d"] = bits.max(axis=0)
     pairs["kind"], pairs["skipped"], pairs["u"] = kind.T, skipped.T, u.T
     return pairs
 
