@@ -39,7 +39,7 @@ def most_waiting(agreement: Agreement) -> int:
     if most_ahead is None:
         return 4 * largest_message(agreement)
     _, limbs, v_bits = _widest(agreement)
-    features = min(len(agreement.features), features_at_once(agreement))
+    features = min(len(agreement.asked), features_at_once(agreement))
     points = (1 << agreement.levels_per_exchange) - 1
     # In the search, four sums at each point and one more; in the end, thresholds of V and bits.
     each = max(4 * points + 1, v_bits // MAGNITUDE_STEP + 2)
@@ -48,51 +48,54 @@ def most_waiting(agreement: Agreement) -> int:
 
 def largest_record(agreement: Agreement) -> int:
     """Bytes of a record: a message, or all of a transcript, which a late party is handed."""
-    # As text: a feature, a sign and a lambda for each step, and numbers of up to 2^12 bits.
-    transcript = len(agreement.features) * (agreement.max_steps * 48 + 4096)
+    # As text: a question, a sign and a point for each step, and numbers of up to 2^12 bits.
+    steps = max(agreement.max_steps, agreement.asked.most_steps())
+    transcript = len(agreement.asked) * (steps * 48 + 4096)
     return _HEADERS + max(largest_message(agreement), transcript)
 
 
 def rounds_at_most(agreement: Agreement, features: int) -> list[list[RoundCost]]:
-    """The rounds of two runs in which lambda goes straight to an edge of its range.
+    """The rounds of two runs for each widest question, whose search goes straight to an edge.
 
-    Integers are widest there, and here all features are like the widest of the agreement.
+    Integers are widest there, and here all questions are like one of the agreement.
     """
     count_rounds = facts_of(agreement.engine).count_rounds
     assert count_rounds is not None
-    widest, *_ = _widest(agreement)
-    alike = replace(
-        agreement,
-        features=tuple(map(str, range(features))),
-        domain=agreement.domain.take(np.full(features, widest)),
-        minimum_values=0,
-    )
 
     async def run(engine: Engine) -> None:
         with suppress(ProtocolError):  # moments that no values have, at the very end
             await secure_fed_yj(engine, None, alike)
 
-    openings = agreement.max_steps + 4
-    # First that all features vary; then the direction.
-    return [list(count_rounds(run, MOST_VALUES, [1, *[up] * openings])) for up in (0, 1)]
+    asked, found = agreement.asked, list[list[RoundCost]]()
+    openings = max(agreement.max_steps, asked.most_steps()) + 4
+    for widest in _widest(agreement)[0]:
+        alike = replace(agreement.about([widest] * features), minimum_values=0)
+        # First that all features vary, where that is asked; then the direction.
+        first = [1] * bool(asked.searched[widest])
+        for up in (0, 1):
+            found.append(list(count_rounds(run, MOST_VALUES, [*first, *[up] * openings])))
+    return found
 
 
 @lru_cache
 def _largest_payload(agreement: bytes) -> int:
     agreed = Agreement.from_json(parse(agreement))
-    features = min(len(agreed.features), features_at_once(agreed))
+    features = min(len(agreed.asked), features_at_once(agreed))
     runs = rounds_at_most(agreed, min(features, _COUNTED))
     return max(one.size for rounds in runs for one in rounds) * -(-features // _COUNTED)
 
 
-def _widest(agreement: Agreement) -> tuple[int, int, int]:
-    """Which feature has the widest integers, and over all features the most limbs and bits of V."""
-    limits = agreement.domain.limits()
-    n = np.full(len(agreement.features), MOST_VALUES)
+def _widest(agreement: Agreement) -> tuple[list[int], int, int]:
+    """The question of each scale with the widest integers, and of all the most limbs and v_bits."""
+    asked = agreement.asked
+    domain, limits = asked.domain, asked.domain.limits()
+    n = np.full(len(asked), MOST_VALUES)
     limbs, v_bits = np.ones((2, len(n)), dtype=np.int64)
     for edge in (limits.lowest, limits.highest, 0.0):
-        lmbda = np.broadcast_to(np.asarray(edge, dtype=np.float64), n.shape)
-        encoding = choose_encoding(agreement.domain, n, lmbda)
+        lmbda = np.where(asked.searched, edge, 1.0)
+        encoding = choose_encoding(domain, n, lmbda)
         limbs = np.maximum(limbs, encoding.limbs)
         v_bits = np.maximum(v_bits, encoding.v_bits)
-    return int(np.lexsort((v_bits, limbs))[-1]), int(limbs.max()), int(v_bits.max())
+    order = np.lexsort((v_bits, limbs))
+    last = {int(domain.scale[i]): int(i) for i in order}
+    return sorted(last.values()), int(limbs.max()), int(v_bits.max())

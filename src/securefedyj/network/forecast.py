@@ -105,13 +105,14 @@ def forecast(
     compare
         Forecast also what the same run would cost if its result were not verified.
     """
-    consortium = replace(consortium, minimum_values=0)
-    per_sum = _seconds_per_sum(consortium.agreement().domain, rows)
+    agreement = replace(consortium.agreement(), minimum_values=0)
+    asked = agreement.asked
+    per_sum = _seconds_per_sum(asked.domain.take(asked.fitted), rows)
     crossing = measure_crossing() if crossing is None else crossing
     widths = set[int]()
 
     def cost(m: int, verified: bool) -> Forecast:
-        agreed = replace(consortium, levels_per_exchange=m, verified=verified)
+        agreed = replace(agreement, levels_per_exchange=m, verified=verified)
         run = _extrapolated(agreed, rows, max(2, _PAIRS // (2**m - 1)))
         widths.update(run.widths)
         sent, sent_by_all, sums, seconds = run.amounts
@@ -143,7 +144,7 @@ class _Amounts(NamedTuple):
 
 
 class _DryRun(NamedTuple):
-    """A run of some features, in one batch."""
+    """A run about some questions, in one batch."""
 
     features: int
     rounds: int
@@ -155,22 +156,22 @@ class _DryRun(NamedTuple):
     amounts: _Amounts
 
     def rounds_of_batch(self, features: int) -> int:
-        """The conjunction of the claims about more features takes more rounds."""
+        """The conjunction of the claims about more of them takes more rounds."""
         more = _log2(self.claims * features // self.features) - _log2(self.claims)
         return self.rounds - self.start + more
 
 
-def _extrapolated(consortium: Consortium, rows: int, most: int) -> _DryRun:
-    """A dry run with all features, or extrapolated from two with fewer.
+def _extrapolated(agreement: Agreement, rows: int, most: int) -> _DryRun:
+    """A dry run with all questions, or extrapolated from two with fewer.
 
-    Part of the cost is there for any number of features, and part grows with it.
+    Part of the cost is there for any number of questions, and part grows with it.
     """
-    size, at_once = len(consortium.features), features_at_once(consortium.agreement())
+    size, at_once = len(agreement.asked), features_at_once(agreement)
     if size <= most:
-        return _dry_run(consortium.agreement(), rows)
+        return _dry_run(agreement, rows)
     few, many = (
         min(
-            (_dry_run(_part(consortium, number), rows) for _ in range(2)),
+            (_dry_run(agreement.about(_sample(size, number)), rows) for _ in range(2)),
             key=lambda run: run.amounts.seconds,
         )
         for number in (most // 2, most)
@@ -183,12 +184,6 @@ def _extrapolated(consortium: Consortium, rows: int, most: int) -> _DryRun:
     batches = (min(at_once, size - first) for first in range(0, size, at_once))
     rounds = many.start + sum(map(many.rounds_of_batch, batches))
     return many._replace(rounds=rounds, amounts=_Amounts(*amounts))
-
-
-def _part(consortium: Consortium, number: int) -> Agreement:
-    """The agreement about some of the features."""
-    some = tuple(consortium.features[j] for j in _sample(len(consortium.features), number))
-    return replace(consortium, features=some).agreement()
 
 
 def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
@@ -213,7 +208,7 @@ def _dry_run(agreement: Agreement, rows: int) -> _DryRun:
     sent = [sum(party.bytes_sent.values()) for party in parties]
     pairs = max(silo.pairs for silo in silos.values())
     return _DryRun(
-        len(agreement.features),
+        len(agreement.asked),
         max(party.rounds for party in parties),
         clock.rounds[1],
         engine.most_claims,
@@ -243,8 +238,8 @@ class _MadeUp(ArraySilo):
     """A silo with few made-up values, each standing for many equal ones."""
 
     def __init__(self, agreement: Agreement, rows: int) -> None:
-        domain = agreement.domain
-        super().__init__(_made_up_rows(domain, _VALUES), domain, list(agreement.features))
+        domain = agreement.asked.domain
+        super().__init__(_made_up_rows(domain, _VALUES), domain, agreement.questions)
         self._times = max(1, rows // _VALUES)
         self.count *= self._times
         self.pairs, self.seconds = 0, 0.0
@@ -276,6 +271,8 @@ def _made_up_rows(domain: Domain, rows: int) -> Array:
 
 def _seconds_per_sum(domain: Domain, rows: int) -> float:
     """Measure how long a silo takes for one value at one lambda, in a table of such a shape."""
+    if not len(domain.lower):
+        return 0.0
     rows = min(rows, _MEASURED)
     size = max(1, min(len(domain.lower), _MEASURED // rows))
     part = domain.take(_sample(len(domain.lower), size))

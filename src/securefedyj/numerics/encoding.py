@@ -95,7 +95,7 @@ class Domain(NamedTuple):
     @classmethod
     def from_bounds(
         cls,
-        bounds: Sequence[float] | Sequence[Sequence[float]] | None,
+        bounds: Sequence[float] | Sequence[Sequence[float]] | Array | None,
         n_features: int,
         scale: Sequence[int] | None = None,
         resolution: Sequence[str] | None = None,
@@ -151,6 +151,12 @@ class Domain(NamedTuple):
     def take(self, features: Index) -> Domain:
         """The domain of some of the features."""
         return each(lambda part: part[features], self)
+
+    def logarithm(self, x: Array) -> Array:
+        """L of values of each feature, with the sign of x; not for LINEAR and RANKED ones."""
+        ratio = self.scale == RATIO
+        L = log_ratio(np.where(ratio, x, 1.0), np.where(ratio, self.least, 1.0))
+        return np.where(ratio, L, np.copysign(log1p(np.abs(x)), x))
 
     def scaled(self, x: Array) -> Array:
         """LINEAR values of each feature as a silo keeps them."""

@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.elementary import exponential, log1p
+from securefedyj.numerics.elementary import exponential
 from securefedyj.numerics.encoding import (
     DIGIT,
     NEAR,
@@ -121,7 +121,10 @@ def _error(domain: Domain, n: Integers, center: Array, spread: Array, lmbda: Arr
     encoding = choose_encoding(domain, n, lmbda)
     positive = center >= 0
     u = np.where(positive, lmbda, 2 - lmbda)
-    L, L_max = log1p(np.abs(center)), np.where(positive, domain.L_positive, domain.L_negative)
+    L, L_max = (
+        np.abs(domain.logarithm(center)),
+        np.where(positive, domain.L_positive, domain.L_negative),
+    )
     z = np.clip(u * L, -700.0, 700.0)
     w = exponential(z)
     y = np.where(np.abs(z) < 1e-4, L, (w - 1) / u)

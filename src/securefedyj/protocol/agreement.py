@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, get_type_hints
 
+import numpy as np
 from msgspec import Meta, defstruct
 from msgspec.structs import asdict
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
-from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.arrays import Index
+from securefedyj.numerics.encoding import LOGARITHM, RATIO, Domain
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable, shown
+from securefedyj.protocol.methods import (
+    DEFAULT,
+    METHODS,
+    Methods,
+    Questions,
+    check_methods,
+    check_resolution,
+)
 from securefedyj.strict import Finite, Malformed, Record, convert
 
 MOST_LEVELS = 8
@@ -39,7 +51,9 @@ READABLE = (3, VERSION)
 # In the order of the header of a transcript, whose digest depends on it.
 _KEYS = ("features", "lower", "upper", "parties", "committee", "engine", "max_steps",
          "levels_per_exchange", "minimum_values", "result_bits", "helpers", "verified",
-         "version")  # fmt: skip
+         "version", "methods", "resolution")  # fmt: skip
+# Only where they are not what they are by default, so that agreements keep their digests.
+_OPTIONAL = ("methods", "resolution")
 _LONGEST_LIST = 500  # characters of the names of all parties, in a sentence
 
 
@@ -71,6 +85,11 @@ class Agreement(ProtocolParameters):
 
     features: tuple[str, ...]
     domain: Domain
+    """The bounds of each feature."""
+    methods: tuple[Methods, ...] = ()
+    """Of each feature; by default yeo-johnson alone."""
+    resolution: tuple[str, ...] = ()
+    """Of the grid of each feature's quantiles, as a decimal number; "" for 2^24 steps."""
     parties: tuple[str, ...]
     helpers: tuple[str, ...] = ()
     """Parties that compute and have no data."""
@@ -82,10 +101,45 @@ class Agreement(ProtocolParameters):
         """The parties with data."""
         return tuple(name for name in self.parties if name not in self.helpers)
 
+    @cached_property
+    def asked(self) -> Questions:
+        """The questions of a run."""
+        methods = self.methods or (DEFAULT,) * len(self.features)
+        return Questions.of(self.domain, methods, self.resolution)
+
+    @cached_property
+    def questions(self) -> list[str]:
+        """The names of the questions."""
+        return [f"feature {self.features[q.column]!r}{q.what}" for q in self.asked.all]
+
+    def about(self, questions: Sequence[int] | Index) -> Agreement:
+        """The same about some of the questions, each of them about a feature of its own."""
+        names = {scale: method for method, scale in METHODS.items()}
+        asked = [self.asked.all[i] for i in questions]
+        column = np.array([q.column for q in asked], dtype=np.intp)
+        methods = tuple({names[q.scale]: (q.quantile,) if q.quantile else ()} for q in asked)
+        features = tuple(map(str, range(len(asked))))
+        bounds = np.array([self.domain.lower, self.domain.upper]).T[column]
+        return replace(
+            self,
+            features=features,
+            domain=bounds_of(bounds, features, methods),
+            methods=methods,
+            resolution=tuple(self.resolution[j] for j in column) if self.resolution else (),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """A form that JSON holds without loss: Python writes the shortest exact decimals."""
         bounds = {"lower": self.domain.lower.tolist(), "upper": self.domain.upper.tolist()}
         values = {key: bounds[key] if key in bounds else getattr(self, key) for key in _KEYS}
+        if all(methods == DEFAULT for methods in self.methods):
+            del values["methods"]
+        else:
+            values["methods"] = [
+                {name: list(own[name]) for name in METHODS if name in own} for own in self.methods
+            ]
+        if not any(self.resolution):
+            del values["resolution"]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
@@ -105,7 +159,8 @@ class Agreement(ProtocolParameters):
                 f"the agreement has {len(features)} features, but {len(lower)} lower and "
                 f"{len(upper)} upper bounds"
             )
-        domain = Domain.from_bounds(list(zip(lower, upper, strict=True)), len(features))
+        pairs = list(zip(lower, upper, strict=True))
+        domain = bounds_of(pairs, features, values["methods"])
         agreement = cls(domain=domain, **values)
         agreement.check()
         return agreement
@@ -113,7 +168,9 @@ class Agreement(ProtocolParameters):
     def check(self) -> None:
         """Refuse what no run can work with; raises InputError."""
         check_values(self, ProtocolParameters)
-        self.domain.check_usable(self.features)
+        self._check_methods()
+        column, domain = self.asked.column, self.asked.domain
+        domain.check_usable([self.features[j] for j in column.tolist()])
         for what, names in (("party", self.parties), ("helper", self.helpers)):
             refuse_twice(what, names)
         facts = facts_of(self.engine)
@@ -128,6 +185,27 @@ class Agreement(ProtocolParameters):
             raise InputError("SFY-CON-031", f"the helper {shown(min(strangers))} is not a party.")
         if not self.silos:
             raise InputError("SFY-CON-005", 'no party has the role "silo": nobody has data.')
+
+    def _check_methods(self) -> None:
+        for what, values in (("methods", self.methods), ("resolution", self.resolution)):
+            if values and len(values) != len(self.features):
+                raise InputError(
+                    "SFY-CON-036",
+                    f"there are {len(values)} {what} for {len(self.features)} features.",
+                )
+        for name, methods in zip(self.features, self.methods, strict=False):
+            check_methods(name, methods)
+        for name, resolution in zip(self.features, self.resolution, strict=False):
+            check_resolution(name, resolution)
+        for name, methods, lower in zip(
+            self.features, self.methods, self.domain.lower.tolist(), strict=False
+        ):
+            if "box-cox" in methods and lower <= 0:
+                raise InputError(
+                    "SFY-CON-037",
+                    f"feature {shown(name)} has method box-cox and the lower bound {lower:g}; "
+                    "box-cox is for values > 0, and needs a lower bound > 0.",
+                )
 
     def _check_committee(self, size: int) -> None:
         committee = shown(list(self.committee))
@@ -152,7 +230,18 @@ class Agreement(ProtocolParameters):
 _TYPES = get_type_hints(Agreement, include_extras=True) | dict.fromkeys(
     ("lower", "upper"), tuple[Finite, ...]
 )
-_InFile = defstruct("_InFile", [(key, _TYPES[key]) for key in _KEYS], bases=(Record,), frozen=True)
+_InFile = defstruct(
+    "_InFile",
+    [(key, _TYPES[key], ()) if key in _OPTIONAL else (key, _TYPES[key]) for key in _KEYS],
+    bases=(Record,),
+    frozen=True,
+)
+
+
+def bounds_of(bounds: Any, features: tuple[str, ...], methods: tuple[Methods, ...] = ()) -> Domain:
+    """The bounds of features, for `Agreement.domain`: one pair for all, or one for each."""
+    alone = [tuple(own) == ("box-cox",) for own in methods or [DEFAULT] * len(features)]
+    return Domain.from_bounds(bounds, len(features), [RATIO if a else LOGARITHM for a in alone])
 
 
 def check_values(record: Any, kind: type, where: str = "") -> None:

@@ -28,9 +28,33 @@ OPENED = (
     "the signs of the search, which follow from lambda;",
     "lambda, mean and variance of the transformed feature: the result.",
 )
+# The same where other methods were agreed on.
+_SEARCHED = (
+    "whether its values vary, the signs of the search, which follow from lambda, and lambda, mean "
+    "and variance of the transformed feature;"
+)
+_RANKED = (
+    "the quantiles that were agreed on, and the signs of their searches, which follow from it;"
+)
+_OPENED = {
+    "yeo-johnson": _SEARCHED,
+    "box-cox": _SEARCHED,
+    "standard": "its mean and variance;",
+    "robust": _RANKED,
+    "quantiles": _RANKED,
+}
 
 # More findings than these would hide the first ones.
 MOST_LISTED = 20
+
+
+def opened(agreement: Agreement) -> Sequence[str]:
+    """What a run opens about each feature, in a sentence each."""
+    used = [name for name in _OPENED if any(name in own for own in agreement.methods)]
+    if not used or used == ["yeo-johnson"]:
+        return OPENED
+    answers = [f"{name}: {_OPENED[name]}" for name in used]
+    return ("the number of its values over all silos together;", *answers)
 
 
 @dataclass(frozen=True)
@@ -57,7 +81,7 @@ class Audit:
             *self.who_computed(),
             "",
             "Opened to every party, for each feature:",
-            *(f"  - {what}" for what in OPENED),
+            *(line for what in opened(self.revealed.agreement) for line in _item(what)),
             *self.how_precisely(),
             *self.how_certainly(),
             "",
@@ -128,16 +152,36 @@ class Audit:
         revealed, result = self.revealed, self.result
         if result is None:
             return []
+        names, signs = self._names(), revealed.signs_opened()
         lines = [
             "",
             "Bits were revealed about the values of a feature; they include the signs.",
             "",
             f"{'feature':<32} {'values':>9} {'signs':>6} {'bits':>5} {'lambda':>14}",
         ]
-        columns = (result.n, revealed.signs_opened(), revealed.bits_opened(), result.lmbda)
-        for name, n, signs, bits, lmbda in zip(revealed.agreement.features, *columns, strict=True):
-            lines.append(f"{printable(name, 32):<32} {n:>9} {signs:>6} {bits:>5} {lmbda:>14.8g}")
+        bits, fitted = revealed.bits_opened(), revealed.agreement.asked.fitted.tolist()
+        for i, n, lmbda in zip(fitted, result.n, result.lmbda, strict=True):
+            lines.append(f"{names[i]:<32} {n:>9} {signs[i]:>6} {bits[i]:>5} {lmbda:>14.8g}")
+        if (points := revealed.points) is None:
+            return lines if fitted else []
+        lines += ["", f"{'quantile of':<32} {'values':>9} {'signs':>6} {'rank':>9} {'value':>14}"]
+        for i, n, rank, _, value in zip(*(part.tolist() for part in points), strict=True):
+            lines.append(f"{names[i]:<32} {n:>9} {signs[i]:>6} {rank:>9} {value:>14.8g}")
+        for i, reason in revealed.refused().items():
+            lines.append(f"{names[i]:<32} was not asked for: {reason}")
         return lines
+
+    def _names(self) -> list[str]:
+        """Of the questions, in the table."""
+        agreement = self.revealed.agreement
+        return [
+            printable(agreement.features[q.column], 32 - len(q.what)) + q.what
+            for q in agreement.asked.all
+        ]
+
+
+def _item(text: str) -> list[str]:
+    return textwrap.wrap(text, 98, initial_indent="  - ", subsequent_indent="    ")
 
 
 def one_could_cheat(agreement: Agreement) -> str:

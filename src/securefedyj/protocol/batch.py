@@ -1,4 +1,4 @@
-"""The Yeo-Johnson features that share their exchanges, at one party: their sums, score and moments.
+"""The questions that share their exchanges, at one party: their sums, and what these answer.
 
 docs/protocol.md, sections 6.2 to 6.4.
 """
@@ -6,13 +6,14 @@ docs/protocol.md, sections 6.2 to 6.4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
 
 from securefedyj.engines import Engine, Shared, concatenate
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
 from securefedyj.numerics.sums import Sums
 from securefedyj.numerics.wide import Limbs
@@ -22,34 +23,72 @@ from securefedyj.protocol.state import Input, RunState
 WORTHWHILE = 512
 
 
+class Target(Enum):
+    """What the sums of a group are for."""
+
+    SCORE = "the sign of the derivative of the likelihood"
+    MOMENTS = "mean and variance"
+    RANK = "whether fewer values than the rank are at most a point"
+
+
 class Batch(NamedTuple):
-    """The features that share their exchanges, at one party."""
+    """The questions that share their exchanges, at one party."""
 
     run: RunState
     domain: Domain
     features: Index
+    """The numbers of the questions."""
     n: Integers
+    rank: Integers
+    ranked: Bools
     n_squared: Limbs
     phi_grid: Integers
 
     @classmethod
     def of(cls, run: RunState) -> Batch:
         """The batch of the next opening."""
-        features = run.schedule.batch
-        domain, n = run.agreement.domain.take(features), run.schedule.n[features]
+        features, asked = run.schedule.batch, run.agreement.asked
+        domain, n = asked.domain.take(features), run.schedule.n[features]
+        rank, ranked = run.schedule.rank[features], asked.ranked[features]
         n_squared = wide.from_ints([count * count for count in n.tolist()], 2)
-        return cls(run, domain, features, n, n_squared, domain.phi_grid())
+        return cls(run, domain, features, n, rank, ranked, n_squared, domain.phi_grid())
 
-    def groups(self, chosen: Index, points: Array, *, scored: bool) -> list[Group]:
-        """Groups for the score at one or more nodes, or for moments alone in narrower rings."""
-        nodes, size = points.shape
-        every = np.concatenate([chosen] * nodes)
-        encoding = choose_encoding(self.domain.take(every), self.n[every], points.ravel())
-        limbs = encoding.limbs if scored else -(-(encoding.v_bits + 2) // 64)
+    def searches(self, chosen: Index, points: Array) -> list[Group]:
+        """Groups for the signs of a search, at one or more nodes."""
+        ranked = self.ranked[chosen]
+        return [
+            *self._groups(chosen, points, np.flatnonzero(~ranked), Target.SCORE),
+            *self._groups(chosen, points, np.flatnonzero(ranked), Target.RANK),
+        ]
+
+    def moments_at(self, chosen: Index, points: Array) -> list[Group]:
+        """Groups for moments alone, in narrower rings."""
+        return self._groups(chosen, points[None], np.arange(len(chosen)), Target.MOMENTS)
+
+    def _groups(self, chosen: Index, points: Array, some: Index, target: Target) -> list[Group]:
+        """Groups of some of the chosen questions."""
+        nodes, size = len(points), len(some)
+        every = np.concatenate([chosen[some]] * nodes)
+        at = np.zeros((nodes, size)) if target is Target.RANK else points[:, some]
+        encoding = choose_encoding(self.domain.take(every), self.n[every], at.ravel())
+        match target:
+            case Target.SCORE:
+                limbs = encoding.limbs
+            case Target.MOMENTS:
+                limbs = -(-(encoding.v_bits + 2) // 64)
+            case Target.RANK:
+                limbs = np.ones(nodes * size, dtype=np.int64)
         widths = limbs.reshape(nodes, size).max(axis=0)
         pairs = np.arange(nodes * size).reshape(nodes, size)
         return [
-            Group(g, chosen[g], points[:, g], encoding.take(pairs[:, g].ravel()), width, scored)
+            Group(
+                target,
+                some[g],
+                chosen[some[g]],
+                points[:, some[g]],
+                encoding.take(pairs[:, g].ravel()),
+                width,
+            )
             for width, g in groups_by_width(widths, WORTHWHILE // nodes)
         ]
 
@@ -59,17 +98,30 @@ class Batch(NamedTuple):
         return len(self.features) == 0 or self.features[-1] == len(self.run.schedule.n) - 1
 
     def inputs(self, groups: Sequence[Group]) -> list[Input]:
-        """This silo's terms for each group, from one pass over its rows.
+        """This silo's terms for each group, from one pass over its rows, and one to count them.
 
-        For a score all four at all nodes, and S_phi; for moments S_y and n S_yy.
+        For a score all four at all nodes, and S_phi; for moments S_y and n S_yy; for a rank how
+        many values are at most the point.
         """
+        summed = [group for group in groups if group.target is not Target.RANK]
+        sums = iter(self._sums(summed))
         inputs: list[Input] = []
-        for group, sums in zip(groups, self._sums(groups), strict=True):
-            pairs = len(group.pairs)
-            size = 4 * pairs + len(group.chosen) if group.scored else 2 * pairs
-            own = None if sums is None else np.concatenate(self._terms(group, sums), axis=1)
-            inputs.append((own, size, group.limbs))
+        for group in groups:
+            if group.target is Target.RANK:
+                own = self._counts(group)
+            else:
+                part = next(sums)
+                own = None if part is None else np.concatenate(self._terms(group, part), axis=1)
+            inputs.append((own, group.size, group.limbs))
         return inputs
+
+    def _counts(self, group: Group) -> Limbs | None:
+        """This silo's values at most the points of a group."""
+        if self.run.silo is None:
+            return None
+        features = self.features[group.chosen]
+        points = self.run.agreement.asked.points(group.points, features)
+        return wide.from_digits(self.run.silo.ranks(features, points).reshape(1, -1), 62, 1)
 
     def _sums(self, groups: Sequence[Group]) -> Sequence[Sums | None]:
         """This silo's sums for each group; None at a party without data."""
@@ -89,10 +141,20 @@ class Batch(NamedTuple):
             for group, own in zip(groups, parts, strict=True)
         ]
 
+    async def sign(self, engine: Engine, group: Group, shared: Shared, first: bool) -> Shared:
+        """D at all nodes, whose sign is Delta; at first also -V at node 0 of a score, behind it.
+
+        Of a rank k, D = k - 1 - count: it is negative where at least k values are at most the
+        point.
+        """
+        if group.target is not Target.RANK:
+            return await self.score(engine, shared, len(group.points), first)
+        return -shared + wide.from_digits(self.rank[group.pairs][None] - 1, 62, 1)
+
     async def score(self, engine: Engine, shared: Shared, nodes: int, first: bool) -> Shared:
         """D at all nodes; at first also -V at node 0, behind it.
 
-        Delta is the sign of D, which is V > 0 times the derivative of the log-likelihood, on an
+        It is V > 0 times the derivative of the log-likelihood, on an
         integer grid: D = S_phi V - h (n S_yd - S_y S_d) with V = n S_yy - S_y^2, bracketed for two
         rounds (docs/protocol.md, section 6.3, steps 1 to 3).
         """
@@ -124,30 +186,40 @@ class Batch(NamedTuple):
         factors[:2, 2 * size :] = self.n_squared[:, pairs]
         scaled = wide.scale(np.concatenate([sums.yy, sums.d, sums.yd], axis=1), factors)
         nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
-        if not group.scored or self.run.silo is None:
+        if group.target is Target.MOMENTS or self.run.silo is None:
             return [sums.y, nS_yy]
         phi = self.run.silo.phi_sum(self.features[group.chosen], limbs)
         return [sums.y, nS_yy, *(_shifted(a, self.phi_grid[pairs]) for a in others), phi]
 
 
 class Group(NamedTuple):
-    """Features that share a ring, and the points of the search where they are evaluated."""
+    """Questions that share a ring, and the points of the search where they are evaluated."""
 
+    target: Target
     places: Index
-    """Among the features of the exchange."""
+    """Among the questions of the exchange."""
     chosen: Index
     """In the batch."""
     points: Array
     """One row for each node."""
     encoding: Encoding
     limbs: int
-    scored: bool
-    """Whether the score is computed, or moments alone."""
 
     @property
     def pairs(self) -> Index:
-        """The features in the batch once for each node."""
+        """The questions in the batch once for each node."""
         return np.concatenate([self.chosen] * len(self.points))
+
+    @property
+    def size(self) -> int:
+        """The number of integers that are shared."""
+        match self.target:
+            case Target.SCORE:
+                return 4 * self.points.size + len(self.chosen)
+            case Target.MOMENTS:
+                return 2 * self.points.size
+            case Target.RANK:
+                return self.points.size
 
 
 def groups_by_width(limbs: Integers, least: int) -> Iterator[tuple[int, Index]]:

@@ -39,9 +39,8 @@ from securefedyj.protocol.state import Opened
 
 async def open_result(batch: Batch, due: NextOpening) -> None:
     """The exchange at the end of a batch, or the part of it that was not made before."""
-    some = np.flatnonzero(batch.n > 0)
-    optimum = batch.run.schedule.optimum(batch.features[some])
-    groups = batch.groups(some, optimum[None], scored=False)
+    some = np.flatnonzero((batch.n > 0) & ~batch.ranked)
+    groups = batch.moments_at(some, batch.run.schedule.optimum(batch.features[some]))
     if not batch.run.agreement.verified:
         await _open_in_two(batch, due.kind is Magnitudes, groups)
         return
@@ -73,7 +72,7 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     """Share inputs, make all claims, and compute what is opened: one vector of bits."""
     claims = Claims(batch, engine)
     inputs = batch.inputs([*groups, *claims.groups])
-    inputs.insert(len(groups), batch.run.own_counts(batch.features))
+    inputs.insert(len(groups), batch.run.own_counts(batch.features[claims.counted]))
     if batch.last and isinstance(batch.run.silo, TimedSilo):
         batch.run.silo.release()
     shared = await batch.run.share(engine, inputs)
@@ -165,18 +164,20 @@ class Claims:
     def __init__(self, batch: Batch, engine: Verifying) -> None:
         self._batch, self._engine = batch, engine
         schedule, features = batch.run.schedule, batch.features
-        several = np.flatnonzero(batch.n > 1)
+        # Questions about the same feature have the same n.
+        _, self.counted = np.unique(batch.run.agreement.asked.column[features], return_index=True)
+        several = np.flatnonzero(np.isin(features, schedule.several))
         self._varies = schedule.varies[features]
-        self._variation = batch.groups(several, np.zeros((1, len(several))), scored=False)
-        varying = np.flatnonzero(self._varies)
-        _, lower, upper = schedule.bracket.take(features[varying])
+        self._variation = batch.moments_at(several, np.zeros(len(several)))
+        searched = np.flatnonzero(self._varies | schedule.admitted[features])
+        _, lower, upper = schedule.bracket.take(features[searched])
+        # Below the first point of a grid there is none.
+        up = np.isfinite(lower) & ~(batch.ranked[searched] & (lower < 0))
+        down = np.isfinite(upper)
         # The same point twice where there is one.
-        ends = [
-            np.where(np.isfinite(lower), lower, upper),
-            np.where(np.isfinite(upper), upper, lower),
-        ]
-        self._scores = batch.groups(varying, np.array(ends), scored=True)
-        self._negative = np.array([~np.isfinite(lower), np.isfinite(upper)])
+        ends = [np.where(up, lower, upper), np.where(down, upper, lower)]
+        self._scores = batch.searches(searched, np.array(ends))
+        self._negative = np.array([~up, down])
 
     @property
     def groups(self) -> list[Group]:
@@ -211,7 +212,8 @@ class Claims:
         await self._engine.settle()
 
     async def _counted(self, counts: Shared) -> None:
-        await self._engine.claim_zero(counts - wide.from_digits(self._batch.n[None], 62, 1))
+        n = self._batch.n[self.counted]
+        await self._engine.claim_zero(counts - wide.from_digits(n[None], 62, 1))
 
     async def _varied(self, group: Group, sums: Shared) -> None:
         V, _ = await self._batch.moments(self._engine, sums)
@@ -220,9 +222,9 @@ class Claims:
         self._engine.claim(signs, self._varies[group.chosen].astype(np.uint8))
 
     async def _bracketed(self, group: Group, sums: Shared) -> None:
-        score = await self._batch.score(self._engine, sums, len(group.points), first=False)
+        D = await self._batch.sign(self._engine, group, sums, first=False)
         del sums
-        signs = await self._engine.negative(score)
+        signs = await self._engine.negative(D)
         expected = self._negative[:, group.places]
         self._engine.claim(signs, expected.ravel().astype(np.uint8))
 
@@ -231,7 +233,7 @@ class Claims:
 
 
 async def _open_in_two(batch: Batch, compare: bool, groups: Sequence[Group]) -> None:
-    run, features = batch.run, batch.features[batch.n > 0]
+    run, features = batch.run, batch.features[(batch.n > 0) & ~batch.ranked]
     places = [group.places for group in groups]
     shared = await run.share(run.engine, batch.inputs(groups))
     pairs = zip(groups, shared, strict=True)

@@ -17,7 +17,7 @@ import numpy as np
 from securefedyj.numerics.arrays import Array, Bools, Integers
 from securefedyj.numerics.encoding import DIGIT, Domain, choose_encoding, is_decaying
 from securefedyj.numerics.search import recover_path
-from securefedyj.protocol.result import Result, compute_result, y_of
+from securefedyj.protocol.result import Result, y_of
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     MOST_MAGNITUDE,
@@ -72,7 +72,7 @@ def _absurd(transcript: Transcript) -> list[str]:
     found = [(j, f"{n[j]} values") for j in np.flatnonzero((n < 0) | (n > MOST_VALUES))]
     for j in np.flatnonzero(magnitude > MOST_MAGNITUDE):
         found.append((j, "no values have a variance of such a magnitude"))
-    return [f"feature {transcript.agreement.features[j]!r}: {what}" for j, what in found]
+    return [f"{transcript.agreement.questions[j]}: {what}" for j, what in found]
 
 
 def _schedule_findings(transcript: Transcript) -> Iterator[str]:
@@ -88,66 +88,88 @@ def _schedule_findings(transcript: Transcript) -> Iterator[str]:
 
 def _result_findings(transcript: Transcript, result: Result) -> Iterator[str]:
     """Does the result follow from what was revealed?"""
-    names = transcript.agreement.features
     try:
-        recomputed = compute_result(transcript)
+        recomputed = transcript.compute_result(), transcript.compute_points()
     except (ArithmeticError, ValueError):
         yield "no result follows from what was revealed"
         return
+    names, fitted = transcript.agreement.questions, transcript.agreement.asked.fitted
     theirs = to_object(result)
-    for name, values in to_object(recomputed).items():
-        for j in np.flatnonzero(np.array(values) != np.array(theirs[name])):
-            yield f"feature {names[j]!r}: {name} does not follow from what was revealed"
+    for name, values in to_object(recomputed[0]).items():
+        for i in np.flatnonzero(np.array(values) != np.array(theirs[name])):
+            yield f"{names[fitted[i]]}: {name} does not follow from what was revealed"
+    if recomputed[1] is None:
+        return
+    theirs = to_object(transcript.points)
+    for name, values in to_object(recomputed[1]).items():
+        if values != theirs[name]:
+            yield f"the {name} of the quantiles do not follow from what was revealed"
 
 
 def _sign_findings(transcript: Transcript, result: Result) -> Iterator[str]:
     """Does every sign follow from the result (function F), and is every sign there once?"""
-    agreement = transcript.agreement
-    names, max_steps = agreement.features, agreement.max_steps
-    path = recover_path(result.lmbda, max_steps, agreement.domain.limits(), result.at_bound)
-    path.signs[:, result.constant] = 0  # a search that is over before it begins
+    agreement, asked = transcript.agreement, transcript.agreement.asked
+    names, limits = agreement.questions, asked.domain.limits()
+    end, beyond, searched = np.zeros(len(asked)), ~asked.searched, asked.searched
+    end[asked.fitted], beyond[asked.fitted] = result.lmbda, result.at_bound
+    searched[asked.fitted] &= ~result.constant
+    if (points := transcript.points) is not None:
+        if not np.array_equal(points.features, np.flatnonzero(transcript.admitted())):
+            return  # another finding
+        end[points.features], searched[points.features] = points.number, True
+    most = max(agreement.max_steps, asked.most_steps())
+    path = recover_path(end, most, limits, beyond & asked.searched)
+    path.signs[:, ~searched] = 0  # a search that is over before it begins
+    path.signs[agreement.max_steps :, asked.searched] = 0
     seen = np.zeros(path.signs.shape, dtype=bool)
     for reveal in transcript.all(Step):
         step = reveal.step
         for j, lmbda, delta in zip(*(part.tolist() for part in reveal[1:]), strict=True):
-            where = f"feature {names[j]!r}, step {step + 1}"
-            if not 0 <= step < max_steps or path.signs[step, j] == 0:
-                yield f"{where}: a sign was revealed that the search does not need"
+            what = f"{names[j]}, step {step + 1}"
+            if not 0 <= step < most or path.signs[step, j] == 0:
+                yield f"{what}: a sign was revealed that the search does not need"
             elif seen[step, j]:
-                yield f"{where}: more than one sign was revealed"
+                yield f"{what}: more than one sign was revealed"
             elif path.points[step, j] != lmbda or path.signs[step, j] != delta:
-                yield f"{where}: the sign {delta:+d} at {lmbda!r} does not follow from lambda"
+                yield f"{what}: the sign {delta:+d} at {lmbda!r} does not follow from the result"
             else:
                 seen[step, j] = True
     for step, j in zip(*np.nonzero((path.signs != 0) & ~seen), strict=True):
-        yield f"feature {names[j]!r}, step {step + 1}: a sign of the search is missing"
+        yield f"{names[j]}, step {step + 1}: a sign of the search is missing"
 
 
 def _number_findings(transcript: Transcript, result: Result) -> Iterator[str]:
     """Was everything else revealed as often as the protocol reveals it?"""
-    p, names = transcript.n_features, transcript.agreement.features
+    p, asked = transcript.n_features, transcript.agreement.asked
+    measured = transcript.measured()
+    measured[asked.fitted] = result.n > 0
+    several = asked.searched
+    several[asked.fitted] &= result.n > 1
     expected: list[tuple[str, type[Reveal], Any]] = [
         ("its count", Counts, np.ones(p)),
-        ("its variation", Variation, result.n > 1),
+        ("its variation", Variation, several),
         ("whether it was verified", Verdict, np.full(p, transcript.agreement.verified)),
-        ("its magnitude", Magnitudes, result.n > 0),
-        ("its moments", Moments, result.n > 0),
+        ("its magnitude", Magnitudes, measured),
+        ("its moments", Moments, measured),
     ]
     for what, kind, wanted in expected:
         times = np.zeros(p, dtype=int)
         for reveal in transcript.all(kind):
             np.add.at(times, reveal.features, 1)
         for j in np.flatnonzero(times != wanted):
-            yield f"feature {names[j]!r}: {what} revealed {times[j]} times, not {int(wanted[j])}"
+            name = transcript.agreement.questions[j]
+            yield f"{name}: {what} revealed {times[j]} times, not {int(wanted[j])}"
 
 
 def _moment_findings(reveal: Moments, transcript: Transcript) -> Iterator[str]:
     """Can values within the bounds have these moments, and were they opened as agreed?"""
     agreement, chosen = transcript.agreement, reveal.features
     n, constant = transcript.counts()[chosen], transcript.constant()[chosen]
+    domain = agreement.asked.domain.take(chosen)
+    constant &= agreement.asked.searched[chosen]
     magnitude = transcript.magnitudes()[chosen]
     lows = lowest_opened(magnitude, agreement.result_bits)
-    reach = reach_of(agreement.domain.take(chosen), n, transcript.optimum()[chosen])
+    reach = reach_of(domain, n, transcript.optimum()[chosen])
     for j, k, V, V_low, S_y, y_low, same, can in zip(
         *(part.tolist() for part in (chosen, magnitude)),
         *(reveal.V, lows[0].tolist(), reveal.S_y, lows[1].tolist()),
@@ -156,9 +178,8 @@ def _moment_findings(reveal: Moments, transcript: Transcript) -> Iterator[str]:
     ):
         if k < 0 or can.n < 1:
             continue  # not to be revealed, or not yet: other findings
-        where = f"feature {agreement.features[j]!r}"
         for finding in _of_one(k, Interval.of(V, V_low), Interval.of(S_y, y_low), same, can):
-            yield f"{where}: {finding}"
+            yield f"{agreement.questions[j]}: {finding}"
 
 
 def _of_one(

@@ -24,7 +24,7 @@ from securefedyj.numerics.search import Speculation, speculate
 from securefedyj.numerics.sums import Silo
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.batch import Batch
+from securefedyj.protocol.batch import Batch, Group
 from securefedyj.protocol.final import open_result
 from securefedyj.protocol.reveals import Counts, Step, Variation
 from securefedyj.protocol.schedule import NextOpening, Schedule
@@ -96,15 +96,16 @@ async def _search(batch: Batch, due: NextOpening) -> None:
     varies at all; the search of one that does not is over.
     """
     run, schedule, first = batch.run, batch.run.schedule, due.kind is Variation
-    features, levels = due.features, schedule.most_openings() - first
-    limits = run.agreement.domain.limits().take(features)
+    features, levels = schedule.searching, schedule.most_openings() - first
+    limits = run.agreement.asked.domain.limits().take(features)
     tree = speculate(schedule.bracket.take(features), levels, limits)
     groups = await _compare(batch, features, tree, first)
-    node, active = np.zeros(len(features), dtype=np.intp), np.ones(len(features), dtype=bool)
+    node, active = np.zeros(len(features), dtype=np.intp), np.zeros(len(features), dtype=bool)
     if first:
         behind = np.full(len(features), len(tree.points))  # all nodes
+        active[np.searchsorted(features, due.features)] = True
         varies = await _open_signs(run, groups, behind, active)
-        run.reveal(Variation(features, varies.astype(bool)))
+        run.reveal(Variation(due.features, varies[active].astype(bool)))
     while (now := schedule.due) and now.kind is Step and levels:
         active[:] = False
         active[np.searchsorted(features, now.features)] = True
@@ -114,18 +115,18 @@ async def _search(batch: Batch, due: NextOpening) -> None:
 
 
 async def _compare(batch: Batch, features: Index, tree: Speculation, first: bool) -> list[_Signs]:
-    """Whether lambda must shrink, at all points, and at first whether a feature varies.
+    """Whether the search must turn down, at all points, and at first whether a feature varies.
 
-    Both under sharing, with the places of the features; those of one ring width are in a group.
+    Both under sharing, with the places of the questions; those of one ring width are in a group.
     """
-    groups = batch.groups(features - batch.features[0], tree.points, scored=True)
+    groups = batch.searches(features - batch.features[0], tree.points)
     shared = await batch.run.share(batch.run.engine, batch.inputs(groups))
-    engine, nodes = batch.run.engine, len(tree.points)
+    engine = batch.run.engine
 
-    async def signs(sums: Shared) -> SharedBits:
-        return await engine.negative(await batch.score(engine, sums, nodes, first))
+    async def signs(group: Group, sums: Shared) -> SharedBits:
+        return await engine.negative(await batch.sign(engine, group, sums, first))
 
-    shrink = await in_lockstep(*map(signs, shared))
+    shrink = await in_lockstep(*map(signs, groups, shared))
     return [(group.places, bits) for group, bits in zip(groups, shrink, strict=True)]
 
 

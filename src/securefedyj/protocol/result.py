@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from math import log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Array, Bools, Integers
-from securefedyj.numerics.elementary import log1p
-from securefedyj.numerics.encoding import Domain, choose_encoding, is_decaying
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
+from securefedyj.numerics.encoding import LINEAR, RATIO, Domain, choose_encoding, is_decaying
 from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.sums import ArraySilo
@@ -30,12 +30,20 @@ if TYPE_CHECKING:
 CENTERED_BY_LOGARITHM = 3
 
 _MOST_DIGITS = 17  # they distinguish all float64
+_FLOAT64_BITS = 53
+# Values that were rounded to a grid have the right standard deviation if it is 2^30 of its units.
+_SPREAD_BITS = 30
 _CHANCE = 1e-6  # that a number of few digits has the y of another value
 _STEPS = 8
 
 
 class Result(NamedTuple):
-    """The fit: what all parties are meant to learn, one entry per feature."""
+    """The fit: what all parties are meant to learn, one entry per question but for quantiles.
+
+    For box-cox, lambda, mean and variance are those of x/lower, which are always finite; see
+    `numerics.boxcox.moments`. `center` and `width` are about x, except that `width` is about its logarithm where
+    there is a lambda.
+    """
 
     lmbda: Array
     mean: Array
@@ -54,11 +62,39 @@ class Result(NamedTuple):
     def standardization(self) -> Standardization:
         return Standardization(self.center, self.width, self.center_low)
 
+    def take(self, some: Index) -> Result:
+        """Some of the entries."""
+        return each(lambda part: part[some], self)
+
+
+class Points(NamedTuple):
+    """The quantiles: for each that was not refused, the smallest point with so many values."""
+
+    features: Index
+    """The numbers of the questions."""
+    n: Integers
+    rank: Integers
+    number: Integers
+    """Of the point."""
+    value: Array
+
+
+def compute_points(transcript: Transcript) -> Points:
+    """The quantiles, from what was revealed in a whole run."""
+    asked, n = transcript.agreement.asked, transcript.counts()
+    some = np.flatnonzero(transcript.admitted())
+    number = transcript.search_state().value[some]
+    return Points(
+        some, n[some], asked.ranks(n)[some], number.astype(np.int64), asked.points(number, some)
+    )
+
 
 def compute_result(transcript: Transcript) -> Result:
     """The fit, from what was revealed in a whole run."""
-    p, domain = transcript.n_features, transcript.agreement.domain
+    # With an entry for each question, of which those for quantiles mean nothing.
+    p, domain = transcript.n_features, transcript.agreement.asked.domain
     constant, lmbda = transcript.constant(), transcript.optimum()
+    linear = domain.scale == LINEAR
     beyond = at_bound(transcript.search_state(), domain.limits())
     n, magnitude = transcript.counts(), transcript.magnitudes()
     moments = dict[int, tuple[int, int]]()
@@ -89,11 +125,16 @@ def compute_result(transcript: Transcript) -> Result:
     grid = choose_encoding(domain, n, lmbda).grid.tolist()
     positive = is_decaying(domain.L_positive, lmbda).tolist()
     negative = is_decaying(domain.L_negative, 2 - lmbda).tolist()
+    exponent = domain.exponent().tolist()
     for feature, (V_j, S_j) in moments.items():
+        if linear[feature]:
+            _fill_linear(result, feature, grid[feature] - exponent[feature], V_j, S_j)
+            continue
         decays = (negative if S_j < 0 else positive)[feature]
-        _fill(result, feature, grid[feature], decays, V_j, S_j)
+        _fill(result, feature, grid[feature], decays, V_j, S_j, float(domain.least[feature]))
     if transcript.agreement.version > CENTERED_BY_LOGARITHM:
         _place_constants(transcript, result, moments)
+    result = result.take(transcript.agreement.asked.fitted)
     resolved, narrowed = certainty_of(transcript, result)
     result.converged[:] = resolved & narrowed
     return result
@@ -103,18 +144,26 @@ def _place_constants(
     transcript: Transcript, result: Result, moments: dict[int, tuple[int, int]]
 ) -> None:
     """Center constant features at their value, and mark those that may have other values."""
-    chosen = np.array([j for j in moments if result.constant[j]], dtype=np.intp)
+    domain = transcript.agreement.asked.domain
+    searched = transcript.agreement.asked.searched
+    chosen = np.array([j for j in moments if result.constant[j] and searched[j]], dtype=np.intp)
     if not len(chosen):
         return
     V, S_y = zip(*(moments[j] for j in chosen.tolist()), strict=True)
     n, y = result.n[chosen], [S // n for S, n in zip(S_y, result.n[chosen].tolist(), strict=True)]
-    domain = transcript.agreement.domain.take(chosen)
+    domain = domain.take(chosen)
     value, certain = _constant_values(domain, n, y, result.center[chosen])
     result.converged[chosen] = certain & (np.array(V, dtype=object) == 0)
-    result.mean[chosen] = result.center[chosen] = value
-    result.center_low[chosen] = 0.0
+    result.center[chosen], result.center_low[chosen] = value, 0.0
+    ratio = domain.scale == RATIO
+    result.mean[chosen] = np.where(ratio, result.mean[chosen], value)
     # As if the standard deviation were 1.
-    result.width[chosen] = 1 / (1 + np.abs(value))
+    result.width[chosen] = np.minimum(1 / _stretch(domain, value), np.finfo(np.float64).max)
+
+
+def _stretch(domain: Domain, x: Array) -> Array:
+    """By how much x grows where its logarithm grows by 1."""
+    return np.where(domain.scale == RATIO, 0.0, 1.0) + np.abs(x)
 
 
 def _constant_values(
@@ -132,8 +181,8 @@ def _constant_values(
     """
     rounded = [[float(f"{c:.{digits}e}") for digits in range(_MOST_DIGITS)] for c in near.tolist()]
     # An x that is half a unit of the last place of the logarithm away may have another one.
-    size = np.abs(near)
-    step = np.maximum(np.spacing(size), np.spacing(log1p(size)) * (1 + size) / 2)
+    in_log = np.spacing(np.abs(domain.logarithm(near))) * _stretch(domain, near)
+    step = np.maximum(np.spacing(np.abs(near)), in_log / 2)
     steps = near[:, None] + np.arange(-_STEPS, _STEPS + 1) * step[:, None]
     candidates = np.hstack([np.array(rounded), steps])
     fits = _have(candidates, domain, n, y)
@@ -141,10 +190,11 @@ def _constant_values(
     first = np.argmax(fits, axis=1)
     value = np.where(np.any(fits, axis=1), candidates[rows, first], near)
     unit = np.ldexp(1.0, -choose_encoding(domain, n, np.ones(len(n))).grid.astype(np.int32))
-    size = np.abs(value)
-    alike = np.maximum(2 * unit, np.spacing(log1p(size)) * (1 + size))
-    few = 10.0 ** (first + 1) * alike <= _CHANCE * size
-    unseen = np.where(few | (value == 0), np.maximum(2 * unit, 2.0**-53 * (1 + size)), 0.0)
+    unit *= np.where(domain.scale == RATIO, domain.least, 1.0)
+    stretch = _stretch(domain, value)
+    alike = np.maximum(2 * unit, np.spacing(np.abs(domain.logarithm(value))) * stretch)
+    few = 10.0 ** (first + 1) * alike <= _CHANCE * np.abs(value)
+    unseen = np.where(few | (value == 0), np.maximum(2 * unit, 2.0**-53 * stretch), 0.0)
     neighbours = np.stack([*_beyond(value, unseen), *_beyond(value, -unseen)], axis=1)
     alone = ~np.any(_have(neighbours, domain, n, y), axis=1)
     return value, np.any(fits, axis=1) & alone
@@ -178,15 +228,15 @@ def y_of(x: Array, domain: Domain, n: Integers, lmbda: Array) -> list[int]:
 
 def certainty_of(transcript: Transcript, result: Result) -> Certainty:
     """Why a lambda is not certain, or that all values are equal."""
-    p, agreement = transcript.n_features, transcript.agreement
-    varies = np.flatnonzero(~result.constant)
-    resolved, narrowed = result.converged | ~result.constant, np.ones(p, dtype=bool)
-    domain, beyond = agreement.domain.take(varies), result.at_bound[varies]
-    path = recover_path(result.lmbda[varies], agreement.max_steps, domain.limits(), beyond)
+    asked, max_steps = transcript.agreement.asked, transcript.agreement.max_steps
+    varies = np.flatnonzero(~result.constant & asked.searched[asked.fitted])
+    resolved, narrowed = result.converged.copy(), np.ones(len(result.n), dtype=bool)
+    domain, beyond = asked.domain.take(asked.fitted[varies]), result.at_bound[varies]
+    path = recover_path(result.lmbda[varies], max_steps, domain.limits(), beyond)
     resolved[varies], narrowed[varies] = certainty(
         domain,
         result.n[varies],
-        transcript.search_state().take(varies),
+        transcript.search_state().take(asked.fitted[varies]),
         path,
         result.standardization.take(varies),
         beyond,
@@ -202,10 +252,23 @@ def _complete(values: list[int], low: Integers) -> list[int]:
     ]
 
 
-def _fill(result: Result, j: int, grid: int, decays: bool, V: int, S_y: int) -> None:
+def _fill_linear(result: Result, j: int, grid: int, V: int, S_y: int) -> None:
+    """Mean, variance, center and width of one feature whose values are their own y."""
+    n, unit = int(result.n[j]), Fraction(2) ** -grid
+    mean, variance = Fraction(S_y, n) * unit, float(Fraction(V, n * n) * unit * unit)
+    result.mean[j], result.var[j], result.constant[j] = float(mean), variance, V == 0
+    result.center[j], result.center_low[j] = float(mean), float(mean - Fraction(float(mean)))
+    result.width[j] = sqrt(variance) if V else 1.0
+    # The values of a constant are rounded to the grid, unless they have all bits of a float64.
+    exact = S_y == 0 or abs(S_y) >= n << _FLOAT64_BITS
+    result.converged[j] = n * n <= V >> 2 * _SPREAD_BITS if V else exact
+
+
+def _fill(result: Result, j: int, grid: int, decays: bool, V: int, S_y: int, least: float) -> None:
     """Mean, variance, center and width of one feature, from exact integers.
 
-    ``decays`` says whether the side of the mean is decaying.
+    ``decays`` says whether the side of the mean is decaying; ``least`` is the lower bound for
+    box-cox, else 0.
     """
     n, u = int(result.n[j]), float(result.lmbda[j])
     negative = S_y < 0
@@ -229,6 +292,9 @@ def _fill(result: Result, j: int, grid: int, decays: bool, V: int, S_y: int) -> 
     center = _center(_ratio(slope, scale), _ratio(growth, scale), _ratio(size, unit), Decimal(u))
     if negative:
         center = -center
+    if least:
+        with localcontext(_DIGITS):
+            center = Decimal(least) * (1 + center)
     result.center[j] = float(center)
     with localcontext(_DIGITS):
         result.center_low[j] = float(center - Decimal(float(center)))

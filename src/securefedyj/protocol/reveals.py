@@ -94,10 +94,10 @@ class Final(NamedTuple):
     V: list[int]
     S_y: list[int]
 
-    def parts(self, counts: Integers) -> Iterator[Verdict | Magnitudes | Moments]:
-        """The same as separate reveals, given n of all features of the run."""
+    def parts(self, measured: Bools) -> Iterator[Verdict | Magnitudes | Moments]:
+        """The same as separate reveals, given which questions of the run have moments."""
         yield Verdict(self.features, self.holds)
-        some = np.flatnonzero(counts[self.features] > 0)
+        some = np.flatnonzero(measured[self.features])
         if self.holds and len(some):
             features = self.features[some]
             yield Magnitudes(features, self.magnitude[some])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from securefedyj.errors import InputError, Unverified
-from securefedyj.numerics.arrays import Array, Index, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.encoding import Encoding, choose_encoding
 from securefedyj.numerics.search import Bracket, exp_update, finished
 from securefedyj.protocol.agreement import Agreement
@@ -74,18 +74,23 @@ class Schedule:
             agreement.check()
         except ValueError as error:
             raise Malformed(str(error)) from None
-        size = len(agreement.features)
+        asked = agreement.asked
+        size = len(asked)
         self.agreement = agreement
         self.n: Integers = np.zeros(size, dtype=np.int64)
-        self.bracket = Bracket.start(size)
-        """Where the signs so far have led each feature."""
+        self.rank: Integers = np.zeros(size, dtype=np.int64)
+        """Of the quantiles that are asked for, once n is known."""
+        self.admitted = np.zeros(size, dtype=bool)
+        """Which quantiles are asked for, of too few values none."""
+        self._limits = asked.domain.limits()
+        self.bracket = Bracket.start(size, self._limits)
+        """Where the signs so far have led each search."""
         self.magnitude: Integers = np.full(size, -1, dtype=np.int64)
         """The magnitude of V where it was revealed; -1 elsewhere."""
         self.varies = np.zeros(size, dtype=bool)
         """Which features were found to vary, so far."""
         self.refuted = False
         """Whether a verdict says that what was revealed does not hold."""
-        self._limits = agreement.domain.limits()
         self._size = features_at_once(agreement)
         self._first, self._step = 0, 0
         self._stage: type[Reveal] = Variation
@@ -110,12 +115,32 @@ class Schedule:
 
     @property
     def batch(self) -> Index:
-        """The features that share the present exchange."""
+        """The questions that share the present exchange."""
         return np.arange(self._first, min(self._first + self._size, len(self.n)))
+
+    @property
+    def several(self) -> Index:
+        """Those of the batch that are asked whether they vary, before a search for lambda."""
+        batch = self.batch
+        return batch[(self.n[batch] > 1) & self.agreement.asked.searched[batch]]
+
+    @property
+    def searching(self) -> Index:
+        """Those of the batch whose search may take another step."""
+        batch, unknown = self.batch, self._stage is Variation
+        scored = np.isin(batch, self.several) if unknown else self.varies[batch]
+        scored &= self._step < self.agreement.max_steps
+        over = finished(self.bracket.take(batch))
+        return batch[(scored | self.admitted[batch]) & ~over]
 
     def optimum(self, features: Index) -> Array:
         """lambda* of some features, as far as the search has come: 1 for those that do not vary."""
         return np.where(self.varies[features], self.bracket.value[features], 1.0)
+
+    @property
+    def measured(self) -> Bools:
+        """Of which questions magnitudes and moments are opened."""
+        return (self.n > 0) & ~self.agreement.asked.ranked
 
     def too_few(self) -> Index:
         """The features with fewer values than agreed on: after the counts nothing else is due."""
@@ -124,10 +149,12 @@ class Schedule:
     def check(self) -> None:
         """Raise TooFewValues or Unverified where the run has ended without a result."""
         if self.due is None and len(few := self.too_few()):
-            named = (f"{self.agreement.features[j]!r} ({self.n[j]})" for j in few[:5].tolist())
+            columns = self.agreement.asked.column[few].tolist()
+            counts = dict(zip(columns, self.n[few].tolist(), strict=True))
+            named = (f"{self.agreement.features[j]!r} ({n})" for j, n in [*counts.items()][:5])
             raise TooFewValues(
                 "SFY-RUN-001",
-                f"{len(few)} feature(s) have fewer than {self.agreement.minimum_values} values "
+                f"{len(counts)} feature(s) have fewer than {self.agreement.minimum_values} values "
                 f"over all silos: {', '.join(named)}. Only the numbers of values of all features "
                 "were revealed. Leave the features out, or agree on another minimum.",
             )
@@ -139,10 +166,18 @@ class Schedule:
         if self.due is None:
             return 0
         if self.due.kind in (Variation, Step):
-            left = self.agreement.max_steps - self.due.step
-            levels = min(self.agreement.levels_per_exchange, left)
+            levels = min(self.agreement.levels_per_exchange, self._steps_left())
             return levels + (self.due.kind is Variation)
         return 2 if self.due.kind is Magnitudes else 1
+
+    def _steps_left(self) -> int:
+        """The most steps that a search of the batch may still take."""
+        some = self.searching
+        ranked = some[self.admitted[some]]
+        _, lower, upper = self.bracket.take(ranked)
+        points = int((upper - lower).max(initial=1))
+        left = self.agreement.max_steps - self._step if len(ranked) < len(some) else 0
+        return max(left, (points - 1).bit_length())
 
     def take(self, reveal: Reveal) -> None:
         """Take the next reveal; raises Malformed, and stays where it is, if it is not due."""
@@ -160,7 +195,7 @@ class Schedule:
             case Counts():
                 if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
                     raise Malformed("a number of values below 0 or above 2^40")
-                self.n[:] = reveal.n
+                self._take_counts(reveal.n)
             case Variation():
                 self.varies[reveal.features] = reveal.varies
                 self._stage = Step
@@ -176,6 +211,15 @@ class Schedule:
             case Final():
                 self._take_final(reveal)
         self.due = self._next()
+
+    def _take_counts(self, n: Integers) -> None:
+        asked = self.agreement.asked
+        _, first = np.unique(asked.column, return_index=True)
+        if np.any(n != n[first[asked.column]]):
+            raise Malformed("different numbers of values of one feature")
+        self.n[:], self.rank[:] = n, asked.ranks(n)
+        self.admitted[:] = asked.ranked
+        self.admitted[list(asked.refused(n, self.agreement.minimum_values))] = False
 
     def _take_step(self, reveal: Step, due: NextOpening) -> None:
         if reveal.step != due.step:
@@ -214,12 +258,12 @@ class Schedule:
         self._end_batch()
 
     def _take_final(self, reveal: Final) -> None:
-        with_values = reveal.holds * (self.n[reveal.features] > 0)
+        with_values = reveal.holds * self.measured[reveal.features]
         for values in (reveal.magnitude, reveal.V, reveal.S_y):
             if any(value and not some for value, some in zip(values, with_values, strict=True)):
                 raise Malformed("moments of a feature that has none")
         self.refuted = not reveal.holds
-        for part in reveal.parts(self.n):
+        for part in reveal.parts(self.measured):
             if isinstance(part, Magnitudes):
                 self._take_magnitudes(part)
             elif isinstance(part, Moments):
@@ -233,7 +277,7 @@ class Schedule:
 
     def _encoding(self, features: Index) -> Encoding:
         """Of y at lambda*."""
-        domain = self.agreement.domain.take(features)
+        domain = self.agreement.asked.domain.take(features)
         return choose_encoding(domain, self.n[features], self.optimum(features))
 
     def _next(self) -> NextOpening | None:
@@ -243,18 +287,16 @@ class Schedule:
         while self._first < len(self.n):
             batch = self.batch
             if self._stage is Variation:
-                if len(several := batch[self.n[batch] > 1]):
+                if len(several := self.several):
                     return NextOpening(Variation, several, 0, self.bracket.value[several])
                 self._stage = Step
             if self._stage is Step:
-                active = self.varies[batch] & ~finished(self.bracket.take(batch))
-                if self._step < self.agreement.max_steps and active.any():
-                    some = batch[active]
+                if len(some := self.searching):
                     return NextOpening(Step, some, self._step, self.bracket.value[some])
                 self._stage = self._last_stage()
             if self._stage in (Final, Verdict):
                 return NextOpening(self._stage, batch, self._step, self.optimum(batch))
-            if len(some := batch[self.n[batch] > 0]):
+            if len(some := batch[self.measured[batch]]):
                 return NextOpening(self._stage, some, self._step, self.optimum(some))
             self._end_batch()
         return None

@@ -76,5 +76,9 @@ def timed_silo(
     start = time.perf_counter()
     room = default_cache_bytes() if cache_bytes is None else cache_bytes
     source = as_source(table)
-    silo = silo_of(source, agreement.domain, list(agreement.features), room, on_rows)
+    asked = agreement.asked
+    names = [agreement.features[j] for j in asked.column.tolist()]
+    alike = asked.column.tolist() == list(range(len(agreement.features)))
+    columns = None if alike else asked.column
+    silo = silo_of(source, asked.domain, names, room, on_rows, columns)
     return TimedSilo(silo, time.perf_counter() - start)

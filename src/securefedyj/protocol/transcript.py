@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -18,14 +19,21 @@ from msgspec import UNSET, UnsetType
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, lines_within, write_atomically
-from securefedyj.numerics.arrays import Array, Bools, Integers
+from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.encoding import choose_encoding
 from securefedyj.numerics.resolution import Certainty
-from securefedyj.numerics.search import Bracket, exp_update
+from securefedyj.numerics.search import Bracket, exp_update, finished
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.audit import Audit
 from securefedyj.protocol.findings import findings
-from securefedyj.protocol.result import Result, certainty_of, compute_result
+from securefedyj.protocol.methods import METHODS
+from securefedyj.protocol.result import (
+    Points,
+    Result,
+    certainty_of,
+    compute_points,
+    compute_result,
+)
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
@@ -71,6 +79,16 @@ class Origin(NamedTuple):
         return None if data is UNSET else from_object(cls, data, "consortium")
 
 
+class Quantile(NamedTuple):
+    """One quantile of a feature."""
+
+    value: float
+    """NaN if it was refused."""
+    rank: int
+    refused: str
+    """Why; empty if it was not."""
+
+
 class Header(Record, frozen=True, kw_only=True):
     """The first line; `Agreement` and `Origin` declare what is in it."""
 
@@ -80,9 +98,10 @@ class Header(Record, frozen=True, kw_only=True):
 
 
 class LastLine(Record, frozen=True):
-    """The last line; `Result` declares what is in it."""
+    """The last line; `Result` and `Points` declare what is in it."""
 
     result: dict[str, list[Any]]
+    points: dict[str, list[Any]] | UnsetType = UNSET
 
 
 @dataclass
@@ -92,6 +111,8 @@ class Transcript:
     agreement: Agreement
     reveals: list[Reveal] = field(default_factory=list)
     result: Result | None = None
+    points: Points | None = None
+    """The quantiles, if there is a result and some were agreed on."""
     origin: Origin | None = None
     """None for a run on one machine."""
     _chain: list[tuple[Agreement | Reveal, bytes]] = field(
@@ -100,7 +121,8 @@ class Transcript:
 
     @property
     def n_features(self) -> int:
-        return len(self.agreement.features)
+        """The number of questions."""
+        return len(self.agreement.asked)
 
     def all(self, kind: type[R]) -> Iterator[R]:
         """The reveals of one kind, in order, including those that are part of a final opening."""
@@ -108,7 +130,9 @@ class Transcript:
             if isinstance(reveal, kind):
                 yield reveal
             elif isinstance(reveal, Final) and kind in (Verdict, Magnitudes, Moments):
-                yield from (part for part in reveal.parts(self.counts()) if isinstance(part, kind))
+                yield from (
+                    part for part in reveal.parts(self.measured()) if isinstance(part, kind)
+                )
 
     def counts(self) -> Integers:
         """n of each feature, 0 while it is unknown."""
@@ -116,6 +140,20 @@ class Transcript:
         for reveal in self.all(Counts):
             n[reveal.features] = reveal.n
         return n
+
+    def measured(self) -> Bools:
+        """Which questions have moments."""
+        return (self.counts() > 0) & ~self.agreement.asked.ranked
+
+    def refused(self) -> dict[int, str]:
+        """Why some quantiles were not asked for, by the numbers of their questions."""
+        return self.agreement.asked.refused(self.counts(), self.agreement.minimum_values)
+
+    def admitted(self) -> Bools:
+        """The quantiles that were asked for."""
+        admitted = self.agreement.asked.ranked
+        admitted[list(self.refused())] = False
+        return admitted
 
     def constant(self) -> Bools:
         """Features that were not found to vary."""
@@ -126,16 +164,25 @@ class Transcript:
 
     def search_state(self) -> Bracket:
         """Where the signs so far have led each feature."""
-        limits = self.agreement.domain.limits()
-        state = Bracket.start(self.n_features)
+        limits = self.agreement.asked.domain.limits()
+        state = Bracket.start(self.n_features, limits)
         for reveal in self.all(Step):
             where = reveal.features
             state.put(where, exp_update(state.take(where), reveal.delta, limits.take(where)))
         return state
 
     def optimum(self) -> Array:
-        """lambda* of each feature as far as the search has come, 1 for those that do not vary."""
+        """lambda* of each feature as far as the search has come, 1 where there is none."""
         return np.where(self.constant(), 1.0, self.search_state().value)
+
+    def unfinished(self) -> Bools:
+        """Questions that are still without an answer; none while n is unknown."""
+        known = self.counts() > 0
+        unfinished = known & self.admitted() & ~finished(self.search_state())
+        unfinished |= self.measured()
+        for reveal in self.all(Moments):
+            unfinished[reveal.features] = False
+        return unfinished
 
     def magnitudes(self) -> Integers:
         """The magnitude of V of each feature, -1 while it is unknown."""
@@ -160,7 +207,7 @@ class Transcript:
         bits, magnitude, lmbda = self.signs_opened(), self.magnitudes(), self.optimum()
         for reveal in self.all(Magnitudes):
             some = reveal.features
-            domain = self.agreement.domain.take(some)
+            domain = self.agreement.asked.domain.take(some)
             encoding = choose_encoding(domain, self.counts()[some], lmbda[some])
             np.add.at(bits, some, encoding.v_bits // MAGNITUDE_STEP)
         for moments in self.all(Moments):
@@ -172,9 +219,31 @@ class Transcript:
 
     # The result.
 
+    def fit_of(self, method: str) -> tuple[Index, Result]:
+        """The numbers of the features that have a method, and what it found, in the same order.
+
+        For box-cox, mean and variance are those of x/lower; see `numerics.boxcox.moments`.
+        """
+        asked, result = self.agreement.asked, self.result or self.compute_result()
+        some = np.flatnonzero(asked.domain.scale[asked.fitted] == METHODS[method])
+        return asked.column[asked.fitted[some]], result.take(some)
+
+    def quantiles_of(self, column: int) -> dict[str, Quantile]:
+        """The quantiles of a feature, by what was agreed on, such as "0.5"."""
+        asked, refused = self.agreement.asked, self.refused()
+        points, known = self.points or self.compute_points(), dict[int, float]()
+        if points is not None:
+            known = dict(zip(points.features.tolist(), points.value.tolist(), strict=True))
+        rank = asked.ranks(self.counts()).tolist()
+        return {
+            q.quantile: Quantile(known.get(i, nan), rank[i], refused.get(i, ""))
+            for i, q in enumerate(asked.all)
+            if q.column == column and q.quantile
+        }
+
     def with_result(self) -> Transcript:
         """This transcript, with the result that follows from the reveals of a whole run."""
-        self.result = self.compute_result()
+        self.result, self.points = self.compute_result(), self.compute_points()
         return self
 
     concluded = with_result  # its name in release 0.2
@@ -182,6 +251,10 @@ class Transcript:
     def compute_result(self) -> Result:
         """The fit, from what was revealed and nothing else."""
         return compute_result(self)
+
+    def compute_points(self) -> Points | None:
+        """The quantiles, from what was revealed and nothing else."""
+        return compute_points(self) if self.agreement.asked.ranked.any() else None
 
     def certainty(self) -> Certainty:
         """For each feature, why lambda is not certain where `Result.converged` is false."""
@@ -217,7 +290,8 @@ class Transcript:
         for reveal in self.reveals:
             yield to_line(reveal)
         if self.result is not None:
-            yield {"result": to_object(self.result)}
+            points = {} if self.points is None else {"points": to_object(self.points)}
+            yield {"result": to_object(self.result)} | points
 
     def digest(self, length: int | None = None) -> bytes:
         """The hash of the agreement and the first reveals, or all of them, without the result.
@@ -274,10 +348,14 @@ class Transcript:
         if self.result is not None:
             raise Malformed("nothing may follow the result")
         if isinstance(line, dict) and "result" in line:
-            values = convert(line, LastLine, "it").result
-            if any(len(each) != self.n_features for each in values.values()):
+            last, asked = convert(line, LastLine, "it"), self.agreement.asked
+            if any(len(each) != len(asked.fitted) for each in last.result.values()):
                 raise Malformed("a result of another number of features")
-            self.result = from_object(Result, values, "the result")
+            if (last.points is UNSET) == asked.ranked.any():
+                raise Malformed("quantiles are missing, or were not agreed on")
+            self.result = from_object(Result, last.result, "the result")
+            if last.points is not UNSET:
+                self.points = from_object(Points, last.points, "the quantiles")
         else:
             self.reveals.append(read_reveal(line, self.n_features))
 

@@ -22,7 +22,7 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
 from securefedyj.printable import printable_lines
-from securefedyj.protocol.audit import MOST_LISTED, OPENED, one_could_cheat
+from securefedyj.protocol.audit import MOST_LISTED, one_could_cheat, opened
 from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility, templates
@@ -83,7 +83,7 @@ def render(
     environment.filters |= _FILTERS
     return environment.get_template("report.html").render(
         version=__version__,
-        opened=OPENED,
+        opened=opened(agreement),
         most_listed=MOST_LISTED,
         minimum=Consortium.minimum_values,
         steep=STEEP,

@@ -17,7 +17,6 @@ from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.reveals import Moments
 from securefedyj.protocol.schedule import TooFewValues, features_at_once
 from securefedyj.protocol.transcript import Transcript
 
@@ -77,12 +76,12 @@ def progress_of(
 ) -> Progress:
     """How far a session is that began after `before` exchanges, these seconds ago."""
     agreement = transcript.agreement
-    batches = -(-len(agreement.features) // features_at_once(agreement))
-    most = 1 + batches * (-(-agreement.max_steps // agreement.levels_per_exchange) + 1)
-    without_result = transcript.counts() > 0
-    for reveal in transcript.all(Moments):
-        without_result[reveal.features] = False
-    done, unfinished = exchanges_done(transcript), int(np.count_nonzero(without_result))
+    asked = agreement.asked
+    batches = -(-len(asked) // features_at_once(agreement))
+    steps = max(agreement.max_steps * bool(asked.searched.any()), asked.most_steps())
+    most = 1 + batches * (-(-steps // agreement.levels_per_exchange) + 1)
+    done = exchanges_done(transcript)
+    unfinished = int(np.count_nonzero(transcript.unfinished()))
     left = seconds / max(done - before, 1) * (most - done) if unfinished else 0.0
     sent = sum(party.bytes_sent.values())
     return Progress(done, most, unfinished, party.rounds, sent, seconds, left)

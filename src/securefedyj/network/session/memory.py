@@ -295,7 +295,7 @@ class Memory(OpeningLog):
     def replay(self, line: Any) -> None:
         """Take a line that was read from the journal. Raises ValueError if it is none."""
         if isinstance(line, dict) and "reveal" in line:
-            self._add(read_reveal(line, len(self.agreement.features)))
+            self._add(read_reveal(line, len(self.agreement.asked)))
         elif isinstance(line, dict) and len(line) == 1:
             self._apply(strict.convert(line, JournalNote, "the note"))
         else:

@@ -175,7 +175,7 @@ def hand_over(memory: Memory, session: str, start: Begin, has: int) -> Handover 
 
 def take_over(memory: Memory, handover: Handover, start: Begin, peer: str) -> list[Reveal]:
     """What we lack, if it leads to what two parties have."""
-    known, n_features = memory.transcript, len(memory.agreement.features)
+    known, n_features = memory.transcript, len(memory.agreement.asked)
     try:
         reveals = [read_reveal(parse(line), n_features) for line in handover.lines]
     except (ValueError, OverflowError):
