@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from math import log, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,8 @@ from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.protocol.revealed import Revealed
 from securefedyj.protocol.reveals import Moments, lowest_opened
-
-if TYPE_CHECKING:
-    from securefedyj.protocol.transcript import Transcript
 
 # Up to this version of the protocol a constant was centered where log(1 + |x|) puts it.
 CENTERED_BY_LOGARITHM = 3
@@ -40,9 +38,9 @@ _STEPS = 8
 class Result(NamedTuple):
     """The fit: what all parties are meant to learn, one entry per question but for quantiles.
 
-    For box-cox, lambda, mean and variance are those of x/lower, which are always finite; see
-    `numerics.boxcox.moments`. `center` and `width` are about x, except that `width` is about its logarithm where
-    there is a lambda.
+    For box-cox, mean and variance are those of x/lower, which are always finite; see
+    `numerics.boxcox.moments`. `center` and `width` are as in `Standardization`, but for standard
+    the width is the standard deviation.
     """
 
     lmbda: Array
@@ -79,7 +77,7 @@ class Points(NamedTuple):
     value: Array
 
 
-def compute_points(transcript: Transcript) -> Points:
+def compute_points(transcript: Revealed) -> Points:
     """The quantiles, from what was revealed in a whole run."""
     asked, n = transcript.agreement.asked, transcript.counts()
     some = np.flatnonzero(transcript.admitted())
@@ -89,7 +87,7 @@ def compute_points(transcript: Transcript) -> Points:
     )
 
 
-def compute_result(transcript: Transcript) -> Result:
+def compute_result(transcript: Revealed) -> Result:
     """The fit, from what was revealed in a whole run."""
     # With an entry for each question, of which those for quantiles mean nothing.
     p, domain = transcript.n_features, transcript.agreement.asked.domain
@@ -141,7 +139,7 @@ def compute_result(transcript: Transcript) -> Result:
 
 
 def _place_constants(
-    transcript: Transcript, result: Result, moments: dict[int, tuple[int, int]]
+    transcript: Revealed, result: Result, moments: dict[int, tuple[int, int]]
 ) -> None:
     """Center constant features at their value, and mark those that may have other values."""
     domain = transcript.agreement.asked.domain
@@ -226,7 +224,7 @@ def y_of(x: Array, domain: Domain, n: Integers, lmbda: Array) -> list[int]:
     return wide.to_ints(silo.sums(every, lmbda, encoding, 1 + int(most.max(initial=0)) // 64).y)
 
 
-def certainty_of(transcript: Transcript, result: Result) -> Certainty:
+def certainty_of(transcript: Revealed, result: Result) -> Certainty:
     """Why a lambda is not certain, or that all values are equal."""
     asked, max_steps = transcript.agreement.asked, transcript.agreement.max_steps
     varies = np.flatnonzero(~result.constant & asked.searched[asked.fitted])

@@ -6,7 +6,7 @@ answers are new. The program itself follows it, and a reader can check that ever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.encoding import Encoding, choose_encoding
 from securefedyj.numerics.search import Bracket, exp_update, finished
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.revealed import Revealed
 from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
@@ -28,9 +29,6 @@ from securefedyj.protocol.reveals import (
     lowest_opened,
 )
 from securefedyj.strict import Malformed
-
-if TYPE_CHECKING:
-    from securefedyj.protocol.transcript import Transcript
 
 # Pairs of a feature and a lambda in one exchange; further features wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
@@ -98,7 +96,7 @@ class Schedule:
         """What may be revealed next; None at the end, and where a run ends without a result."""
 
     @classmethod
-    def of(cls, transcript: Transcript) -> Schedule:
+    def of(cls, transcript: Revealed) -> Schedule:
         """Replay a transcript; raises Malformed at the first reveal that was not due."""
         schedule = cls(transcript.agreement)
         for number, reveal in enumerate(transcript.reveals, start=1):
