@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from securefedyj.errors import InputError
+
+_NO_FILE = ", and no file of this kind is"
 
 
 @contextmanager
@@ -23,13 +25,11 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    temporary = _temporary(target)
     kept = None if private or not target.exists() else target.stat().st_mode & 0o777
     rights = 0o600 if private or kept is not None else 0o666  # minus the umask
-    try:
+    with _naming(path):
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights))
-    except OSError as error:
-        raise type(error)(f"cannot write {path}: {error.strerror}") from error
     try:
         if kept is not None:
             temporary.chmod(kept)
@@ -46,11 +46,9 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
 def replacing_folder(path: Path | str) -> Iterator[Path]:
     """A temporary folder in the same folder, which replaces `path` if the block succeeds."""
     target = Path(os.path.realpath(path))
-    new, old = (target.with_name(f".{target.name}.{secrets.token_hex(4)}") for _ in range(2))
-    try:
+    new, old = _temporary(target), _temporary(target)
+    with _naming(path):
         new.mkdir()
-    except OSError as error:
-        raise type(error)(f"cannot write {path}: {error.strerror}") from error
     try:
         yield new
         for inside in (*new.rglob("*"), new):
@@ -72,11 +70,30 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
 
 def write_atomically(path: Path | str, content: bytes, *, private: bool = False) -> None:
     """Write a whole file, or leave the old one; a private one is for its owner alone."""
-    with replacing(path, private=private) as temporary:
-        try:
-            temporary.write_bytes(content)
-        except OSError as error:  # such as a full disk
-            raise OSError(f"cannot write {path}: {error.strerror}") from error
+    write_together({path: content}, private=private)
+
+
+def write_together(contents: Mapping[Path | str, bytes], *, private: bool = False) -> None:
+    """Write all files, or none if one of them cannot be written."""
+    with ExitStack() as names:
+        # They get their names when the stack is left, in reverse order.
+        for path, content in reversed(list(contents.items())):
+            temporary = names.enter_context(replacing(path, private=private))
+            with _naming(path):
+                temporary.write_bytes(content)
+
+
+@contextmanager
+def _naming(path: Path | str) -> Iterator[None]:
+    """An error of the system, such as a full disk, names the file that is to be written."""
+    try:
+        yield
+    except OSError as error:
+        raise type(error)(f"cannot write {path}: {error.strerror}") from error
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}")
 
 
 class TooLarge(InputError):
@@ -88,9 +105,7 @@ def read_within(path: Path | str, most: int) -> bytes:
     with open(path, "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise TooLarge(
-            "SFY-FILE-001", f"it is larger than {_size(most)}, and no file of this kind is"
-        )
+        raise TooLarge("SFY-FILE-001", f"it is larger than {_size(most)}{_NO_FILE}")
     return content
 
 
@@ -101,9 +116,7 @@ def lines_within(path: Path | str, most: int, most_in_line: int) -> Iterator[byt
         while line := file.readline(min(left, most_in_line) + 1):
             left -= len(line)
             if left < 0:
-                raise TooLarge(
-                    "SFY-FILE-002", f"it is larger than {_size(most)}, and no file of this kind is"
-                )
+                raise TooLarge("SFY-FILE-002", f"it is larger than {_size(most)}{_NO_FILE}")
             if len(line) > most_in_line:
                 raise TooLarge(
                     "SFY-FILE-003", f"one of its lines is longer than {_size(most_in_line)}"

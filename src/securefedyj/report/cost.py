@@ -1,8 +1,7 @@
-"""The cost of a run, and the forecast next to it: one column of a table each."""
+"""The cost of a run, and the forecast next to it: a column each of the table on the page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
@@ -25,6 +24,11 @@ _Count: TypeAlias = Annotated[int, Meta(ge=0, le=_LARGEST)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, le=_LARGEST)]
 _Bytes: TypeAlias = _Count | dict[str, _Count | dict[str, _Count]]
 """By party and peer, by party, or one number: that of the party itself."""
+_PARTS = {
+    "seconds_local": "sums of own rows",
+    "seconds_secure": "secure computation",
+    "seconds_waiting": "waiting for others",
+}
 
 
 class _CostFile(strict.Record, frozen=True, forbid_unknown_fields=False):
@@ -41,6 +45,8 @@ class _CostFile(strict.Record, frozen=True, forbid_unknown_fields=False):
 
 
 class _Plan(strict.Record, frozen=True, forbid_unknown_fields=False):
+    """What `securefedyj plan --json` prints for a number of levels per exchange."""
+
     levels: _Count
     rounds: _Count
     megabytes: _Amount
@@ -48,8 +54,6 @@ class _Plan(strict.Record, frozen=True, forbid_unknown_fields=False):
 
 
 class _PlanFile(strict.Record, frozen=True, forbid_unknown_fields=False):
-    """What `securefedyj plan --json` prints."""
-
     levels: list[_Plan]
 
 
@@ -96,15 +100,10 @@ def read_cost(path: Path | str) -> CostColumn:
     sent, received = (_by_party(count, cost.party) for count in counts)
     # The bytes of one party do not show whether it sent most.
     most_sent = max(sent.values()) if len(sent) > 1 else None
-    parts = {
-        "sums of own rows": cost.seconds_local,
-        "secure computation": cost.seconds_secure,
-        "waiting for others": cost.seconds_waiting,
-    }
-    known = {part: seconds for part, seconds in parts.items() if seconds is not UNSET}
-    times = [*known.values(), *([] if cost.seconds is UNSET else [cost.seconds])]
-    seconds = sum(times) if times else None
-    return CostColumn(cost.rounds, sent, most_sent, seconds, received, known)
+    given = msgspec.to_builtins(cost)  # without what is not set
+    parts = {words: given[name] for name, words in _PARTS.items() if name in given}
+    times = [given[name] for name in ("seconds", *_PARTS) if name in given]
+    return CostColumn(cost.rounds, sent, most_sent, sum(times) if times else None, received, parts)
 
 
 def read_plan(path: Path | str, levels_per_exchange: int) -> CostColumn:
@@ -116,33 +115,6 @@ def read_plan(path: Path | str, levels_per_exchange: int) -> CostColumn:
     raise InputError(
         "SFY-REP-001", f"{path}: the plan has no cost for {levels_per_exchange} levels"
     )
-
-
-def table(columns: Mapping[str, CostColumn]) -> list[tuple[str, list[str]]]:
-    """The rows of the table: what was counted, and a cell for each column."""
-    every = columns.values()
-    return [
-        _row("rounds of messages", "{:,}".format, [column.rounds for column in every]),
-        _row("sent by the party that sends most", _size, [column.most_sent for column in every]),
-        *_row_of_each("sent by", _size, [column.sent_by for column in every]),
-        *_row_of_each("received by", _size, [column.received_by for column in every]),
-        _row("time", _time, [column.seconds for column in every]),
-        *_row_of_each("time:", _time, [column.seconds_spent_on for column in every]),
-    ]
-
-
-def _row(
-    what: str, shown: Callable[[float], str], values: Sequence[float | None]
-) -> tuple[str, list[str]]:
-    return what, ["–" if value is None else shown(value) for value in values]
-
-
-def _row_of_each(
-    what: str, shown: Callable[[float], str], columns: Sequence[Mapping[str, float]]
-) -> list[tuple[str, list[str]]]:
-    """A row for each name that occurs in a column."""
-    names = dict.fromkeys(name for column in columns for name in column)
-    return [_row(f"{what} {name}", shown, [one.get(name) for one in columns]) for name in names]
 
 
 def _by_party(count: int | dict[str, int | dict[str, int]], own: str) -> dict[str, int]:
@@ -159,11 +131,3 @@ def _read(path: Path | str, kind: type[T], code: str, words: str) -> T:
         return strict.convert(data, kind, "it")
     except strict.Malformed as error:
         raise InputError(code, f"{path}: this is not {words}: {error}") from None
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e6:,.2f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:,.1f} s"

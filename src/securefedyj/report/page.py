@@ -27,7 +27,7 @@ from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility, templates
 from securefedyj.report.charts import number, signed
-from securefedyj.report.cost import CostColumn, table
+from securefedyj.report.cost import CostColumn
 from securefedyj.report.features import STEEP, WIDEST, Features, OwnRows
 
 if TYPE_CHECKING:
@@ -104,5 +104,4 @@ def render(
         bits=transcript.bits_opened(),
         features=Features(transcript, result, own, plots),
         cost=cost or {},
-        cost_rows=table(cost or {}),
     )

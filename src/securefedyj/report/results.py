@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import getpass
 import json
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +20,13 @@ import msgspec
 
 from securefedyj import __version__, strict
 from securefedyj.errors import InputError, code_of
-from securefedyj.files import TooLarge, lines_within, read_within, replacing, write_atomically
+from securefedyj.files import (
+    TooLarge,
+    lines_within,
+    read_within,
+    write_atomically,
+    write_together,
+)
 from securefedyj.network.consortium import ENGINE, Consortium
 from securefedyj.network.forecast import DELAY_MS, MBIT
 from securefedyj.network.session.journal import FILE as STATE
@@ -101,7 +107,7 @@ def write_results(
         paths["transcript"]: transcript.to_text().encode(),
         paths["parameters"]: Parameters.of(transcript).to_bytes(),
     }
-    _write_new({path: data for path, data in contents.items() if not _exists(path, data)})
+    write_together({path: data for path, data in contents.items() if not _exists(path, data)})
     if cost is not None:
         paths["cost"] = folder / COST
         _write_private(paths["cost"], cost.to_json(party))
@@ -156,18 +162,6 @@ def _exists(path: Path, content: bytes) -> bool:
             "away and rerun the command.",
         )
     return True
-
-
-def _write_new(contents: dict[Path, bytes]) -> None:
-    """Write all files, or none if one of them cannot be written."""
-    with ExitStack() as names:
-        # They get their names when the stack is left, in reverse order.
-        for path, content in reversed(contents.items()):
-            temporary = names.enter_context(replacing(path))
-            try:
-                temporary.write_bytes(content)
-            except OSError as error:  # such as a full disk
-                raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _write_private(path: Path, content: object) -> None:
