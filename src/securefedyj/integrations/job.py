@@ -101,6 +101,43 @@ def difference(parties: Sequence[str], results: Mapping[str, bytes]) -> str:
     return ""
 
 
+class NoResult(CodedError):
+    """The run has no result; the message says why."""
+
+
+class Answers:
+    """One answer of each party: all with the same parameters, or there is no result."""
+
+    def __init__(self, parties: Sequence[str]) -> None:
+        self._parties = parties
+        self._results: dict[str, bytes] = {}
+
+    def take(self, answer: Mapping[str, object]) -> None:
+        """Keep a party's result; NoResult if it has none, or is not one of the parties."""
+        party, parameters = answer.get(PARTY), answer.get(PARAMETERS)
+        if REASON in answer or not isinstance(parameters, bytes):
+            said = answer.get(REASON, f"{shown(party)} has no result.")
+            raise NoResult("SFY-FLOWER-001", printable(str(said), LONGEST_REASON))
+        if party not in self._parties:
+            raise NoResult(
+                "SFY-FLOWER-002",
+                f"A site says that it is {shown(party)}, which is no party of this run.",
+            )
+        if party in self._results:
+            raise NoResult(
+                "SFY-FLOWER-003",
+                f"Two sites say that they are {party}: each party takes part once, with its own "
+                "key and securefedyj.toml.",
+            )
+        self._results[str(party)] = parameters
+
+    def result(self) -> bytes:
+        """The bytes of parameters.json that all parties have returned."""
+        if reason := difference(self._parties, self._results):
+            raise NoResult("SFY-FLOWER-004", reason)
+        return self._results[self._parties[0]]
+
+
 # FLARE.
 
 
@@ -137,8 +174,7 @@ async def take_part(
 ) -> bytes:
     """Take part until the result is there and written; return the bytes of parameters.json."""
     consortium = check_job(site, client, digest)
-    others = [party.name for party in consortium.parties if party.name != client]
-    dialer = PacketDialer(bus, others)
+    dialer = PacketDialer(bus, set(consortium.party_names) - {client})
     return await take_part_in(consortium, site, say=notes.say, cancelled=cancelled, dialer=dialer)
 
 
@@ -170,40 +206,3 @@ def answer(asked: Mapping[str, object], file: Path) -> dict[str, str | bytes]:
         with contextlib.suppress(OSError):  # nowhere to write it to
             Notes(folder).say(str(error))
         return {PARTY: name, REASON: public_reason(error, name)}
-
-
-class NoResult(CodedError):
-    """The run has no result; the message says why."""
-
-
-class Answers:
-    """One answer of each party: all with the same parameters, or there is no result."""
-
-    def __init__(self, parties: Sequence[str]) -> None:
-        self._parties = parties
-        self._results: dict[str, bytes] = {}
-
-    def take(self, answer: Mapping[str, object]) -> None:
-        """Keep a party's result; NoResult if it has none, or is not one of the parties."""
-        party, parameters = answer.get(PARTY), answer.get(PARAMETERS)
-        if REASON in answer or not isinstance(parameters, bytes):
-            said = answer.get(REASON, f"{shown(party)} has no result.")
-            raise NoResult("SFY-FLOWER-001", printable(str(said), LONGEST_REASON))
-        if party not in self._parties:
-            raise NoResult(
-                "SFY-FLOWER-002",
-                f"A site says that it is {shown(party)}, which is no party of this run.",
-            )
-        if party in self._results:
-            raise NoResult(
-                "SFY-FLOWER-003",
-                f"Two sites say that they are {party}: each party takes part once, with its own "
-                "key and securefedyj.toml.",
-            )
-        self._results[str(party)] = parameters
-
-    def result(self) -> bytes:
-        """The bytes of parameters.json that all parties have returned."""
-        if reason := difference(self._parties, self._results):
-            raise NoResult("SFY-FLOWER-004", reason)
-        return self._results[self._parties[0]]

@@ -12,9 +12,14 @@ from collections.abc import Callable
 import pytest
 
 from securefedyj.errors import ProtocolError
-from securefedyj.integrations.flare import stream
-from securefedyj.integrations.flare.carrier import PacketCarrier, PacketDialer
-from securefedyj.integrations.flare.stream import MAX_BODY, Packet, PacketKind, decode
+from securefedyj.integrations.flare.carrier import (
+    MAX_BODY,
+    Packet,
+    PacketCarrier,
+    PacketDialer,
+    PacketKind,
+    decode,
+)
 from securefedyj.network.carrier import Data, Left, Present
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity
@@ -75,7 +80,7 @@ class End:
 @pytest.fixture
 def impatient(monkeypatch):
     """What is lost is sent again soon."""
-    monkeypatch.setattr(stream, "RESEND", 0.03)
+    monkeypatch.setattr("securefedyj.integrations.flare.carrier.RESEND", 0.03)
     monkeypatch.setattr("securefedyj.integrations.flare.carrier._TICK", 0.01)
     monkeypatch.setattr("securefedyj.integrations.flare.carrier.HELLO_EVERY", 0.03)
 

@@ -15,7 +15,6 @@ from nvflare.apis.signal import Signal
 from securefedyj.files import write_atomically
 from securefedyj.integrations import job
 from securefedyj.integrations.flare.executor import TASK
-from securefedyj.printable import printable
 
 
 class SecureFedYJController(Controller):
@@ -29,8 +28,7 @@ class SecureFedYJController(Controller):
         super().__init__()
         # FLARE writes arguments into the job by the attributes of the same names.
         self.digest, self.parties, self.timeout = digest, parties, timeout
-        self._results: dict[str, bytes] = {}
-        self._reason = ""
+        self._answers, self._reason = job.Answers(parties), ""
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Nothing to prepare."""
@@ -60,21 +58,22 @@ class SecureFedYJController(Controller):
         )
         if abort_signal.triggered:
             return
-        reason = self._reason or job.difference(self.parties, self._results)
-        if reason:
-            self.system_panic(reason, fl_ctx)
+        try:
+            result = self._answers.result()
+        except job.NoResult as error:
+            self.system_panic(self._reason or str(error), fl_ctx)
             return
         folder = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_run_dir(fl_ctx.get_job_id())
-        write_atomically(Path(folder) / job.RESULT, self._results[self.parties[0]])
+        write_atomically(Path(folder) / job.RESULT, result)
         self.log_info(fl_ctx, f"All parties have returned the same {job.RESULT}.")
 
     def _take(self, client_task: ClientTask, fl_ctx: FLContext) -> None:
         name, reply = client_task.client.name, client_task.result
-        code, parameters = reply.get_return_code(ReturnCode.OK), reply.get(job.PARAMETERS)
-        if code == ReturnCode.OK and isinstance(parameters, bytes):
-            self._results[name] = parameters
-            return
-        if not self._reason:  # the first is the cause of the others
-            said = reply.get(job.REASON, f"{name} has no result ({code}).")
-            self._reason = printable(str(said), job.LONGEST_REASON)
-        self.cancel_task(client_task.task)
+        answer = {**reply, job.PARTY: name}
+        if (code := reply.get_return_code(ReturnCode.OK)) != ReturnCode.OK:
+            answer.setdefault(job.REASON, f"{name} has no result ({code}).")
+        try:
+            self._answers.take(answer)
+        except job.NoResult as error:
+            self._reason = self._reason or str(error)  # the first is the cause of the others
+            self.cancel_task(client_task.task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from securefedyj.files import write_atomically
@@ -15,28 +16,6 @@ from securefedyj.integrations.job import named
 from securefedyj.network.consortium import Consortium
 
 FILE = "pyproject.toml"
-_TEXT = """\
-# One run of securefedyj: all that goes to the sites is in this file.
-[project]
-name = "securefedyj-fit"
-version = "1.0.0"
-description = "Secure federated feature Gaussianization"
-license = "Apache-2.0"
-dependencies = []  # each site has installed securefedyj[flower] itself
-
-[tool.flwr.app]
-publisher = "securefedyj"
-
-[tool.flwr.app.components]
-serverapp = "securefedyj.integrations.flower.server:app"
-clientapp = "securefedyj.integrations.flower.client:app"
-
-[tool.flwr.app.config]
-digest = "{digest}"
-parties = "{parties}"
-timeout = 43200  # seconds for the whole run
-output = ""  # a folder of the SuperLink's machine for parameters.json; without one, see the log
-"""
 
 
 def write(consortium: Consortium, folder: Path) -> Path:
@@ -47,7 +26,8 @@ def write(consortium: Consortium, folder: Path) -> Path:
         )
     folder.mkdir(parents=True, exist_ok=True)
     parties = ", ".join(party.name for party in consortium.parties)
-    text = _TEXT.format(digest=named(consortium), parties=parties)
+    text = files(__package__).joinpath("template.toml").read_text(encoding="utf-8")
+    text = text.format(digest=named(consortium), parties=parties)
     write_atomically(folder / FILE, text.encode())
     return folder / FILE
 

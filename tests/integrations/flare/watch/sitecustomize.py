@@ -23,7 +23,7 @@ def append(end: str, data: bytes) -> None:
 
 
 def watch_site() -> None:
-    from securefedyj.integrations.flare import executor, stream
+    from securefedyj.integrations.flare import carrier, executor
     from securefedyj.network.transport import tls
     from tests.network.recording import record_shares
     from tests.network.test_secrets import InTheClear
@@ -39,7 +39,7 @@ def watch_site() -> None:
 
     if percent:
         executor.AuxBus.post = lossy  # type: ignore[method-assign]
-        stream.RESEND = 0.2
+        carrier.RESEND = 0.2
     if os.environ.get("IN_THE_CLEAR"):
         tls.Channel = InTheClear  # type: ignore[misc]
     record_shares(lambda secret: append("shares", secret.hex().encode() + b"\n"))
