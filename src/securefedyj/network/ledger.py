@@ -15,7 +15,7 @@ import datetime
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -127,11 +127,8 @@ class Ledger:
         self.key = b""
         self._runs: dict[str, RunEntry] = {}  # in the order in which they first began
         self._finished: dict[str, str] = {}  # the digests of their results, by their ids
-        try:
-            with self._opened(os.O_RDONLY) as file:
-                self._parse(file.read())
-        except FileNotFoundError:
-            pass
+        with suppress(FileNotFoundError), self._opened(os.O_RDONLY) as file:
+            self._parse(file.read())
 
     def prepare(self) -> None:
         """Create the file with a key unless it exists, so that columns can be compared later."""
@@ -148,10 +145,6 @@ class Ledger:
         for run in reversed(self._runs.values()):
             if (run.digest, run.folder) == (digest, folder):
                 return run.id
-        return self.new_id()
-
-    @staticmethod
-    def new_id() -> str:
         return secrets.token_hex(8)
 
     def note(
@@ -160,13 +153,12 @@ class Ledger:
         """Add a line about a run; `result` is the digest of the result of a finished one."""
         self.prepare()
         date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
-        run = msgspec.structs.replace(run, date=date)
-        line: _RunEvent = run
-        if event != BEGAN:
-            common = {name: getattr(run, name) for name in _RunEvent.__struct_fields__}
+        line: _RunEvent = msgspec.structs.replace(run, date=date)
+        common = {name: getattr(line, name) for name in _RunEvent.__struct_fields__}
+        if event == FAILED:
             line = RunFailed(**common)
-            if event == FINISHED:
-                line = RunFinished(**common, result=result or UNSET)
+        elif event == FINISHED:
+            line = RunFinished(**common, result=result or UNSET)
         with self._opened(os.O_RDWR) as file:
             file.append(msgspec.to_builtins(line), sync=True)
         self._take(line)
@@ -175,17 +167,17 @@ class Ledger:
         """Other runs, the latest first."""
         return [other for other in reversed(self._runs.values()) if other.id != run.id]
 
+    def over_same_values(self, run: RunEntry) -> list[RunEntry]:
+        """Other runs over the same values of any column, the latest first."""
+        own = set(run.columns) - {""}
+        return [other for other in self.earlier(run) if not own.isdisjoint(other.columns)]
+
     def unfinished(self, run: RunEntry) -> list[RunEntry]:
-        """Earlier runs over any of the same columns that have begun and not finished.
+        """Those that have begun and not finished.
 
         A new run may reveal again, and differently, what such a run has revealed.
         """
-        own = set(run.columns) - {""}
-        return [
-            other
-            for other in self.earlier(run)
-            if other.id not in self._finished and not own.isdisjoint(other.columns)
-        ]
+        return [other for other in self.over_same_values(run) if not self.has_finished(other)]
 
     def has_finished(self, run: RunEntry) -> bool:
         return run.id in self._finished

@@ -57,7 +57,7 @@ class LedgerRun:
             folder = str(output.resolve())
             # Without a state there is nothing to resume, and this is another run.
             resumed = (output / STATE).exists()
-            identity = ledger.id_of(digest, folder) if resumed else ledger.new_id()
+            identity = ledger.id_of(digest, folder if resumed else "")
         features = consortium.feature_names
         digests = column_digests(table, features, ledger.key) if ledger.key else {}
         self._run = RunEntry(
@@ -103,10 +103,9 @@ class LedgerRun:
 
     def _end(self, event: str, say: Callable[[str], None], result: str = "") -> None:
         """Note the end of a run that has begun; if the file cannot be written, only say so."""
-        if not self._ledger.is_open(self._run):
-            return
         try:
-            self._ledger.note(event, self._run, result=result)
+            if self._ledger.is_open(self._run):
+                self._ledger.note(event, self._run, result=result)
         except LedgerError as error:
             say(str(error))
 
@@ -153,13 +152,8 @@ def warnings(ledger: Ledger, run: RunEntry) -> list[str]:
     on this machine has had these very columns before: then the table is that party's.
     """
     if not run.party:
-        own = set(run.columns) - {""}
-        owners = (
-            other.party
-            for other in ledger.earlier(run)
-            if other.party in run.silos and not own.isdisjoint(other.columns)
-        )
-        run = replace(run, party=next(owners, ""))
+        parties = (other.party for other in ledger.over_same_values(run))
+        run = replace(run, party=next((name for name in parties if name in run.silos), ""))
     compared = [_compared(run, other) for other in ledger.earlier(run)]
     finished = [one for one in compared if ledger.has_finished(one.other)]
     alike: dict[tuple[str, str], list[RunEntry]] = {}  # the latest first
