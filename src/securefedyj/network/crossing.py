@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,15 +51,13 @@ async def _measure(folder: Path) -> Crossing:
     hub = HubServer([consortium], _identity(folder, "hub"), lambda event, **fields: None)
     agreed = consortium.agreed_hub()
     await hub.start(agreed.host, agreed.port)
-    a, b = _End(folder, consortium, "a", "b"), _End(folder, consortium, "b", "a")
     try:
-        await a.connect()
-        await b.connect()
+        a, b = [await _connected(folder, consortium, *names) for names in ("ab", "ba")]
         await asyncio.gather(a.hear(ChannelStands), b.hear(ChannelStands))
         small = min([await _seconds(a, b, 100, _MESSAGES) for _ in range(3)])
         large = min([await _seconds(a, b, _LARGE, 1) for _ in range(3)])
+        await asyncio.gather(a.link.close(1.0), b.link.close(1.0))
     finally:
-        await asyncio.gather(a.close(), b.close())
         await hub.stop()
     return Crossing(small, (large - small) / _LARGE)
 
@@ -77,39 +76,38 @@ def _identity(folder: Path, name: str) -> Identity:
     return Identity(folder / f"{name}.key", folder / f"{name}.pem")
 
 
+async def _connected(folder: Path, consortium: Consortium, name: str, peer: str) -> _End:
+    identity = _identity(folder, name)
+    link = await connect(consortium, name, identity, _PATIENCE)
+    await link.receive_frame(_PATIENCE)  # the hub's welcome
+    channels = Channels(consortium, name, identity)
+    channels.use(link)
+    return _End(name, peer, link, channels)
+
+
+@dataclass
 class _End:
     """A party that only sends zeros."""
 
-    def __init__(self, folder: Path, consortium: Consortium, name: str, peer: str) -> None:
-        self._consortium, self._name, self._peer = consortium, name, peer
-        self._identity = _identity(folder, name)
-        self._channels = Channels(consortium, name, self._identity)
-        self._link: Link | None = None
-
-    async def connect(self) -> None:
-        self._link = await connect(self._consortium, self._name, self._identity, _PATIENCE)
-        await self._link.receive_frame(_PATIENCE)  # the hub's welcome
-        self._channels.use(self._link)
-
-    async def close(self) -> None:
-        if self._link is not None:
-            await self._link.close(1.0)
+    name: str
+    peer: str
+    link: Link
+    channels: Channels
 
     def say(self, size: int) -> None:
         zeros, session = bytes(size), bytes(SESSION_BYTES)
-        message = Message(VERSION, session, self._name, self._peer, 0, Kind.INPUT, zeros)
-        self._channels.send(self._peer, message)
+        message = Message(VERSION, session, self.name, self.peer, 0, Kind.INPUT, zeros)
+        self.channels.send(self.peer, message)
 
     async def hear(self, kind: type[Event]) -> None:
         """Wait for an event, and change to a thread as a party does to compute."""
-        assert self._link is not None
         came: list[Event] = []
         while not any(isinstance(event, kind) for event in came):
-            match await self._link.receive(_PATIENCE):
-                case Present(peer, connection) if peer == self._peer:
-                    self._channels.open(peer, connection)
+            match await self.link.receive(_PATIENCE):
+                case Present(peer, connection) if peer == self.peer:
+                    self.channels.open(peer, connection)
                 case Data(peer, _, data):
-                    came = list(self._channels.receive(peer, data))
+                    came = list(self.channels.receive(peer, data))
                 case None:
                     raise LinkLost(
                         "SFY-NET-001", "A hub on this machine did not pass on a message in time."
