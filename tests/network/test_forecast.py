@@ -11,8 +11,8 @@ import pytest
 from securefedyj.network import forecast as module
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature
-from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import Forecast, Outlook, forecast
+from securefedyj.network.local import Crossing
 from securefedyj.protocol import schedule
 from securefedyj.protocol.simulation import simulate
 from tests.network.harness import THREE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from securefedyj.errors import InputError, code_of
+from securefedyj.errors import InputError
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.identity import read_certificate, read_identity
@@ -173,11 +173,8 @@ class JoinRun:
         try:
             return timed_silo(self.consortium.agreement(), own.source, room, summed)
         except OutOfBounds as error:
-            if self._path is None:
-                raise
-            raise OutOfBounds(
-                code_of(error, "SFY-JOIN-006"), f"{error} `securefedyj check --data` shows where."
-            ) from None
+            more = "" if self._path is None else " `securefedyj check --data` shows where."
+            raise OutOfBounds(error.code, f"{error}{more}") from None
 
     def _rows(self, done: str, count: int, total: int | None) -> None:
         if self._left:

@@ -21,8 +21,7 @@ import numpy as np
 from securefedyj.engines import Engine
 from securefedyj.engines.registry import facts_of
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.crossing import Crossing
-from securefedyj.network.crossing import measure as measure_crossing
+from securefedyj.network.local import Crossing, measure_crossing
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding

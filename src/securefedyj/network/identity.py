@@ -35,6 +35,11 @@ class Identity(NamedTuple):
     certificate: Path
 
 
+def identity_in(folder: Path, name: str) -> Identity:
+    """The files that `keygen` makes in a folder."""
+    return Identity(folder / f"{name}.key", folder / f"{name}.pem")
+
+
 def check_name(name: str) -> None:
     """Refuse a party's name that files, options or certificates cannot hold."""
     plain = all(c.isalnum() or c in " ._-" for c in name)
@@ -50,7 +55,7 @@ def keygen(name: str, folder: Path) -> Identity:
     """Make NAME.key, readable by its owner alone, and the certificate NAME.pem."""
     check_name(name)
     folder.mkdir(parents=True, exist_ok=True)
-    identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
+    identity = identity_in(folder, name)
     for path in identity:
         if path.exists():
             raise FileExistsError(
@@ -90,9 +95,8 @@ def read_certificate(path: Path) -> str:
         pem = path.read_text(encoding="ascii")
         fingerprint(pem)
     except ValueError as error:
-        reason = "this is not text" if isinstance(error, UnicodeDecodeError) else str(error)
-        end = "?" if reason.endswith("swapped") else "."
-        raise InputError("SFY-KEY-003", f"{path}: {reason}{end}") from None
+        reason = "this is not text." if isinstance(error, UnicodeDecodeError) else str(error)
+        raise InputError("SFY-KEY-003", f"{path}: {reason}") from None
     return pem
 
 
@@ -130,10 +134,10 @@ def to_der(pem: str) -> bytes:
             raise InputError(
                 "SFY-KEY-005",
                 "this is a private key, which only its owner may have, and not a certificate: are "
-                "--key and --certificate swapped",
+                "--key and --certificate swapped?",
             ) from None
         raise InputError(
-            "SFY-KEY-004", "this is not a certificate in PEM form (BEGIN CERTIFICATE ...)"
+            "SFY-KEY-004", "this is not a certificate in PEM form (BEGIN CERTIFICATE ...)."
         ) from None
     return der
 

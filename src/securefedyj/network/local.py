@@ -1,10 +1,11 @@
-"""A whole consortium on this machine, for demonstrations and tests: each party is a process.
+"""A whole consortium on this machine, for demonstrations, tests and measurements.
 
 Keys, TLS and the command line are those of a real run; only the keys are all in one folder.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
@@ -12,18 +13,32 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from securefedyj.engines.registry import facts_of
+from securefedyj.network.carrier import Data, LinkLost, Present
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
-from securefedyj.network.identity import fingerprint, keygen
+from securefedyj.network.hub import HubServer
+from securefedyj.network.identity import fingerprint, identity_in, keygen
+from securefedyj.network.session.channels import Channels
+from securefedyj.network.session.events import ChannelStands, Event, RecordArrived
+from securefedyj.network.transport.link import Link, connect
 from securefedyj.numerics.arrays import Array
+from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
 from securefedyj.tables.files import write_table
 
 _PATIENCE = 300.0  # seconds for a process to start, or to end
+_SOON = 10.0  # seconds for a message within this process
+_MESSAGES = 100
+_LARGE = 4 << 20
+_FEATURES = 1000  # with fewer, no record may be that large
 _COMMAND = "import sys; from securefedyj.cli.main import main; sys.exit(main())"
 
 
@@ -121,11 +136,11 @@ class Processes:
 
     def start_hub(self, *more: Path) -> None:
         """Start the hub, also for the agreed files in `more`, and wait until it listens."""
-        hub = self.consortium.agreed_hub()
-        own = str(self.folder / "hub")
+        files, own = (self.folder / "consortium.toml", *more), self.folder / "hub"
         before = self.log("hub").count(" listening ")
-        self._start("hub", "hub", *map(str, more), "--certificate", f"{own}.pem", "--key",
-                    f"{own}.key", "--listen", hub.address)  # fmt: skip
+        self.start("hub", "-c", _COMMAND, "hub", *map(str, files), "--key", f"{own}.key",
+                   "--certificate", f"{own}.pem",
+                   "--listen", self.consortium.agreed_hub().address)  # fmt: skip
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline and self.running["hub"].poll() is None:
             if self.log("hub").count(" listening ") > before:
@@ -137,13 +152,11 @@ class Processes:
         self, name: str, *options: str, file: str = "consortium.toml", table: Path | None = None
     ) -> None:
         """Start a party with the options of `join`, and with the table of `prepare` by default."""
-        table = self.folder / f"{name}.csv" if table is None else table
-        data = ["--data", str(table)] if table.exists() else []
-        data += [] if self._reports else ["--no-report"]
-        own = str(self.folder / name)
-        self._start(name, "join", "--key", f"{own}.key", "--certificate", f"{own}.pem", *data,
-                    "--output", own, "--ledger", f"{own}.ledger.jsonl", *options,
-                    file=file)  # fmt: skip
+        own, table = self.folder / name, table or self.folder / f"{name}.csv"
+        data = ["--data", str(table)] * table.exists() + ["--no-report"] * (not self._reports)
+        self.start(name, "-c", _COMMAND, "join", str(self.folder / file), "--key", f"{own}.key",
+                   "--certificate", f"{own}.pem", *data, "--output", str(own),
+                   "--ledger", f"{own}.ledger.jsonl", *options)  # fmt: skip
 
     def log(self, name: str) -> str:
         """What a process has printed so far."""
@@ -170,11 +183,6 @@ class Processes:
             process.send_signal(number)
         process.wait(_PATIENCE)
 
-    def _start(
-        self, name: str, command: str, *arguments: str, file: str = "consortium.toml"
-    ) -> None:
-        self.start(name, "-c", _COMMAND, command, str(self.folder / file), *arguments)
-
     def start(self, name: str, *program: str) -> None:
         """Start a Python process with these arguments."""
         environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", PYTHONUNBUFFERED="1")
@@ -186,3 +194,87 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 env=environment,
             )
+
+
+class Crossing(NamedTuple):
+    """What a message takes in addition to the line, from one party to another.
+
+    These are seconds that sender, hub and receiver compute, one after the other: to encrypt, send,
+    pass on, receive and decrypt.
+    """
+
+    per_message: float
+    per_byte: float
+
+
+def measure_crossing() -> Crossing:
+    """Send some messages from a party to another and back, through a hub in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_measure(Path(folder)))
+
+
+async def _measure(folder: Path) -> Crossing:
+    features = [Feature(str(j), 0.0, 1.0) for j in range(_FEATURES)]
+    tables = dict.fromkeys(("a", "b", "c"), np.zeros((1, _FEATURES)))
+    consortium = prepare(folder, tables, features)
+    hub = HubServer([consortium], identity_in(folder, "hub"), lambda event, **fields: None)
+    agreed = consortium.agreed_hub()
+    await hub.start(agreed.host, agreed.port)
+    try:
+        a, b = [await _connected(folder, consortium, *names) for names in ("ab", "ba")]
+        await asyncio.gather(a.hear(ChannelStands), b.hear(ChannelStands))
+        small = min([await _seconds(a, b, 100, _MESSAGES) for _ in range(3)])
+        large = min([await _seconds(a, b, _LARGE, 1) for _ in range(3)])
+        await asyncio.gather(a.link.close(1.0), b.link.close(1.0))
+    finally:
+        await hub.stop()
+    return Crossing(small, (large - small) / _LARGE)
+
+
+async def _seconds(a: _End, b: _End, size: int, messages: int) -> float:
+    """For one message one way."""
+    start = time.process_time()
+    for _ in range(messages):
+        for sender, receiver in ((a, b), (b, a)):
+            sender.say(size)
+            await receiver.hear(RecordArrived)
+    return (time.process_time() - start) / (2 * messages)
+
+
+async def _connected(folder: Path, consortium: Consortium, name: str, peer: str) -> _End:
+    identity = identity_in(folder, name)
+    link = await connect(consortium, name, identity, _SOON)
+    await link.receive_frame(_SOON)  # the hub's welcome
+    channels = Channels(consortium, name, identity)
+    channels.use(link)
+    return _End(name, peer, link, channels)
+
+
+@dataclass
+class _End:
+    """A party that only sends zeros."""
+
+    name: str
+    peer: str
+    link: Link
+    channels: Channels
+
+    def say(self, size: int) -> None:
+        zeros, session = bytes(size), bytes(SESSION_BYTES)
+        message = Message(VERSION, session, self.name, self.peer, 0, Kind.INPUT, zeros)
+        self.channels.send(self.peer, message)
+
+    async def hear(self, kind: type[Event]) -> None:
+        """Wait for an event, and change to a thread as a party does to compute."""
+        came: list[Event] = []
+        while not any(isinstance(event, kind) for event in came):
+            match await self.link.receive(_SOON):
+                case Present(peer, connection) if peer == self.peer:
+                    self.channels.open(peer, connection)
+                case Data(peer, _, data):
+                    came = list(self.channels.receive(peer, data))
+                case None:
+                    raise LinkLost(
+                        "SFY-NET-001", "A hub on this machine did not pass on a message in time."
+                    )
+        await asyncio.to_thread(bool)

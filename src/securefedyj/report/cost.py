@@ -13,8 +13,8 @@ from securefedyj import strict
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import TooLarge, read_within
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.crossing import Crossing
 from securefedyj.network.forecast import DELAY_MS, MBIT, Forecast, bytes_per_second, forecast
+from securefedyj.network.local import Crossing
 from securefedyj.protocol.transcript import Transcript
 
 T = TypeVar("T")

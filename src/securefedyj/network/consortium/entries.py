@@ -130,4 +130,4 @@ def fingerprint_of(certificate: str, owner: str) -> str:
     try:
         return fingerprint(certificate)
     except InputError as error:
-        raise ConsortiumError(error.code, f"the certificate of {owner}: {error}.") from None
+        raise ConsortiumError(error.code, f"the certificate of {owner}: {error}") from None
