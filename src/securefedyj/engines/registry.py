@@ -2,7 +2,7 @@
 
 Everything that depends on the engine of a run is looked up here, except the sentences about
 secrecy (`protocol/secrecy.py`). Sections 8 and 10 of docs/protocol.md describe the engines,
-docs/security.md what they protect. An engine's own code is imported when it is used.
+docs/security.md what they protect. What needs MPyC is imported when it is used.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from securefedyj.engines import clear
 from securefedyj.engines.interface import Engine
 from securefedyj.engines.mpyc import LARGEST_PIECE
+from securefedyj.engines.replicated import engine as replicated
+from securefedyj.engines.replicated.counting import count_rounds
 from securefedyj.errors import InputError
 from securefedyj.party import inprocess
 from securefedyj.party.machine import Party
@@ -70,11 +73,11 @@ class Facts:
         return tuple(parties[: self.committee_size])
 
 
-def _function(module: str, name: str) -> Callable[..., Any]:
-    """A function of an engine, whose module is imported when it is called."""
+def _of_mpyc(module: str, name: str) -> Callable[..., Any]:
+    """A function of engine `mpyc`, whose module is imported when it is called."""
 
     def call(*arguments: Any, **options: Any) -> Any:
-        found = getattr(importlib.import_module(f"securefedyj.engines.{module}"), name)
+        found = getattr(importlib.import_module(f"securefedyj.engines.mpyc.{module}"), name)
         return found(*arguments, **options)
 
     return call
@@ -89,30 +92,30 @@ ENGINES: Mapping[str, Facts] = {
             fewest_parties=3,
             committee_size=3,
             verifies=True,
-            connect=_function("replicated.engine", "connect"),
-            count_rounds=_function("replicated.counting", "count_rounds"),
+            connect=replicated.connect,
+            count_rounds=count_rounds,
         ),
         Facts(
             name="mpyc",
             secure=True,
             fewest_parties=3,
             committee_size=None,
-            connect=_function("mpyc.engine", "connect"),
-            party=_function("mpyc.party", "MpycParty"),
-            run=_function("mpyc.party", "run"),
+            connect=_of_mpyc("engine", "connect"),
+            party=_of_mpyc("party", "MpycParty"),
+            run=_of_mpyc("party", "run"),
             in_parallel=True,
-            check_ready=_function("mpyc.library", "check_installed"),
+            check_ready=_of_mpyc("library", "check_installed"),
             largest_piece=LARGEST_PIECE,
-            most_ahead=_function("mpyc.engine", "most_ahead"),
+            most_ahead=_of_mpyc("engine", "most_ahead"),
         ),
         Facts(
             name="clear",
             secure=False,
             fewest_parties=1,
             committee_size=None,
-            connect=_function("clear", "connect"),
+            connect=clear.connect,
             # Its inputs are as large as with `replicated`, and it sends nothing else.
-            count_rounds=_function("replicated.counting", "count_rounds"),
+            count_rounds=count_rounds,
             networked=False,
         ),
     )

@@ -57,14 +57,7 @@ def levels() -> tuple[str, ...]:
 
 def level() -> str:
     """The level that this process uses, or `numpy`."""
-    there = levels()
-    wanted = os.environ.get(VARIABLE) or there[-1]
-    if wanted not in there:
-        raise InputError(
-            "SFY-NUM-014",
-            f"{VARIABLE} is {wanted!r}; on this machine it may be {', '.join(there)}.",
-        )
-    return wanted
+    return _chosen(_compiled(), os.environ.get(VARIABLE))[0]
 
 
 class Loops:
@@ -87,13 +80,22 @@ class Loops:
         self.gate_sums = partial(compiled.gate_sums, number)
 
 
-_of_level = cache(Loops)
+@cache
+def _chosen(compiled: Any, wanted: str | None) -> tuple[str, Loops | None]:
+    """The level that the environment wants, and its loops."""
+    there = levels()
+    name = wanted or there[-1]
+    if name not in there:
+        raise InputError(
+            "SFY-NUM-014",
+            f"{VARIABLE} is {name!r}; on this machine it may be {', '.join(there)}.",
+        )
+    return name, None if name == NUMPY else Loops(there.index(name) - 1)
 
 
 def loops() -> Loops | None:
     """The loops to use, or None where NumPy does the work."""
-    name = level()
-    return None if name == NUMPY else _of_level(levels().index(name) - 1)
+    return _chosen(_compiled(), os.environ.get(VARIABLE))[1]
 
 
 def give_back(needed: int) -> None:
@@ -124,8 +126,9 @@ def threads() -> int:
 
 def shared_out(tasks: int, values: int, work: Callable[[int, int], object]) -> None:
     """Call work(first, last) for all tasks, in threads; `values` is their total size."""
-    parts = min(threads(), values // _SHARE)
-    if parts < 2 or tasks < 2:
+    most = values // _SHARE
+    parts = min(threads(), most) if most > 1 < tasks else 1
+    if parts < 2:
         work(0, tasks)
         return
     cuts = {tasks * k // (_PIECES * parts) for k in range(_PIECES * parts + 1)}

@@ -46,7 +46,7 @@ Pair: TypeAlias = Components[D] | tuple[NDArray[D], NDArray[D]]
 Integers: TypeAlias = Components[np.uint64]
 Bits: TypeAlias = Components[np.uint8]
 """Packed."""
-Committee: TypeAlias = tuple[str, str, str]
+Committee: TypeAlias = Sequence[str]
 
 
 @dataclass(frozen=True)
