@@ -67,6 +67,8 @@ class Batch(NamedTuple):
 
     def _groups(self, chosen: Index, points: Array, some: Index, target: Target) -> list[Group]:
         """Groups of some of the chosen questions."""
+        if not len(some):
+            return []
         nodes, size = len(points), len(some)
         every = np.concatenate([chosen[some]] * nodes)
         at = np.zeros((nodes, size)) if target is Target.RANK else points[:, some]

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import nan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -191,9 +192,12 @@ class Transcript(Revealed):
         if changed is not None:
             del chain[changed:]
         for thing in things[len(chain) :]:
-            line = self._header() if isinstance(thing, Agreement) else to_line(thing)
             before = chain[-1][1] if chain else b""
-            chain.append((thing, hashlib.sha256(before + json.dumps(line).encode()).digest()))
+            if isinstance(thing, Agreement):
+                line = json.dumps(self._header()).encode()
+            else:
+                line = _encoded(_Line(thing))
+            chain.append((thing, hashlib.sha256(before + line).digest()))
         return chain[length][1]
 
     def _header(self) -> dict[str, Any]:
@@ -240,6 +244,37 @@ class Transcript(Revealed):
                 self.points = from_object(Points, last.points, "the quantiles")
         else:
             self.reveals.append(read_reveal(line, self.n_features))
+
+
+class _Line:
+    """A reveal as a line of the file, equal to any other of the same content."""
+
+    def __init__(self, reveal: Reveal) -> None:
+        self.reveal = reveal
+        parts: tuple[Any, ...] = reveal
+        self._content = (
+            type(reveal),
+            *(
+                part.tobytes()
+                if isinstance(part, np.ndarray)
+                else tuple(part)
+                if isinstance(part, list)
+                else part
+                for part in parts
+            ),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Line) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+
+@lru_cache(maxsize=4)
+def _encoded(line: _Line) -> bytes:
+    """A line in the file. Parties in one process ask for the same one after the other."""
+    return json.dumps(to_line(line.reveal)).encode()
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
