@@ -16,7 +16,8 @@ from securefedyj.cli.plan import NOT_VERIFIED
 from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
-from securefedyj.printable import printable
+from securefedyj.printable import in_words, printable
+from securefedyj.protocol.methods import DEFAULT
 from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.tables.files import REMEDIES, Checked, TableFinding, TableReader, check_table
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
@@ -112,10 +113,19 @@ def _agreed_lines(consortium: Consortium) -> Iterator[str]:
     for feature in consortium.features:
         bounds = f"{feature.lower:>12g} to {feature.upper:<12g}"
         yield f"  {printable(feature.name):<32} {bounds} {printable(feature.unit)}".rstrip()
+        if feature.methods != DEFAULT:
+            yield f"      {in_words([*_asked_of(feature)])}"
     if note := consortium.note_on_steps():
         yield note
     if note := note_on_silos(consortium):
         yield wrapped(note)
+
+
+def _asked_of(feature: Feature) -> Iterator[str]:
+    """What is fitted to a feature."""
+    for method, quantiles in feature.methods.items():
+        points = f" in steps of {feature.resolution}" * bool(feature.resolution)
+        yield f"{method} ({', '.join(quantiles)}{points})" if quantiles else method
 
 
 def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:

@@ -105,8 +105,8 @@ def read_features(path: Path) -> list[Feature]:
                     f"{path}, line {rows.line_num}: lower and upper must be numbers, with a "
                     "decimal point.",
                 ) from None
-            texts = (row.get(column) or "" for column in COLUMNS[3:])
-            features.append(Feature(row["name"], *bounds, *texts))
+            texts = {column: row[column] for column in COLUMNS[3:] if row.get(column)}
+            features.append(Feature(row["name"], *bounds, **texts))
     return features
 
 

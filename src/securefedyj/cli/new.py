@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from securefedyj.cli.check import tell_differences
 from securefedyj.cli.display import tell, wrapped
@@ -39,6 +40,15 @@ _TERMS = {
     "max_interruptions": "end a run after more interruptions; a party that keeps interrupting may "
     "be asking for more than the result",
 }
+# What is fitted to a feature: fields of `Feature`.
+_METHODS = {
+    "method": (
+        "NAME=METHOD",
+        "yeo-johnson (the default), box-cox, standard, robust, quantiles, or several with commas",
+    ),
+    "quantiles": ("NAME=Q,Q", "quantiles to find, from 0 to 1"),
+    "resolution": ("NAME=STEP", "distance between the points among which quantiles are found"),
+}
 _CHANGES = {
     "add": ("NAME=CERT.pem", "silo that joins"),
     "remove": ("NAME", "party that leaves"),
@@ -64,6 +74,8 @@ def add(commands: Commands) -> None:
     repeated(parser, "--feature", "NAME:LOWER:UPPER", "column, and the bounds of its values")
     words = "table of features with the columns name, lower, upper, and optionally unit and note"
     option(parser, "--features", "FILE.csv", words, Path)
+    for name, (metavar, words) in _METHODS.items():
+        repeated(parser, f"--{name}", metavar, words)
     later = parser.add_argument_group("the next file of a consortium (docs/life.md)")
     words = "earlier file; entries that other options do not change are kept"
     option(later, "--from", "FILE", words, Path, dest="before")
@@ -94,7 +106,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     before = None if options.before is None else Consortium.read(options.before)
-    consortium = _agreed(before, options)
+    consortium = _with_methods(_agreed(before, options), options)
     levels, planned = options.levels_per_exchange, ""
     if levels == AUTO or (levels is None and before is None):
         levels, planned = _planned(consortium, options)
@@ -158,6 +170,22 @@ def _agreed(before: Consortium | None, options: argparse.Namespace) -> Consortiu
         features=tuple(features),
         **given,
     )
+
+
+def _with_methods(consortium: Consortium, options: argparse.Namespace) -> Consortium:
+    """What the options say is fitted to each feature."""
+    given: dict[str, dict[str, Any]] = {}
+    for field in _METHODS:
+        for entry in getattr(options, field):
+            name, equals, value = entry.rpartition("=")
+            if not equals or name not in consortium.feature_names:
+                raise InputError(
+                    "SFY-CLI-021",
+                    f"--{field} {entry!r} must be NAME=VALUE, with the name of a feature.",
+                )
+            given.setdefault(name, {})[field] = value
+    features = (replace(one, **given.get(one.name, {})) for one in consortium.features)
+    return replace(consortium, features=tuple(features)) if given else consortium
 
 
 def _party(entry: str, role: str = "silo") -> PartyEntry:

@@ -35,7 +35,8 @@ METHODS = {
 Methods = Mapping[str, tuple[str, ...]]
 """The methods of a feature, each with its quantiles, if it has any."""
 
-DEFAULT: Methods = {"yeo-johnson": ()}
+YEO_JOHNSON = "yeo-johnson"
+DEFAULT: Methods = {YEO_JOHNSON: ()}
 MOST_QUANTILES = 100
 QUARTILES = ("0.25", "0.5", "0.75")
 """Those of `robust`, unless other three are agreed on."""
@@ -173,6 +174,24 @@ def _questions(column: int, methods: Methods) -> Iterator[Question]:
             if quantile not in seen:
                 yield Question(column, scale, quantile)
             seen.add(quantile)
+
+
+def methods_of(name: str, method: str, quantiles: str) -> Methods:
+    """The methods of a feature as files write them: both are lists, with commas or spaces."""
+    methods, own = method.replace(",", " ").split(), tuple(quantiles.replace(",", " ").split())
+    own = tuple(sorted({as_quantile(quantile) for quantile in own}, key=Fraction))
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(methods, ())
+    if "robust" in found:
+        found["robust"] = own if own and "quantiles" not in found else QUARTILES
+    if "quantiles" in found:
+        found["quantiles"] = own
+    elif own and "robust" not in found:
+        raise InputError(
+            "SFY-CON-039",
+            f"feature {shown(name)} has quantiles, but none of the methods quantiles and robust.",
+        )
+    check_methods(name, found)
+    return found
 
 
 def check_methods(name: str, methods: Methods) -> None:

@@ -25,7 +25,10 @@ certificate = "-----BEGIN CERTIFICATE-----..."
 name = "lactate"
 lower = 0.0
 upper = 40.0
-unit = "mmol/L"                    # optional, as is note
+unit = "mmol/L"                    # optional, as all that follows and note
+method = "yeo-johnson, quantiles"  # one or several; yeo-johnson if there is none
+quantiles = "0.5, 0.95"            # of quantiles; or three instead of the quartiles of robust
+resolution = "0.1"                 # of quantiles; 2^24 steps between the bounds if there is none
 """
 
 from securefedyj.network.consortium.entries import ConsortiumError, Feature, HubEntry, PartyEntry

@@ -10,6 +10,7 @@ from securefedyj.errors import InputError
 from securefedyj.network.identity import check_name, fingerprint
 from securefedyj.numerics.encoding import LARGEST_BOUND
 from securefedyj.printable import shown
+from securefedyj.protocol.methods import YEO_JOHNSON, Methods, methods_of
 
 _ROLES = ("silo", "helper")
 _ADDRESS = re.compile(
@@ -87,13 +88,24 @@ class PartyEntry:
 
 @dataclass(frozen=True)
 class Feature:
-    """A column that all silos have, with the bounds of its values."""
+    """A column that all silos have, with the bounds of its values and what is fitted to it."""
 
     name: str
     lower: float
     upper: float
     unit: str = ""
     note: str = ""
+    method: str = YEO_JOHNSON
+    """One method, or several with commas between them."""
+    quantiles: str = ""
+    """Those of `quantiles`, or instead of the quartiles those of `robust`, with commas."""
+    resolution: str = ""
+    """The distance between the points among which quantiles are found, such as "0.01"."""
+
+    @property
+    def methods(self) -> Methods:
+        """The methods of the feature, each with its quantiles."""
+        return methods_of(self.name, self.method, self.quantiles)
 
     def check(self) -> None:
         check_text("the name of a feature", self.name)
@@ -113,6 +125,11 @@ class Feature:
                 f"the bounds of feature {self.name!r} are {self.lower!r} and {self.upper!r}; they "
                 "must be numbers up to 2^100 with lower < upper.",
             )
+        if max(len(self.method), len(self.quantiles)) > _LONGEST_NOTE:
+            raise ConsortiumError(
+                "SFY-CON-040", f"the methods of feature {self.name!r} are too long to read."
+            )
+        self.methods  # noqa: B018, refuses what is wrong
 
 
 def check_text(what: str, text: str) -> None:

@@ -26,7 +26,6 @@ from securefedyj.network.consortium.entries import (
     check_text,
 )
 from securefedyj.network.identity import fingerprint, validity
-from securefedyj.numerics.encoding import Domain
 from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.numerics.search import promised
 from securefedyj.printable import in_words, printable, shown
@@ -34,6 +33,7 @@ from securefedyj.protocol.agreement import (
     ENGINE,
     Agreement,
     ProtocolParameters,
+    bounds_of,
     check_values,
     refuse_twice,
 )
@@ -48,6 +48,8 @@ WRITTEN = ("max_steps", "result_bits", "levels_per_exchange", "minimum_values",
 
 MOST_BYTES = 1 << 22
 """Of a file; 20,000 features with units and notes take about 2 MB."""
+FEWEST_VALUES = 5
+"""The least minimum_values where quantiles are agreed on."""
 MOST_TABLES = 100
 """Kinds of tables; we have three."""
 MOST_DOTS = 1000
@@ -104,7 +106,14 @@ class Consortium(ProtocolParameters):
                     f"{party.name!r} and {other} have the same certificate; each needs a key of "
                     "its own (securefedyj keygen).",
                 )
-        self.agreement().check()
+        agreement = self.agreement()
+        agreement.check()
+        if agreement.asked.ranked.any() and self.minimum_values < FEWEST_VALUES:
+            raise ConsortiumError(
+                "SFY-CON-038",
+                f"minimum_values is {self.minimum_values}; where quantiles are agreed on it must "
+                f"be at least {FEWEST_VALUES}, since a quantile is the value of one row.",
+            )
 
     @classmethod
     def read(cls, path: Path | str) -> Consortium:
@@ -231,10 +240,13 @@ class Consortium(ProtocolParameters):
     def agreement(self) -> Agreement:
         """The parameters of the protocol."""
         bounds = [(feature.lower, feature.upper) for feature in self.features]
+        methods = tuple(feature.methods for feature in self.features)
         return Agreement(
             **{name: getattr(self, name) for name in ProtocolParameters.__annotations__},
             features=self.feature_names,
-            domain=Domain.from_bounds(bounds, len(bounds)),
+            domain=bounds_of(bounds, self.feature_names, methods),
+            methods=methods,
+            resolution=tuple(feature.resolution for feature in self.features),
             parties=self.party_names,
             helpers=tuple(party.name for party in self.parties if party.role == "helper"),
         )
