@@ -7,6 +7,7 @@ import csv
 import io
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from securefedyj.cli.display import short, tell, wrapped
 from securefedyj.cli.options import Commands, add_reading, command, option, reading_of
@@ -105,7 +106,9 @@ def read_features(path: Path) -> list[Feature]:
                     f"{path}, line {rows.line_num}: lower and upper must be numbers, with a "
                     "decimal point.",
                 ) from None
-            texts = {column: row[column] for column in COLUMNS[3:] if row.get(column)}
+            texts: dict[str, Any] = {
+                column: row[column] for column in COLUMNS[3:] if row.get(column)
+            }
             features.append(Feature(row["name"], *bounds, **texts))
     return features
 
