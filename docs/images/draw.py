@@ -1,19 +1,22 @@
-"""Draw lambda.svg: what lambda does to values, and which data have it.
+"""Draw lambda.svg, what lambda does to values, and methods.svg, what each method finds.
 
-python docs/images/lambda.py > docs/images/lambda.svg
+python docs/images/draw.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import exp, log1p, pi, sqrt
+from math import exp, log, log1p, pi, sqrt
+from pathlib import Path
+from statistics import NormalDist
 
 # From the palette of Okabe and Ito, whose colours every reader can tell apart.
 COLORS = {-1: "#56B4E9", 0: "#0072B2", 1: "#000000", 2: "#D55E00", 3: "#E69F00"}
 SHAPES = {0: "long tail to the right", 1: "normal already", 2: "long tail to the left"}
 WIDTH, HEIGHT, MARGIN, GAP = 340, 260, 40, 60
 POINTS = 80
+SPREAD = 0.6  # of the logarithms of the column that all methods are shown with
 
 
 def psi(lmbda: float, x: float) -> float:
@@ -74,15 +77,22 @@ def text(x: float, y: float, words: str, anchor: str = "start", color: str = "#0
     return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{words}</text>'
 
 
-def picture() -> str:
-    """The whole SVG."""
+def svg(width: float, height: float, lines: list[str]) -> str:
+    """A picture with a white background."""
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        'font-family="sans-serif" font-size="13">',
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#FFFFFF"/>',
+    ]
+    return "\n".join([*head, *lines, "</svg>", ""])
+
+
+def what_lambda_does() -> str:
+    """Curves of the transformation, and densities."""
     left = Panel(MARGIN, (-4, 4), (-4, 4))
     right = Panel(MARGIN + WIDTH + GAP, (-4, 4), (0, 0.8))
     width, height = right.left + WIDTH + MARGIN / 2, MARGIN + HEIGHT + 44
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        'font-family="sans-serif" font-size="13">',
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#FFFFFF"/>',
         *left.frame("what λ does: Ψ(λ, x)", ([-4, 0, 4], [-4, 0, 4])),
         *right.frame("which data have it: densities that become normal", ([-4, 0, 4], [])),
         text(left.left + WIDTH / 2, height - 8, "x", "middle"),
@@ -95,8 +105,43 @@ def picture() -> str:
         lines.append(right.curve(partial(density, lmbda), COLORS[lmbda]))
         words = f"λ = {lmbda}: {shape}"
         lines.append(text(right.left + 12, MARGIN + 22 + 18 * k, words, color=COLORS[lmbda]))
-    return "\n".join([*lines, "</svg>", ""])
+    return svg(width, height, lines)
+
+
+def skewed(x: float) -> float:
+    """The density of a lognormal column, of which the median is 2."""
+    return exp(-(((log(x) - log(2)) / SPREAD) ** 2) / 2) / (x * SPREAD * sqrt(2 * pi)) if x else 0.0
+
+
+def what_methods_find() -> str:
+    """One skewed column: bent to a normal shape, its mean and spread, and its quantiles."""
+    titles = ("yeo-johnson, box-cox: a normal shape", "standard: mean and spread",
+              "robust, quantiles: values at ranks")  # fmt: skip
+    panels = [Panel(MARGIN + k * (WIDTH + GAP / 2), (0, 8), (0, 0.5)) for k in range(3)]
+    panels[0].x = (-3, 5)
+    lines = []
+    for panel, title in zip(panels, titles, strict=True):
+        lines += panel.frame(title, (list(range(int(panel.x[0]), int(panel.x[1]) + 1, 2)), []))
+        lines.append(panel.curve(lambda x: skewed(max(x, 0)), COLORS[1]))
+    lines.append(panels[0].curve(NormalDist().pdf, COLORS[2]))
+    lines.append(text(panels[0].left + 12, MARGIN + 22, "after", color=COLORS[2]))
+    lines.append(text(panels[0].left + 12, MARGIN + 40, "before"))
+    mean = 2 * exp(SPREAD**2 / 2)
+    deviation = mean * sqrt(exp(SPREAD**2) - 1)
+    quartiles = [2 * exp(SPREAD * NormalDist().inv_cdf(q)) for q in (0.25, 0.5, 0.75)]
+    found = [
+        (f"{mean:.1f} ± {deviation:.1f}", [mean - deviation, mean, mean + deviation]),
+        ("quartiles", quartiles),
+    ]
+    for panel, (words, places) in zip(panels[1:], found, strict=True):
+        for x in places:
+            (left, bottom), (_, top) = panel.at(x, 0), panel.at(x, 0.42)
+            lines.append(f'<path d="M{left:.1f} {bottom:.1f}V{top:.1f}" stroke="{COLORS[2]}"/>')
+        lines.append(text(panel.left + WIDTH - 12, MARGIN + 22, words, "end", COLORS[2]))
+    return svg(panels[2].left + WIDTH + MARGIN / 2, MARGIN + HEIGHT + 30, lines)
 
 
 if __name__ == "__main__":
-    print(picture(), end="")
+    folder = Path(__file__).parent
+    for name, picture in (("lambda", what_lambda_does()), ("methods", what_methods_find())):
+        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
