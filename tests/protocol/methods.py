@@ -1,11 +1,8 @@
-"""Agreements with several methods, tables for them, and what must come out, for tests."""
+"""Agreements with several methods, and tables for them, for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -39,19 +36,13 @@ def agreed(
     names = tuple(f"feature {j}" for j in range(len(methods)))
     domain = bounds_of(bounds, names, tuple(methods))
     common = {"methods": tuple(methods), "resolution": resolution, "domain": domain}
-    return agreement(len(methods), silos, bounds, engine, **common, **changes)
+    return agreement(len(methods), silos, bounds, engine, **common | changes)
 
 
-def point_numbers(values: Array, agreed: Agreement, column: int) -> list[int]:
-    """The smallest points that are not below some values, by exact arithmetic."""
-    lower, upper = agreed.domain.lower[column], agreed.domain.upper[column]
-    text = agreed.resolution[column] if agreed.resolution else ""
-    first = Fraction(Decimal(repr(float(lower)))) if text else Fraction(float(lower))
-    step = Fraction(text) if text else (Fraction(float(upper)) - first) / (1 << 24)
-    return [max(0, ceil((Fraction(float(x)) - first) / step)) for x in values]
-
-
-def order_statistic(values: Array, quantile: str) -> float:
-    """The value of rank max(1, ceil(q n))."""
-    known = np.sort(values[~np.isnan(values)])
-    return float(known[max(1, ceil(Fraction(quantile) * len(known))) - 1])
+def table(rows: int = 90, columns: int = 5, seed: int = 0) -> Array:
+    """Positive values with 16 bits behind the point, some of them missing."""
+    rng = np.random.default_rng(seed)
+    values = rng.lognormal(sigma=0.8, size=(rows, columns))
+    X = np.clip(np.rint(values * 2**16) / 2**16, 0.25, 64.0)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X
