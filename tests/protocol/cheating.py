@@ -13,7 +13,7 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from securefedyj.numerics.sums import ArraySilo
 from securefedyj.party.inprocess import run
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.methods import Methods
 from securefedyj.protocol.program import secure_fed_yj
 from securefedyj.protocol.reveals import Final, Reveal
 from securefedyj.protocol.schedule import Schedule
@@ -77,10 +78,43 @@ class Outcome:
         return "right" if all(name in self.accepted for name in honest) else "stopped"
 
 
+GAMES: Mapping[str, tuple[Methods, ...]] = {
+    "yeo-johnson": (),
+    "box-cox": ({"box-cox": ()},) * 3,
+    "standard": ({"standard": ()},) * 3,
+    "robust": ({"robust": ("0.25", "0.5", "0.75")},) * 3,
+    "quantiles": ({"quantiles": ("0.5",)}, {"quantiles": ("0", "1")}, {"quantiles": ("0.3",)}),
+    "mixed": ({"yeo-johnson": (), "quantiles": ("0.5",)}, {"standard": ()}, {"box-cox": ()}),
+}
+"""What is asked about the three features."""
+_game = [GAMES["yeo-johnson"]]
+
+
+@contextmanager
+def game(name: str) -> Iterator[None]:
+    """Play with other methods."""
+    before = _game[0]
+    try:
+        _start(GAMES[name])
+        yield
+    finally:
+        _start(before)
+
+
+def _start(methods: tuple[Methods, ...]) -> None:
+    _game[0] = methods
+    for cached in (right, messages, labels):
+        cached.cache_clear()
+
+
 def agreed(verified: bool = True) -> Agreement:
+    methods = _game[0]
+    bounds = (0.5, 9.0) if methods else (0.0, 9.0)
     return agreement(
         3,
-        bounds=(0.0, 9.0),
+        bounds=bounds,
+        methods=methods,
+        resolution=("0.5",) * len(methods),
         parties=FOUR.parties,
         committee=FOUR.committee,
         engine="replicated",
@@ -162,7 +196,8 @@ def play(
 
 
 def honest_silo(name: str) -> ArraySilo:
-    return ArraySilo(TABLES[name], agreed().domain, list(agreed().features))
+    asked, names = agreed().asked, agreed().questions
+    return ArraySilo(TABLES[name], asked.domain, names, asked.column)
 
 
 @cache
@@ -263,21 +298,20 @@ def believed(cheater: str, outcome: Outcome) -> str | None:
         if name != cheater and own != wanted:
             return f"{name} accepts another result"
     for name, own in outcome.known.items():
-        final = [line for line in own if line.get("reveal") == "final" and line != NOTHING]
+        final = [line for line in own if line.get("reveal") == "final" and line != nothing()]
         if name != cheater and final and own != wanted:
             return f"{name} has taken something wrong for verified"
     return None
 
 
-NOTHING = {
-    "reveal": "final",
-    "features": [0, 1, 2],
-    "holds": False,
-    "magnitude": [0, 0, 0],
-    "V": ["0x0"] * 3,
-    "S_y": ["0x0"] * 3,
-}
-"""What is opened where a claim does not hold."""
+def nothing() -> dict[str, Any]:
+    """What is opened where a claim does not hold."""
+    size = len(agreed().asked)
+    zeros = {"magnitude": [0] * size, "V": ["0x0"] * size, "S_y": ["0x0"] * size}
+    return {"reveal": "final", "features": [*range(size)], "holds": False, **zeros}
+
+
+NOTHING = nothing()
 
 
 def as_final(magnitudes: dict[str, Any], moments: dict[str, Any]) -> dict[str, Any]:
@@ -388,11 +422,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--changes", type=int, default=2000, help="of single messages")
     parser.add_argument("--cheats", type=int, default=300, help="that go further")
+    parser.add_argument("--game", choices=GAMES, default="yeo-johnson", help="the methods")
     options = parser.parse_args()
     summary = Summary()
     try:
-        try_changes(options.changes, summary)
-        cheats.try_cheats(options.cheats, summary)
+        with game(options.game):
+            try_changes(options.changes, summary)
+        if options.game == "yeo-johnson":
+            cheats.try_cheats(options.cheats, summary)
     finally:
         summary.tell()
     sys.exit(bool(summary.wrong))

@@ -36,7 +36,7 @@ def agreed(
     names = tuple(f"feature {j}" for j in range(len(methods)))
     domain = bounds_of(bounds, names, tuple(methods))
     common = {"methods": tuple(methods), "resolution": resolution, "domain": domain}
-    return agreement(len(methods), silos, bounds, engine, **common | changes)
+    return agreement(len(methods), silos, None, engine, **common | changes)
 
 
 def table(rows: int = 90, columns: int = 5, seed: int = 0) -> Array:

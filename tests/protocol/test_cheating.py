@@ -206,3 +206,12 @@ def test_in_a_run_that_is_not_verified_a_wrong_product_is_believed():
         outcome = cheating.play(verified=False, tamper=cheats.of("bob", change))
         wrong += any(lines != plain for lines in outcome.accepted.values())
     assert wrong
+
+
+@pytest.mark.parametrize("methods", [name for name in cheating.GAMES if name != "yeo-johnson"])
+def test_messages_of_runs_with_other_methods(methods):
+    """Half of them in the verified exchange alone. `cheating --game` does more."""
+    with cheating.game(methods):
+        for number in range(16):
+            change = cheating.choose(whole=number % 2 == 0)
+            assert wrong_in(change.target.sender, cheating.cheat(change)) is None, change

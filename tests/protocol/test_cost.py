@@ -16,6 +16,7 @@ from securefedyj.numerics.encoding import Domain
 from securefedyj.protocol import silos, simulation
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.cost import Cost
+from tests.protocol.methods import agreed
 
 
 def test_cost_json_has_what_the_run_took_at_one_party():
@@ -107,3 +108,38 @@ def test_parties_that_compute_at_once_take_as_long_as_the_slowest(monkeypatch):
     _, cost = simulation.simulate(AGREEMENT, ROWS)
     assert cost.seconds_local == 0.3
     assert cost.seconds_secure > 0
+
+
+QUARTILES = {"robust": ("0.25", "0.5", "0.75")}
+MIXED = [
+    {"yeo-johnson": ()}, {"box-cox": ()}, {"standard": ()}, QUARTILES, {"quantiles": ("0.1", "0.9")}
+]  # fmt: skip
+
+
+def rounds_and_bytes(methods, verified, features):
+    """Of a run of the protocol's default levels; bytes are those of the party that sends most."""
+    X = np.random.default_rng(3).lognormal(size=(99, features)).clip(0.02, 100)
+    about = agreed(
+        [methods[j % len(methods)] for j in range(features)], (0.01, 200.0), 3, "replicated",
+        verified=verified, max_steps=30,
+    )  # fmt: skip
+    _, cost = simulation.simulate(about, np.split(X, 3))
+    return cost.rounds, max(map(cost.sent_by, about.parties)) / features
+
+
+def test_three_quantiles_of_1000_features_take_75_rounds_and_15_kilobytes_each():
+    rounds, sent = rounds_and_bytes([QUARTILES], False, 1000)
+    assert rounds <= 75
+    assert sent <= 15_000
+    assert rounds_and_bytes([QUARTILES], True, 1000)[0] <= 75 + 25
+
+
+def test_standard_takes_25_rounds():
+    assert rounds_and_bytes([{"standard": ()}], False, 300)[0] <= 25
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_a_run_of_all_methods_takes_hardly_more_rounds_than_yeo_johnson(verified):
+    alone, _ = rounds_and_bytes([{"yeo-johnson": ()}], verified, 50)
+    together, _ = rounds_and_bytes(MIXED, verified, 50)
+    assert together <= alone + 5
