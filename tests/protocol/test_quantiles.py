@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def check(transcript: Transcript, X) -> None:
     for j, methods in enumerate(run.methods):
         bounds = float(run.domain.lower[j]), float(run.domain.upper[j])
         for q, (value, rank, refused) in transcript.quantiles_of(j).items():
-            known = np.count_nonzero(~np.isnan(X[:, j]))
+            known = int(np.count_nonzero(~np.isnan(X[:, j])))
             assert q in methods["quantiles"]
             assert rank == max(1, math.ceil(Fraction(q) * known))
             if not known:
@@ -207,5 +208,6 @@ def test_what_is_no_quantile_is_refused(given):
 
 
 def test_a_float_is_no_quantile():
+    given: Any = 0.5
     with pytest.raises(TypeError, match="not float"):
-        as_quantile(0.5)
+        as_quantile(given)

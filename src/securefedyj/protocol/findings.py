@@ -89,28 +89,26 @@ def _schedule_findings(transcript: Transcript) -> Iterator[str]:
 def _result_findings(transcript: Transcript, result: Result) -> Iterator[str]:
     """Does the result follow from what was revealed?"""
     try:
-        recomputed = transcript.compute_result(), transcript.compute_points()
+        recomputed, points = transcript.compute_result(), transcript.compute_points()
     except (ArithmeticError, ValueError):
         yield "no result follows from what was revealed"
         return
     names, fitted = transcript.agreement.questions, transcript.agreement.asked.fitted
     theirs = to_object(result)
-    for name, values in to_object(recomputed[0]).items():
+    for name, values in to_object(recomputed).items():
         for i in np.flatnonzero(np.array(values) != np.array(theirs[name])):
             yield f"{names[fitted[i]]}: {name} does not follow from what was revealed"
-    if recomputed[1] is None:
-        return
-    theirs = to_object(transcript.points)
-    for name, values in to_object(recomputed[1]).items():
-        if values != theirs[name]:
-            yield f"the {name} of the quantiles do not follow from what was revealed"
+    theirs = to_object(transcript.points) if transcript.points else {}
+    for name, values in (to_object(points) if points else {}).items():
+        if values != theirs.get(name):
+            yield f"{name} of the quantiles does not follow from what was revealed"
 
 
 def _sign_findings(transcript: Transcript, result: Result) -> Iterator[str]:
     """Does every sign follow from the result (function F), and is every sign there once?"""
     agreement, asked = transcript.agreement, transcript.agreement.asked
     names, limits = agreement.questions, asked.domain.limits()
-    end, beyond, searched = np.zeros(len(asked)), ~asked.searched, asked.searched
+    end, beyond, searched = np.zeros(len(asked)), asked.searched, asked.searched
     end[asked.fitted], beyond[asked.fitted] = result.lmbda, result.at_bound
     searched[asked.fitted] &= ~result.constant
     if (points := transcript.points) is not None:
@@ -118,7 +116,7 @@ def _sign_findings(transcript: Transcript, result: Result) -> Iterator[str]:
             return  # another finding
         end[points.features], searched[points.features] = points.number, True
     most = max(agreement.max_steps, asked.most_steps())
-    path = recover_path(end, most, limits, beyond & asked.searched)
+    path = recover_path(end, most, limits, beyond)
     path.signs[:, ~searched] = 0  # a search that is over before it begins
     path.signs[agreement.max_steps :, asked.searched] = 0
     seen = np.zeros(path.signs.shape, dtype=bool)
