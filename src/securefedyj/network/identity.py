@@ -72,8 +72,20 @@ def keygen(name: str, folder: Path) -> Identity:
     return identity
 
 
-def check_private(key: Path) -> None:
-    """Refuse a key that others on this machine can read."""
+def read_certificate(path: Path) -> str:
+    """Read a certificate in PEM form; an error names the file."""
+    try:
+        pem = path.read_text(encoding="ascii")
+        fingerprint(pem)
+    except ValueError as error:
+        reason = "this is not text." if isinstance(error, UnicodeDecodeError) else str(error)
+        raise InputError("SFY-KEY-003", f"{path}: {reason}") from None
+    return pem
+
+
+def read_identity(key: Path, certificate: Path) -> Identity:
+    """Refuse a key that others on this machine can read, and files that do not exist."""
+    open(certificate, "rb").close()  # its error names the file, TLS would not
     with open(key, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if b"BEGIN CERTIFICATE" in file.read(1 << 12):
@@ -87,23 +99,6 @@ def check_private(key: Path) -> None:
             f"Type: chmod 600 {shlex.quote(str(key))}. If somebody may have copied it, make a new "
             "one with `securefedyj keygen`."
         )
-
-
-def read_certificate(path: Path) -> str:
-    """Read a certificate in PEM form; an error names the file."""
-    try:
-        pem = path.read_text(encoding="ascii")
-        fingerprint(pem)
-    except ValueError as error:
-        reason = "this is not text." if isinstance(error, UnicodeDecodeError) else str(error)
-        raise InputError("SFY-KEY-003", f"{path}: {reason}") from None
-    return pem
-
-
-def read_identity(key: Path, certificate: Path) -> Identity:
-    """Check that both files exist and that the key is private."""
-    open(certificate, "rb").close()  # its error names the file, TLS would not
-    check_private(key)
     return Identity(key, certificate)
 
 
