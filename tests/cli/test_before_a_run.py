@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from securefedyj.cli import plan
+from securefedyj.cli import check
 from securefedyj.cli.main import main
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
@@ -308,7 +308,7 @@ def test_whether_the_result_will_be_verified_and_what_that_takes(
     local.prepare(tmp_path, THREE, FEATURES, verified=verified)
     with_it, without = (Forecast(4, 157, 1.27, 3.4, 0, 0), Forecast(4, 138, 1.271, 3.0, 0, 0))
     outlook = Outlook((with_it,), (192,), without if verified else None)
-    monkeypatch.setattr(plan, "forecast", lambda *_, **__: outlook)
+    monkeypatch.setattr(check, "forecast", lambda *_, **__: outlook)
     assert main(["check", str(path)]) == 0
     checked = capsys.readouterr().out
     assert main(["plan", str(path)]) == 0

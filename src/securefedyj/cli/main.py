@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from securefedyj import __version__, kernel
-from securefedyj.cli import check, demo, features, hub, join, keygen, new, plan, report, transform
+from securefedyj.cli import check, features, first_steps, hub, join, new, results
 from securefedyj.cli.display import FAILED, INTERRUPTED, OK, complain
 from securefedyj.errors import with_code
 from securefedyj.printable import printable
 
 _LONGEST = 4000  # characters of a sentence; it may quote a file
 
-# In the order of their use. The function `add` of each declares one or two commands; the function
-# that carries out a command imports what takes long to import.
-_MODULES = (demo, keygen, features, new, check, plan, hub, join, transform, report)
+# In the order of their use. The function `add` of each declares one to three commands; the
+# function that carries out a command imports what takes long to import.
+_MODULES = (first_steps, features, new, check, hub, join, results)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

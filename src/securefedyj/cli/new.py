@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from securefedyj.cli.check import tell_differences
+from securefedyj.cli.check import add_line, outlook_of, tell_differences
 from securefedyj.cli.display import tell, wrapped
 from securefedyj.cli.features import feature_of, read_features
 from securefedyj.cli.options import Commands, command, option, repeated
-from securefedyj.cli.plan import add_line, outlook_of
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium, HubEntry, PartyEntry
 from securefedyj.network.consortium.succession import default_committee, successor

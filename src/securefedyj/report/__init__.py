@@ -4,18 +4,20 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from securefedyj.printable import printable_lines
+from securefedyj.printable import printable, printable_lines
 
 
 @cache
 def templates(package: str) -> Environment:
-    """The folder `templates` of a package. All that a template inserts is escaped."""
-    return Environment(
+    """The folder `templates` of a package. What they insert is escaped, except in plain text."""
+    environment = Environment(
         loader=PackageLoader(package),
-        autoescape=True,
+        autoescape=lambda name: name is None or not name.endswith(".txt"),
         # Applied to all that is inserted, before it is escaped.
         finalize=lambda x: printable_lines(x) if type(x) is str else x,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["printable"] = printable
+    return environment

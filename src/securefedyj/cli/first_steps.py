@@ -1,11 +1,13 @@
-"""What a user sees first: `securefedyj demo`, and `securefedyj example`."""
+"""What a user does first: `securefedyj demo`, `example`, and `keygen`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
-from securefedyj.cli.options import Commands, command, option
+from securefedyj.cli.options import Commands, command, flag, option
+from securefedyj.network.identity import fingerprint, keygen
 
 
 def add(commands: Commands) -> None:
@@ -19,6 +21,12 @@ def add(commands: Commands) -> None:
     option(parser, "--silos", "N", "number of silos, 2 to 4", int, 3)
     words = "folder for features.csv, and NAME/patients.csv of each silo"
     option(parser, "--output", "FOLDER", words, Path, Path())
+    summary = "make a key and a certificate for a party, or for the hub"
+    example = "securefedyj keygen north --folder ~/.securefedyj"
+    parser = command(commands, "keygen", run_keygen, summary, example)
+    option(parser, "name", "NAME", "name of the party in the agreed file")
+    option(parser, "--folder", "FOLDER", "folder for NAME.key and NAME.pem", Path, Path())
+    flag(parser, "--json", "print the paths and the fingerprint as JSON")
 
 
 def run_demo(options: argparse.Namespace) -> None:
@@ -33,3 +41,15 @@ def run_example(options: argparse.Namespace) -> None:
     for path, rows in example.write(options.output, options.silos):
         print(f"{path}: {rows} rows")
     print(f"{options.output / 'features.csv'}: names and bounds of the columns")
+
+
+def run_keygen(options: argparse.Namespace) -> None:
+    identity = keygen(options.name, options.folder)
+    digest = fingerprint(identity.certificate.read_text(encoding="ascii"))
+    if options.json:
+        paths = {"key": str(identity.key), "certificate": str(identity.certificate)}
+        print(json.dumps(paths | {"fingerprint": digest}))
+        return
+    print(f"Private key (never share it): {identity.key}")
+    print(f"Certificate (send it to the author of the agreed file): {identity.certificate}")
+    print(f"Fingerprint (compare it by telephone):\n  {digest}")
