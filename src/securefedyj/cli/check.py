@@ -85,8 +85,8 @@ def check(options: argparse.Namespace) -> int:
         who = secrecy_of(consortium.engine).collusion
         collusion = who(consortium.committee, len(consortium.silos))
     notes = [consortium.note_on_steps(), wrapped(note_on_silos(consortium))]
-    tell(_text("agreed.txt", consortium, path=options.consortium, collusion=collusion, asked_of=_asked_of,
-               notes=filter(None, notes)))  # fmt: skip
+    shown = {"path": options.consortium, "collusion": collusion, "asked_of": _asked_of}
+    tell(_text("agreed.txt", consortium, notes=filter(None, notes), **shown))
     return OK
 
 
