@@ -64,9 +64,9 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
     )
     try:
         asyncio.run(_until_signal(run))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         display.say(run.on_leaving("command"))
-        raise
+        raise KeyboardInterrupt from None
     finally:
         display.end()
     done = f"Done. In {options.output}: {', '.join(path.name for path in run.written.values())}"
@@ -88,7 +88,4 @@ async def _until_signal(run: JoinRun) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+    await task
