@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from securefedyj.network.carrier import Left, Present
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session import events, records
-from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
+from securefedyj.network.session.events import AnyEvent, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.records import NO_SESSION, AnyRecord
 from securefedyj.network.session.sessions import Sessions
@@ -148,7 +149,7 @@ class Machine:
     def moment(self) -> Moment:
         return Moment(self.now, self.clock)
 
-    def happen(self, event: Event) -> list[Output]:
+    def happen(self, event: AnyEvent) -> list[Output]:
         outputs = self.sessions.handle(event, self.moment())
         for output in outputs:
             self.note(output)
@@ -252,7 +253,7 @@ class Solo(Machine):
         self.happen(events.RecordArrived(peer, record))
 
     def arrive(self, peer: str) -> None:
-        self.happen(events.PeerArrived(peer))
+        self.happen(Present(peer, 1))
         self.happen(events.ChannelStands(peer))
         self.hear(peer, records.Greeting(VERSION, DIGEST, self.clock))
 
@@ -388,7 +389,7 @@ class Trio:
     def __getitem__(self, name: str) -> Machine:
         return self.machines[name]
 
-    def happen(self, name: str, event: Event) -> None:
+    def happen(self, name: str, event: AnyEvent) -> None:
         machine, reconnects = self.machines[name], self.machines[name].reconnects
         machine.happen(event)
         self._settle(name)
@@ -416,7 +417,7 @@ class Trio:
             self.happen(name, events.HubReached())
             for other in others:
                 for one, peer in ((name, other), (other, name)):
-                    self.happen(one, events.PeerArrived(peer))
+                    self.happen(one, Present(peer, 1))
                 for one, peer in ((name, other), (other, name)):
                     self.happen(one, events.ChannelStands(peer))
 
@@ -427,7 +428,7 @@ class Trio:
             if name in pair:
                 self.way[pair].clear()
         for other in list(self.present):
-            self.happen(other, events.PeerLeft(name))
+            self.happen(other, Left(name, 1))
 
     def crash(self, name: str) -> None:
         """A party ends without a word; a new one takes its place, with what was kept."""

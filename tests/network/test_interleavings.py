@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from securefedyj.network.carrier import Left, Present
 from securefedyj.network.errors import EndOfRun
 from securefedyj.network.session import events, records
-from securefedyj.network.session.events import Event, Output
+from securefedyj.network.session.events import AnyEvent, Output
 from securefedyj.network.session.memory import MOST_REPEATS, Memory
 from securefedyj.network.session.records import AnyRecord
 from securefedyj.network.session.states import State
@@ -126,7 +127,7 @@ class Chaos:
 
     # What may happen.
 
-    def happen(self, name: str, event: Event) -> None:
+    def happen(self, name: str, event: AnyEvent) -> None:
         machine, before = self.machines[name], self.machines[name].reconnects
         machine.now = machine.clock = self.now
         machine.happen(event)
@@ -176,21 +177,21 @@ class Chaos:
         computing = self.machines[name].is_in(State.COMPUTING)
         left = frame.what == "left" and line.known.get(frame.peer) == frame.connection
         if left and computing:
-            self.happen(name, events.PeerLeft(frame.peer))
+            self.happen(name, Left(frame.peer, 1))
 
     def read(self, name: str) -> None:
         line = self.lines[name]
         frame = line.arrived.popleft()
         if frame.what == "present":
             line.known[frame.peer] = frame.connection
-            self.happen(name, events.PeerArrived(frame.peer))
+            self.happen(name, Present(frame.peer, 1))
         elif line.known.get(frame.peer) != frame.connection:
             return
         elif frame.what == "stands":
             self.happen(name, events.ChannelStands(frame.peer))
         elif frame.what == "left":
             del line.known[frame.peer]
-            self.happen(name, events.PeerLeft(frame.peer))
+            self.happen(name, Left(frame.peer, 1))
         else:
             assert frame.record is not None
             self.happen(name, events.Heard(frame.peer))

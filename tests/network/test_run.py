@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from securefedyj.network.carrier import Left
 from securefedyj.network.errors import OutOfPatience
 from securefedyj.network.session import events, records
 from securefedyj.network.session.memory import Interruption
@@ -45,7 +46,7 @@ def test_a_peer_that_is_lost_when_only_results_are_compared_interrupts_nothing()
         solo.hear(peer, solo.last(records.Begin))
     assert solo.is_in(State.DONE)
     solo.sent.clear()
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     assert solo.known.interruptions == []
     assert not [
         record
@@ -78,7 +79,7 @@ def test_who_is_there_and_says_nothing_of_the_session_is_named():
 def test_a_peer_that_is_lost_when_the_result_is_known_interrupts_nothing():
     solo = Solo().bring(State.DONE)
     solo.sent.clear()
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     assert solo.known.interruptions == []
     assert solo.sent == []
 
@@ -92,7 +93,7 @@ def test_an_interruption_is_of_the_exchange_that_was_under_way(length, exchange)
         solo.compute()
         solo.hear(peer, solo.message(peer))
     solo.compute()
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     assert solo.known.interruptions == [Interruption("bob", exchange)]
 
 
@@ -106,7 +107,7 @@ def test_who_hears_a_new_ready_says_its_own_again():
     assert said == [("bob", own), ("cem", own)]
     other = Solo().bring(State.BEGUN)
     other.sent.clear()
-    other.happen(events.PeerLeft("bob"))
+    other.happen(Left("bob", 1))
     assert other.is_in(State.GATHERING)
     assert not [record for _, record in other.sent if isinstance(record, records.Ready)]
 
@@ -121,7 +122,7 @@ def test_whom_we_wait_for_is_said_again_after_a_session():
         assert [words[:16] for words in solo.said] == ["Waiting for cem,"]
         solo.arrive("cem")
         be_in_a_session(solo)
-        solo.happen(events.PeerLeft("cem"))
+        solo.happen(Left("cem", 1))
 
 
 def be_in_a_session(solo: Solo) -> None:

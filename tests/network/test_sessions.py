@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from securefedyj.errors import Unverified
+from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import (
     EndOfRun,
     IllegalTransition,
@@ -165,7 +166,7 @@ CAUSES: dict[Signal, Callable[[Solo], object]] = {
     Signal.RETURNED: Solo.compute,
     Signal.STOPPED: lambda solo: solo.hear("cem", solo.message("cem", Kind.STOP)),
     Signal.READY_AGAIN: lambda solo: solo.hear("bob", solo.ready("bob", 1)),
-    Signal.LOST: lambda solo: solo.happen(events.PeerLeft("bob")),
+    Signal.LOST: lambda solo: solo.happen(Left("bob", 1)),
     Signal.HAVE_RESULT: begin,
     Signal.ASKED_AGAIN: ask_again,
     Signal.ALL_DONE: lambda solo: solo.hear("cem", solo.done()),
@@ -233,7 +234,7 @@ def test_every_line_of_the_table_comes_about(moves, state, signal, cause):
     if (state, signal) == (State.GATHERING, Signal.HAVE_RESULT):  # follows from an interruption
         solo = Solo(length=OPENINGS).bring(State.READY)
         moves.clear()
-        solo.happen(events.PeerLeft("bob"))
+        solo.happen(Left("bob", 1))
         assert moves == [(State.READY, Signal.LOST), (state, signal)]
         assert solo.is_in(State.DONE)
         return
@@ -256,12 +257,12 @@ def said(record: records.AnyRecord) -> events.RecordArrived:
     return events.RecordArrived("bob", record)
 
 
-EVENTS: dict[str, Callable[[Solo], events.Event]] = {
+EVENTS: dict[str, Callable[[Solo], events.AnyEvent]] = {
     "hub reached": lambda solo: events.HubReached(),
     "hub lost": lambda solo: events.HubLost("The hub is gone."),
-    "hub spoke": lambda solo: events.HubSpoke("The hub says: nothing."),
-    "peer back": lambda solo: events.PeerArrived("bob"),
-    "peer left": lambda solo: events.PeerLeft("bob"),
+    "hub spoke": lambda solo: Word("The hub says: nothing."),
+    "peer back": lambda solo: Present("bob", 1),
+    "peer left": lambda solo: Left("bob", 1),
     "channel broke": lambda solo: events.ChannelBroke("bob", "It is broken."),
     "heard": lambda solo: events.Heard("bob"),
     "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
@@ -344,7 +345,7 @@ def test_an_event_leads_on_or_is_refused(state, what):
     "event",
     [
         events.ChannelStands("cem"),
-        events.PeerLeft("cem"),
+        Left("cem", 1),
         events.Heard("cem"),
         events.ChannelBroke("cem", "It is broken."),
         events.RecordArrived("cem", records.Alive()),
@@ -371,7 +372,7 @@ def test_another_version_another_file_and_another_clock_end_the_run():
     ]
     for record, sentence in endings:
         solo = Solo()
-        solo.happen(events.PeerArrived("bob"))
+        solo.happen(Present("bob", 1))
         solo.happen(events.ChannelStands("bob"))
         solo.hear("bob", record)
         assert solo.state is State.FAILED
@@ -381,7 +382,7 @@ def test_another_version_another_file_and_another_clock_end_the_run():
 
 def test_who_does_not_greet_or_speaks_for_another_breaks_the_channel():
     solo = Solo()
-    solo.happen(events.PeerArrived("bob"))
+    solo.happen(Present("bob", 1))
     solo.happen(events.ChannelStands("bob"))
     solo.hear("bob", records.Alive())
     assert solo.said == ["Party bob did not begin with a greeting. Trying again."]
@@ -418,10 +419,10 @@ def test_that_the_table_has_changed_is_said_in_its_own_words():
 
 def test_who_leaves_during_a_computation_is_named_at_once_and_once():
     solo = Solo().bring(State.COMPUTING)
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     assert solo.said[-1] == "Party bob left in exchange 1."
     solo.compute()
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
         "Party bob left in exchange 1."
     ]
@@ -430,12 +431,12 @@ def test_who_leaves_during_a_computation_is_named_at_once_and_once():
 def test_a_carrier_cannot_flood_the_user_with_who_comes_and_goes():
     solo = Solo().bring(State.COMPUTING)
     for _ in range(3):
-        solo.happen(events.PeerLeft("bob"))
+        solo.happen(Left("bob", 1))
     solo.compute()
     for _ in range(100):  # as it says, for no channel stands
-        solo.happen(events.PeerLeft("bob"))
-        solo.happen(events.PeerArrived("bob"))
-        solo.happen(events.PeerArrived("bob"))
+        solo.happen(Left("bob", 1))
+        solo.happen(Present("bob", 1))
+        solo.happen(Present("bob", 1))
     assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
         "Party bob left in exchange 1."
     ]
@@ -443,12 +444,12 @@ def test_a_carrier_cannot_flood_the_user_with_who_comes_and_goes():
 
 def test_who_says_that_it_has_failed_is_named_once_also_after_the_hub_said_that_it_left():
     solo = Solo().bring(State.COMPUTING)
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     solo.compute()
     for _ in range(3):
         solo.happen(said(records.Leave(failed=True)))
     solo.happen(said(records.Leave(failed=False)))
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     assert [sentence for sentence in solo.said if "Party bob" in sentence] == [
         "Party bob left in exchange 1.",
         "Party bob has failed there in exchange 1; ask there why.",
@@ -482,7 +483,7 @@ def test_patience_ends_with_a_sentence(tried, sentence):
 def test_who_was_lost_a_moment_ago_is_not_to_blame():
     solo = Solo().bring(State.GATHERING)
     solo.now += 99
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     solo.now += 2
     solo.happen(events.TimePassed())
     assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
@@ -511,7 +512,7 @@ def test_who_hears_of_a_refusal_is_told_that_we_go_on_waiting_until_when_and_how
     solo.happen(events.TimePassed())
     solo.now += 10
     for _ in range(2):
-        solo.happen(events.HubSpoke("The hub says: Party cem was refused."))
+        solo.happen(Word("The hub says: Party cem was refused."))
         solo.happen(events.TimePassed())
         solo.happen(events.TimePassed())
     assert solo.said == [
@@ -529,7 +530,7 @@ def test_what_the_hub_says_does_not_lengthen_the_wait():
     solo = Solo().bring(State.GATHERING)
     solo.happen(events.TimePassed())
     solo.now += 60
-    solo.happen(events.HubSpoke("The hub says: Party cem was refused."))
+    solo.happen(Word("The hub says: Party cem was refused."))
     solo.now += 41
     solo.happen(events.TimePassed())
     assert str(solo.error) == "Party cem did not come within 100 seconds: stopped."
@@ -550,7 +551,7 @@ def test_the_user_is_told_once_whom_we_wait_for():
         solo.now += 0.4
         solo.happen(events.TimePassed())
     assert solo.said == ["Waiting for cem, up to 100 seconds."]
-    solo.happen(events.PeerLeft("bob"))
+    solo.happen(Left("bob", 1))
     solo.happen(events.TimePassed())
     assert solo.said[-1] == "Waiting for bob and cem, up to 100 seconds."
     solo.arrive("bob")
@@ -719,7 +720,7 @@ def test_a_party_that_stops_stops_everybody():
     trio.join(*NAMES)
     trio.until_opening("ana", 1)
     trio.way["cem", "bob"].clear()
-    trio.happen("bob", events.PeerLeft("cem"))  # which only bob has noticed
+    trio.happen("bob", Left("cem", 1))  # which only bob has noticed
     trio.carry(until=lambda: trio["ana"].state in (State.GATHERING, State.READY))
     assert trio["ana"].state in (State.GATHERING, State.READY)
     assert [one.by for one in trio["ana"].known.interruptions] == ["cem, as bob says"]

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
+from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session.memory import exchanges_done
 from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
@@ -124,7 +125,7 @@ class SessionCosts:
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What happens."""
+    """What happens. `Present`, `Left` and `Word` of a carrier are events, too (`AnyEvent`)."""
 
 
 class HubReached(Event, frozen=True):
@@ -135,24 +136,6 @@ class HubLost(Event, frozen=True):
     """The connection to the hub failed or broke."""
 
     reason: str
-
-
-class HubSpoke(Event, frozen=True):
-    """The hub has a message for the user, such as whom it has refused; nothing follows from it."""
-
-    words: str
-
-
-class PeerArrived(Event, frozen=True):
-    """A peer is connected to the hub; a channel to it is about to be opened."""
-
-    peer: str
-
-
-class PeerLeft(Event, frozen=True):
-    """A peer has left. In a computation the user learns it at once, and it happens again later."""
-
-    peer: str
 
 
 class ChannelStands(Event, frozen=True):
@@ -207,6 +190,9 @@ class Stopping(Event, frozen=True):
 
     failed: bool = False
     """Whether because of an error, and not because the user stops us."""
+
+
+AnyEvent: TypeAlias = Event | Present | Left | Word
 
 
 class Output(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
-from securefedyj.network.session.events import Event, Outcome, Output, Progress, SessionTerms
+from securefedyj.network.session.events import AnyEvent, Outcome, Output, Progress, SessionTerms
 from securefedyj.network.session.journal import open_journal
 from securefedyj.network.session.memory import exchanges_done
 from securefedyj.network.session.outcome import count_interruptions
@@ -270,14 +270,14 @@ class _Participant:
 
     async def _take(self, arrival: carrier.Arrival | None) -> None:
         match arrival:
-            case carrier.Word(sentence):
-                await self._happen(events.HubSpoke(sentence))
+            case carrier.Word():
+                await self._happen(arrival)
             case carrier.Present(peer, connection) if peer in self._terms.peers:
-                await self._happen(events.PeerArrived(peer))
+                await self._happen(arrival)
                 self._channels.open(peer, connection)
             case carrier.Left(peer, connection) if self._channels.leads_to(peer, connection):
                 self._channels.close(peer)
-                await self._happen(events.PeerLeft(peer))
+                await self._happen(arrival)
             case carrier.Data(peer, connection, data) if self._channels.leads_to(peer, connection):
                 for event in self._channels.receive(peer, data):
                     await self._happen(event)
@@ -288,14 +288,14 @@ class _Participant:
         """In a computation, tell the user at once who has left; its last records are read later."""
         computing = self._sessions.state is State.COMPUTING
         if computing and self._channels.leads_to(left.peer, left.connection):
-            self._happen_aside(events.PeerLeft(left.peer))
+            self._happen_aside(left)
 
     # The sessions.
 
     def _now(self) -> events.Moment:
         return events.Moment(self._loop.time(), self._settings.clock())
 
-    async def _happen(self, event: Event) -> None:
+    async def _happen(self, event: AnyEvent) -> None:
         """Tell the sessions what has happened, and do what they ask for."""
         to_do = deque(self._sessions.handle(event, self._now()))
         while to_do:
@@ -306,7 +306,7 @@ class _Participant:
                 case output:
                     self._do(output)
 
-    def _happen_aside(self, event: Event) -> None:
+    def _happen_aside(self, event: AnyEvent) -> None:
         """The same for what may happen at any time, also during a computation."""
         for output in self._sessions.handle(event, self._now()):
             self._do(output)

@@ -9,9 +9,10 @@ docs/security.md, section 6, what an interruption reveals.
 from __future__ import annotations
 
 from securefedyj.errors import ProtocolError
+from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.session import events, records
-from securefedyj.network.session.events import Event, Moment, Output, SessionTerms
+from securefedyj.network.session.events import AnyEvent, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory, exchanges_done
 from securefedyj.network.session.peers import Peer, check_greeting
 from securefedyj.network.session.run import PartyRun
@@ -35,7 +36,7 @@ class Sessions:
     def state(self) -> State:
         return self._run.state
 
-    def handle(self, event: Event, now: Moment) -> list[Output]:
+    def handle(self, event: AnyEvent, now: Moment) -> list[Output]:
         """Take an event; return what to do, in order.
 
         Raises IllegalTransition for an event that cannot happen in the present state.
@@ -54,21 +55,21 @@ class Sessions:
             run.output.append(events.Finish(error))
         return run.output
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: AnyEvent) -> None:
         run, peers = self._run, self._run.peers
         match event:
             case events.HubReached():
                 self._connected = self._reached = True
             case events.HubLost(reason):
                 self._start_over(reason, HUB)
-            case events.HubSpoke(words):
+            case Word(words):
                 run.say(words)
                 run.patience.remind = True  # they may say why a peer does not come
-            case events.PeerArrived(name):
+            case Present(name):
                 if peers[name].state is not PeerState.ABSENT:
                     self._lose(peers[name], "came back on another connection")
                 peers[name].arrive(run.now.steady)
-            case events.PeerLeft(name):
+            case Left(name):
                 self._lose(peers[name], "left")
             case events.ChannelStands(name):
                 self._greet(peers[name])

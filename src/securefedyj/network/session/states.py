@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import TypeAlias, TypeVar
 
+from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import IllegalTransition
 from securefedyj.network.session import events
 
@@ -138,15 +139,17 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 }
 
 
-# The driver waits for a computation to end before it reads on; these may come meanwhile.
-_Events: TypeAlias = frozenset[type[events.Event]]
+# The driver waits for a computation to end before it reads on; these may come meanwhile. That a
+# peer has left it reads again afterwards.
+_Events: TypeAlias = frozenset[type[events.AnyEvent]]
+_ALL: _Events = frozenset({*events.Event.__subclasses__(), Present, Left, Word})
 _AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
 _OF_A_COMPUTATION: _Events = frozenset({events.OpeningKept, events.Computed})
 
 LEGAL_EVENTS: dict[State, _Events] = {
-    **dict.fromkeys(State, frozenset(events.Event.__subclasses__()) - _OF_A_COMPUTATION),
+    **dict.fromkeys(State, _ALL - _OF_A_COMPUTATION),
     State.SETTLING: _AT_ANY_TIME | _OF_A_COMPUTATION,
-    State.COMPUTING: _AT_ANY_TIME | _OF_A_COMPUTATION | frozenset({events.PeerLeft}),
+    State.COMPUTING: _AT_ANY_TIME | _OF_A_COMPUTATION | frozenset({Left}),
     State.OVER: _AT_ANY_TIME,
     State.FAILED: _AT_ANY_TIME,
 }
@@ -216,7 +219,7 @@ def successor(table: Mapping[S, Mapping[G, S]], state: S, signal: G) -> S:
     return table[state][signal]
 
 
-def check_legal(state: State, event: events.Event) -> None:
+def check_legal(state: State, event: events.AnyEvent) -> None:
     """Refuse an event that cannot happen in a state."""
     if type(event) not in LEGAL_EVENTS[state]:
         raise _illegal(type(event).__name__, state)
