@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from securefedyj.errors import ProtocolError
+from securefedyj.network.carrier import Left, Present
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session import records
-from securefedyj.network.session.states import PEER_TRANSITIONS, PeerSignal, PeerState, successor
+from securefedyj.network.session import events, records
+from securefedyj.network.session.states import PEER_TRANSITIONS, PeerEvent, PeerState, successor
 from securefedyj.printable import in_words, parties_in_words
 
 # Unless the user says otherwise, in seconds:
@@ -21,12 +22,6 @@ JUST_NOW = 5.0  # seconds; after that, the sentence says how much of the wait is
 
 MOST_READY = 100  # that lead to no session; each is answered to all, who may read more slowly
 CLOCKS_APART = 300.0  # seconds; beyond that, logs and certificates cannot be compared
-
-_SIGNALS: dict[type[records.AnyRecord], PeerSignal] = {
-    records.Greeting: PeerSignal.GREETS,
-    records.OtherVersion: PeerSignal.GREETS,
-    records.Leave: PeerSignal.TAKES_LEAVE,
-}
 
 
 class Peer:
@@ -61,22 +56,23 @@ class Peer:
         return self.connected and self.state is not PeerState.LEAVING
 
     def arrive(self, now: float) -> None:
-        self._move(PeerSignal.ARRIVED)
+        self._move(Present)
         self.heard = now
 
     def connect(self) -> None:
-        self._move(PeerSignal.CHANNEL_STANDS)
+        self._move(events.ChannelStands)
 
     def hear(self, now: float) -> None:
-        self._move(PeerSignal.HEARD)
+        self._move(events.Heard)
         self.heard, self.warned = now, False
 
     def speak(self, record: records.AnyRecord) -> None:
         """Note that it has sent a record; the first one must be a greeting."""
-        signal = _SIGNALS.get(type(record), PeerSignal.SPEAKS)
-        if self.state is PeerState.CONNECTED and signal is not PeerSignal.GREETS:
+        named = isinstance(record, records.Greeting | records.OtherVersion | records.Leave)
+        kind = type(record) if named else events.RecordArrived
+        if self.state is PeerState.CONNECTED and kind not in PEER_TRANSITIONS[self.state]:
             raise ProtocolError("SFY-JOIN-042", f"Party {self.name} did not begin with a greeting.")
-        self._move(signal)
+        self._move(kind)
 
     def say_ready(self, ready: records.Ready) -> None:
         """Note that it is ready, which must lead to a session at some point."""
@@ -91,7 +87,7 @@ class Peer:
         """Forget the channel. A peer that was not connected has been absent since before."""
         if self.connected:
             self.absent_since = now
-        self._move(PeerSignal.LOST)
+        self._move(Left)
         self._forget()
 
     def start(self) -> None:
@@ -102,8 +98,8 @@ class Peer:
         self.ready = self.begin = None
         self._times_ready = 0
 
-    def _move(self, signal: PeerSignal) -> None:
-        self.state = successor(PEER_TRANSITIONS, self.state, signal)
+    def _move(self, event: type[PeerEvent]) -> None:
+        self.state = successor(PEER_TRANSITIONS, self.state, event)
 
 
 def check_greeting(peer: str, greeting: records.Greeting, digest: str, clock: float) -> None:

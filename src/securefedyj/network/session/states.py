@@ -12,34 +12,23 @@ from typing import TypeAlias, TypeVar
 
 from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import IllegalTransition
-from securefedyj.network.session import events
+from securefedyj.network.session import events, records
 
 
 class State(Enum):
     """Where the sessions of a party are."""
 
-    GATHERING = auto()
-    """There is no session, and no result: not all peers are there."""
-    READY = auto()
-    """All peers are there, and we have said READY."""
-    SETTLING = auto()
-    """All have said READY; the program of the last session takes what still came for it."""
-    BEGUN = auto()
-    """All have said READY, and we have said BEGIN."""
-    TAKING = auto()
-    """All have begun the session; we lack the end of the transcript that it starts from."""
-    COMPUTING = auto()
-    """The session runs, and our program computes."""
-    LISTENING = auto()
-    """The session runs, and our program waits for messages."""
-    DONE = auto()
-    """Nothing is left to open; some peer has not confirmed the same result."""
-    KEPT = auto()
-    """All have the same result, and ours is written; some peer has not said KEPT."""
-    OVER = auto()
-    """We leave with the result."""
-    FAILED = auto()
-    """We leave without."""
+    GATHERING = auto()  # there is no session, and no result: not all peers are there
+    READY = auto()  # all peers are there, and we have said READY
+    SETTLING = auto()  # all have said READY; the last program takes what still came for it
+    BEGUN = auto()  # all have said READY, and we have said BEGIN
+    TAKING = auto()  # all have begun the session; we lack the end of what it starts from
+    COMPUTING = auto()  # the session runs, and our program computes
+    LISTENING = auto()  # the session runs, and our program waits for messages
+    DONE = auto()  # nothing is left to open; some peer has not confirmed the same result
+    KEPT = auto()  # all have the same result, and ours is written; some peer has not said KEPT
+    OVER = auto()  # we leave with the result
+    FAILED = auto()  # we leave without
 
 
 class Signal(Enum):
@@ -142,6 +131,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
 # The driver waits for a computation to end before it reads on; these may come meanwhile. That a
 # peer has left it reads again afterwards.
 _Events: TypeAlias = frozenset[type[events.AnyEvent]]
+PeerEvent: TypeAlias = events.AnyEvent | records.AnyRecord
 _ALL: _Events = frozenset({*events.Event.__subclasses__(), Present, Left, Word})
 _AT_ANY_TIME: _Events = frozenset({events.SignOfLifeDue, events.Stopping})
 _OF_A_COMPUTATION: _Events = frozenset({events.OpeningKept, events.Computed})
@@ -159,63 +149,50 @@ class PeerState(Enum):
     """Where one peer is."""
 
     ABSENT = auto()
-    PRESENT = auto()
-    """Connected to the hub; the channel to it does not stand yet."""
-    CONNECTED = auto()
-    """The channel stands, and we have greeted it."""
-    GREETED = auto()
-    """It has greeted us, and we agree."""
-    LEAVING = auto()
-    """It has said LEAVE."""
+    PRESENT = auto()  # connected to the hub; the channel to it does not stand yet
+    CONNECTED = auto()  # the channel stands, and we have greeted it
+    GREETED = auto()  # it has greeted us, and we agree
+    LEAVING = auto()  # it has said LEAVE
 
 
-class PeerSignal(Enum):
-    """What a peer does, or what happens to it."""
+_SPEAKING = (events.Heard, records.Greeting, records.OtherVersion, events.RecordArrived)
 
-    ARRIVED = auto()
-    CHANNEL_STANDS = auto()
-    HEARD = auto()
-    GREETS = auto()
-    SPEAKS = auto()  # any other record
-    TAKES_LEAVE = auto()
-    LOST = auto()
-
-
-PEER_TRANSITIONS: dict[PeerState, dict[PeerSignal, PeerState]] = {
+PEER_TRANSITIONS: dict[PeerState, dict[type[PeerEvent], PeerState]] = {
     PeerState.ABSENT: {
-        PeerSignal.ARRIVED: PeerState.PRESENT,
+        Present: PeerState.PRESENT,
     },
     PeerState.PRESENT: {
-        PeerSignal.HEARD: PeerState.PRESENT,
-        PeerSignal.CHANNEL_STANDS: PeerState.CONNECTED,
-        PeerSignal.LOST: PeerState.ABSENT,
+        events.Heard: PeerState.PRESENT,
+        events.ChannelStands: PeerState.CONNECTED,
+        Left: PeerState.ABSENT,
     },
     PeerState.CONNECTED: {
-        PeerSignal.HEARD: PeerState.CONNECTED,
-        PeerSignal.GREETS: PeerState.GREETED,
-        PeerSignal.LOST: PeerState.ABSENT,
+        events.Heard: PeerState.CONNECTED,
+        records.Greeting: PeerState.GREETED,
+        records.OtherVersion: PeerState.GREETED,
+        Left: PeerState.ABSENT,
     },
     PeerState.GREETED: {
-        PeerSignal.HEARD: PeerState.GREETED,
-        PeerSignal.GREETS: PeerState.GREETED,
-        PeerSignal.SPEAKS: PeerState.GREETED,
-        PeerSignal.TAKES_LEAVE: PeerState.LEAVING,
-        PeerSignal.LOST: PeerState.ABSENT,
+        **dict.fromkeys(_SPEAKING, PeerState.GREETED),
+        records.Leave: PeerState.LEAVING,
+        Left: PeerState.ABSENT,
     },
     PeerState.LEAVING: {
-        **dict.fromkeys(PeerSignal, PeerState.LEAVING),
-        PeerSignal.LOST: PeerState.ABSENT,
+        **dict.fromkeys((*_SPEAKING, records.Leave), PeerState.LEAVING),
+        Left: PeerState.ABSENT,
     },
 }
+"""By what happens, or the record that arrives; `RecordArrived` stands for all other records, and
+`Left` for the loss of the channel, however it happens."""
 
 S = TypeVar("S", bound=Enum)
-G = TypeVar("G", bound=Enum)
+G = TypeVar("G", Signal, type[PeerEvent])
 
 
 def successor(table: Mapping[S, Mapping[G, S]], state: S, signal: G) -> S:
-    """The state that a signal leads to."""
+    """The state that a signal or an event leads to."""
     if signal not in table[state]:
-        raise _illegal(signal.name, state)
+        raise _illegal(signal.name if isinstance(signal, Signal) else signal.__name__, state)
     return table[state][signal]
 
 
