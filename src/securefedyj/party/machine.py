@@ -96,7 +96,7 @@ class Party(Generic[R]):
     @property
     def waiting_for(self) -> tuple[str, ...]:
         """The peers whose message of the present round is missing; some of them may suffice."""
-        if self.done or self._current is None:
+        if self._current is None:
             return ()
         if isinstance(self._current, Comparison):
             return tuple(dict.fromkeys(peer for _, peer in self._late))
@@ -156,16 +156,13 @@ class Party(Generic[R]):
                     return
                 self._step({}, outgoing)
                 continue
-            missing = [peer for peer in current.expected if (self.rounds, peer) not in self._inbox]
-            if len(current.expected) - len(missing) < current.needed:
+            came = [peer for peer in current.expected if (self.rounds, peer) in self._inbox]
+            if len(came) < current.needed:
                 return
-            incoming = {
-                peer: self._inbox.pop((self.rounds, peer)).payload
-                for peer in current.expected
-                if peer not in missing
-            }
-            for peer in missing:
-                self._late[self.rounds, peer] = current
+            incoming = {peer: self._inbox.pop((self.rounds, peer)).payload for peer in came}
+            for peer in current.expected:
+                if peer not in incoming:
+                    self._late[self.rounds, peer] = current
             self.rounds += 1
             self._check_overdue()
             self._step(incoming, outgoing)
@@ -198,24 +195,28 @@ class Party(Generic[R]):
         self._check_origin(message)
         if message.kind == Kind.STOP:
             raise PartyStopped(f"Party {message.sender} stopped; the reason is known there.")
-        if (over := self._late.pop((message.round, message.sender), None)) is not None:
+        key = message.round, message.sender
+        if (over := self._late.pop(key, None)) is not None:
             _check_content(message, over)
             if over.late is not None:
                 over.late(message.sender, message.payload)
             return
-        self._check_turn(message)
+        if not self.rounds <= message.round <= self.rounds + MAX_AHEAD:
+            why = f"is out of turn: expected round {self.rounds} (or up to {MAX_AHEAD} later)."
+            raise message.refused("SFY-MSG-008", why)
+        if key in self._inbox:
+            raise message.refused("SFY-MSG-009", "came twice; expected it once.")
         if message.round == self.rounds and isinstance(self._current, Round):
             _check_content(message, self._current)
+        self._inbox[key] = message
         self._check_room(message)
-        self._inbox[message.round, message.sender] = message
 
     def _check_origin(self, message: Message) -> None:
         if message.recipient != self.name or message.sender not in self.peers:
-            addressed = printable(message.recipient, 64)
-            raise ProtocolError(
+            raise message.refused(
                 "SFY-MSG-006",
-                f"{described(message)} is addressed to {addressed}; expected one "
-                f"from {', '.join(self.peers)} to {self.name}.",
+                f"is addressed to {printable(message.recipient, 64)}; expected one from "
+                f"{', '.join(self.peers)} to {self.name}.",
             )
         if message.version != VERSION:
             raise ProtocolError(
@@ -224,34 +225,21 @@ class Party(Generic[R]):
                 f"version {VERSION}; install the same release everywhere.",
             )
         if message.session != self._session:
-            raise ProtocolError(
+            raise message.refused(
                 "SFY-MSG-007",
-                f"{described(message)} belongs to another session: expected "
-                f"{self._session.hex()}, got {message.session.hex()}.",
-            )
-
-    def _check_turn(self, message: Message) -> None:
-        if not self.rounds <= message.round <= self.rounds + MAX_AHEAD:
-            raise ProtocolError(
-                "SFY-MSG-008",
-                f"{described(message)} is out of turn: expected round {self.rounds} "
-                f"(or up to {MAX_AHEAD} later).",
-            )
-        if (message.round, message.sender) in self._inbox:
-            raise ProtocolError(
-                "SFY-MSG-009", f"{described(message)} came twice; expected it once."
+                f"belongs to another session: expected {self._session.hex()}, got "
+                f"{message.session.hex()}.",
             )
 
     def _check_room(self, message: Message) -> None:
-        if self._most_waiting is None:
-            return
-        own = [other for (_, peer), other in self._inbox.items() if peer == message.sender]
-        waiting = sum(len(other.payload) for other in [*own, message])
-        if waiting > self._most_waiting:
-            raise ProtocolError(
+        """Refuse a message if more of its sender would wait then than one may hold up."""
+        own = (other for (_, peer), other in self._inbox.items() if peer == message.sender)
+        waiting = sum(len(other.payload) for other in own)
+        if self._most_waiting is not None and waiting > self._most_waiting:
+            raise message.refused(
                 "SFY-MSG-010",
-                f"{described(message)} is too much: {waiting} bytes of {message.sender} would "
-                f"wait for their round; the maximum is {self._most_waiting}.",
+                f"is too much: {waiting} bytes of {message.sender} would wait for their round; "
+                f"the maximum is {self._most_waiting}.",
             )
 
     def _check_overdue(self) -> None:
@@ -282,22 +270,11 @@ class Party(Generic[R]):
         return message
 
 
-def described(message: Message) -> str:
-    return (
-        f"The message {message.kind} of round {message.round} from {printable(message.sender, 64)}"
-    )
-
-
 def _check_content(message: Message, current: Round) -> None:
     size = current.expected.get(message.sender)
     if message.kind != current.kind or size is None:
         wanted = f"{current.kind} from {', '.join(current.expected) or 'nobody'}"
-        raise ProtocolError(
-            "SFY-MSG-002", f"{described(message)} is unexpected: expected {wanted}."
-        )
+        raise message.refused("SFY-MSG-002", f"is unexpected: expected {wanted}.")
     if len(message.payload) != size:
-        raise ProtocolError(
-            "SFY-MSG-003",
-            f"{described(message)} has the wrong size: expected {size} bytes, "
-            f"got {len(message.payload)}.",
-        )
+        why = f"has the wrong size: expected {size} bytes, got {len(message.payload)}."
+        raise message.refused("SFY-MSG-003", why)

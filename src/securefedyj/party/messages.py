@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 
 from securefedyj.errors import ProtocolError
+from securefedyj.printable import printable
 
 VERSION = 4
 SESSION_BYTES = 16
@@ -56,6 +57,13 @@ class Message:
         """Bytes on the wire."""
         names = self.sender.encode() + self.recipient.encode()
         return _HEADER.size + len(names) + len(self.payload)
+
+    def refused(self, code: str, why: str) -> ProtocolError:
+        """The error of a message that breaks the rules."""
+        sender = printable(self.sender, 64)
+        return ProtocolError(
+            code, f"The message {self.kind} of round {self.round} from {sender} {why}"
+        )
 
     def to_bytes(self) -> bytes:
         """Return the message as it stands on the wire."""

@@ -22,7 +22,6 @@ Late: TypeAlias = Callable[[str, bytes], None]
 R = TypeVar("R")
 R1 = TypeVar("R1")
 R2 = TypeVar("R2")
-R3 = TypeVar("R3")
 
 
 @dataclass(slots=True)
@@ -102,13 +101,6 @@ Request: TypeAlias = Round | Delegation
 async def in_lockstep(
     first: Coroutine[Any, Any, R1], second: Coroutine[Any, Any, R2], /
 ) -> tuple[R1, R2]: ...
-@overload
-async def in_lockstep(
-    first: Coroutine[Any, Any, R1],
-    second: Coroutine[Any, Any, R2],
-    third: Coroutine[Any, Any, R3],
-    /,
-) -> tuple[R1, R2, R3]: ...
 @overload
 async def in_lockstep(*coroutines: Coroutine[Any, Any, R]) -> tuple[R, ...]: ...
 async def in_lockstep(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:

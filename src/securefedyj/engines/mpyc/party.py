@@ -19,7 +19,7 @@ from typing import IO, Any, TypeVar
 from securefedyj.engines.mpyc import LARGEST_PIECE, pipe
 from securefedyj.errors import ProtocolError
 from securefedyj.party.inprocess import raise_first_error
-from securefedyj.party.machine import Party, described
+from securefedyj.party.machine import Party
 from securefedyj.party.messages import Kind, Message
 from securefedyj.party.rounds import Delegation
 
@@ -81,29 +81,23 @@ class MpycParty(Party[R]):
         elif message.kind in (Kind.HELLO, Kind.STOP):
             super()._accept(message)
         else:
-            raise ProtocolError(
-                "SFY-ENG-020", f"{described(message)} is unexpected: expected a STREAM."
-            )
+            raise message.refused("SFY-ENG-020", "is unexpected: expected a STREAM.")
 
     def _check_piece(self, message: Message) -> None:
         sender, size = message.sender, len(message.payload)
         last = min(self.rounds + _MOST_AHEAD, _LAST_ROUND)
         if not max(1, self._last[sender]) <= message.round <= last:
-            raise ProtocolError(
-                "SFY-ENG-016", f"{described(message)} is out of turn, in round {self.rounds}."
-            )
+            raise message.refused("SFY-ENG-016", f"is out of turn, in round {self.rounds}.")
         self._last[sender] = message.round
         self._waiting[sender] += pipe.HELD + size
         if size > LARGEST_PIECE or self._waiting[sender] > self._most:
-            raise ProtocolError(
+            raise message.refused(
                 "SFY-ENG-017",
-                f"{described(message)} is too much: {size} bytes, and {LARGEST_PIECE} are the most "
-                f"of a message, {self._most} of all that may wait.",
+                f"is too much: {size} bytes, and {LARGEST_PIECE} are the most of a message, "
+                f"{self._most} of all that may wait.",
             )
         if not size:
-            raise ProtocolError(
-                "SFY-ENG-018", f"{described(message)} is empty; expected a piece of a stream."
-            )
+            raise message.refused("SFY-ENG-018", "is empty; expected a piece of a stream.")
 
     def _take_request(self, request: Any, outgoing: list[Message]) -> None:
         if not isinstance(request, Delegation):
