@@ -15,8 +15,7 @@ from securefedyj.engines.mpyc.library import STATISTICAL_SECURITY
 from securefedyj.engines.replicated.gates import Layout
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import EndOfRun
-from securefedyj.network.session.memory import Memory
-from securefedyj.network.session.outcome import count_interruptions
+from securefedyj.network.session.memory import Memory, count_interruptions
 from securefedyj.protocol.reveals import Step, Variation
 from securefedyj.protocol.schedule import PAIRS_AT_ONCE
 from tests.federated_data import agreement

@@ -10,7 +10,7 @@ import pytest
 from securefedyj.integrations.job import LOG, Notes, public_reason
 from securefedyj.network.errors import JoinError
 from securefedyj.network.session.journal import open_journal
-from securefedyj.network.session.outcome import check_end
+from securefedyj.network.session.run import check_end
 from securefedyj.numerics.passes import ChangedData, check_rows
 from tests.network.harness import prepare
 

@@ -13,8 +13,7 @@ import pytest
 
 from securefedyj.network.errors import EndOfRun, JoinError
 from securefedyj.network.session.journal import FILE, open_journal
-from securefedyj.network.session.memory import Memory
-from securefedyj.network.session.outcome import digest_of
+from securefedyj.network.session.memory import Memory, digest_of
 from securefedyj.protocol.transcript import Transcript
 from tests.network.machines import AGREEMENT, BEGINNINGS, OPENINGS, whole
 

@@ -13,16 +13,13 @@ import numpy as np
 
 from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.memory import exchanges_done
+from securefedyj.network.session.memory import Outcome, exchanges_done
 from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.schedule import TooFewValues, features_at_once
+from securefedyj.protocol.schedule import features_at_once
 from securefedyj.protocol.transcript import Transcript
-
-Outcome: TypeAlias = Transcript | TooFewValues
-"""What all parties of a run end with."""
 
 
 class Moment(NamedTuple):
@@ -97,16 +94,6 @@ class SessionCosts:
     bytes_received: int = 0
     seconds_computing: float = 0.0
     seconds_waiting: float = 0.0
-
-    def add(
-        self, party: Party[Transcript], received: int, computing: float, seconds: float
-    ) -> None:
-        """Count a session that has ended after this time."""
-        self.rounds += party.rounds
-        self.bytes_sent.update(party.bytes_sent)
-        self.bytes_received += received
-        self.seconds_computing += computing
-        self.seconds_waiting += seconds - computing
 
     def cost(self, name: str, sums: float, prepared: float = 0.0) -> Cost:
         """The cost of a party whose silo took these seconds for its sums and to prepare its rows.

@@ -15,8 +15,7 @@ from securefedyj.errors import code_of
 from securefedyj.network.bounds import largest_record
 from securefedyj.network.errors import EndOfRun, OwnTrouble
 from securefedyj.network.lines import LineFile
-from securefedyj.network.session.memory import NEW_RUN, Memory
-from securefedyj.network.session.outcome import digest_of
+from securefedyj.network.session.memory import NEW_RUN, Memory, digest_of
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.transcript import Origin
 from securefedyj.strict import Malformed, hexadecimal, parse

@@ -6,6 +6,8 @@ parties, except our part of a final opening.
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
@@ -42,27 +44,25 @@ The final opening of a verified run is different: its parts are sent again as th
 
 NEW_RUN = "Agree on a new run, with a new name in the agreed file and a new --output."
 
+Outcome: TypeAlias = Transcript | TooFewValues
+"""What all parties of a run end with."""
+
 _Number: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 32)]
 
 
 class Interruption(strict.Record, frozen=True):
     """A session that ended early."""
 
-    by: str
-    """A party, or the hub."""
-    exchange: int
-    """In which it happened, by the openings made before."""
+    by: str  # a party, or the hub
+    exchange: int  # in which it happened, by the openings made before
 
 
 class HeldPart(strict.Record, frozen=True):
     """What a member holds of a final opening, and sends, now or after an interruption."""
 
-    opening: int
-    """Its number: how many were made before."""
-    session: str
-    """The session that computed it: the same at all members whose parts go together."""
-    bits: str
-    """Hexadecimal."""
+    opening: int  # its number: how many were made before
+    session: str  # which computed it: the same at all members whose parts go together
+    bits: str  # hexadecimal
 
     def __post_init__(self) -> None:
         bytes.fromhex(self.bits)
@@ -74,21 +74,14 @@ class HeldPart(strict.Record, frozen=True):
 class JournalNote(strict.Record, frozen=True, kw_only=True):
     """A line of the journal that is not a reveal: one of these fields (docs/protocol.md, 12.5)."""
 
-    session: _Number | UnsetType = UNSET
-    """A session starts, from this number of openings."""
-    exchange: _Number | UnsetType = UNSET
-    """An exchange begins after this number of openings."""
-    opening: _Number | UnsetType = UNSET
-    """The opening after this number of others is about to be sent."""
-    repeat: _Number | UnsetType = UNSET
-    """The same, and it was sent before."""
-    accepted: HeldPart | UnsetType = UNSET
-    """We have checked the final exchange, and hold this part of its opening."""
+    session: _Number | UnsetType = UNSET  # it starts, from this number of openings
+    exchange: _Number | UnsetType = UNSET  # it begins after this number of openings
+    opening: _Number | UnsetType = UNSET  # it is about to be sent, after this number of others
+    repeat: _Number | UnsetType = UNSET  # the same, and it was sent before
+    accepted: HeldPart | UnsetType = UNSET  # we have checked the final exchange, and hold this
     interruption: Interruption | UnsetType = UNSET
-    confirmed: str | UnsetType = UNSET
-    """The digest of the result that all parties have."""
-    failed: str | UnsetType = UNSET
-    """Why the run has ended for good."""
+    confirmed: str | UnsetType = UNSET  # the digest of the result that all parties have
+    failed: str | UnsetType = UNSET  # why the run has ended for good
 
 
 def part_is_lost(number: int) -> EndOfRun:
@@ -187,15 +180,14 @@ class Memory(OpeningLog):
     def revealed(self, transcript: Transcript) -> None:
         """The transcript's last reveal was opened; if we have it already, it must be the same."""
         number, reveal = len(transcript.reveals) - 1, transcript.reveals[-1]
-        if number < len(self.transcript.reveals):
-            if to_line(self.transcript.reveals[number]) != to_line(reveal):
-                raise EndOfRun(
-                    "SFY-JOIN-033",
-                    f"Opening {number + 1} was made again with another value: the rows of a party "
-                    f"have changed, or it does not follow the protocol. {NEW_RUN}",
-                )
-        else:
+        if number >= len(self.transcript.reveals):
             self.take([reveal])
+        elif to_line(self.transcript.reveals[number]) != to_line(reveal):
+            raise EndOfRun(
+                "SFY-JOIN-033",
+                f"Opening {number + 1} was made again with another value: the rows of a party "
+                f"have changed, or it does not follow the protocol. {NEW_RUN}",
+            )
         self.opened(transcript)
 
     # What the sessions note.
@@ -271,7 +263,7 @@ class Memory(OpeningLog):
         due = Schedule.of(self.known(reveals)).due
         return due is not None and due.kind is Final
 
-    def outcome(self) -> Transcript | TooFewValues:
+    def outcome(self) -> Outcome:
         """The result that follows from all that was opened, if it passes the audit."""
         try:
             self._course.check()
@@ -333,9 +325,7 @@ class Memory(OpeningLog):
                 known = len(self.transcript.reveals)
                 if reveals > known:
                     raise Malformed(f"an exchange that begins at {reveals} of {known} openings")
-                here = self._course
-                if reveals < known:
-                    here = Schedule.of(self.known(reveals))
+                here = self._course if reveals == known else Schedule.of(self.known(reveals))
                 self._begun, self._room = reveals, here.most_openings()
             case JournalNote(opening=int(number)):
                 self.sent = max(self.sent, number + 1)
@@ -350,6 +340,36 @@ class Memory(OpeningLog):
                 self.confirmed, self.running = digest, False
             case JournalNote(failed=str(sentence)):
                 self.failed, self.running = sentence, False
+
+
+def digest_of(memory: Memory, outcome: Outcome) -> str:
+    """What the parties compare: of the transcript with its result, if there is one."""
+    known = memory.transcript if isinstance(outcome, TooFewValues) else outcome
+    return hashlib.sha256(known.to_text().encode()).hexdigest()
+
+
+def count_interruptions(memory: Memory, most: int, earlier: int) -> str:
+    """How often a run was interrupted, and by whom (docs/security.md, section 6).
+
+    Each of the `earlier` runs over the same columns that did not finish counts as one. Raises
+    EndOfRun after more than `most`.
+    """
+    by = Counter(one.by for one in memory.interruptions)
+    if earlier:
+        by["earlier runs that did not finish"] += earlier
+    count = by.total()
+    whose = ", ".join(f"{times} by {who}" for who, times in by.most_common())
+    if len(by) == 1:
+        whose = {1: "by ", 2: "both by "}.get(count, "all by ") + next(iter(by))
+    some = "interruption" if most == 1 else "interruptions"
+    summary = f"{count} of at most {most} {some}, {whose}."
+    if count > most:
+        raise EndOfRun(
+            "SFY-JOIN-017",
+            f"This run was interrupted too often: {summary} It ends here, because a party that "
+            f"does not follow the protocol may interrupt to ask again. Find out why. {NEW_RUN}",
+        )
+    return summary
 
 
 def exchanges_done(transcript: Transcript) -> int:

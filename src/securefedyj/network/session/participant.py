@@ -27,10 +27,9 @@ from securefedyj.network.errors import JoinError, OwnTrouble
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
-from securefedyj.network.session.events import AnyEvent, Outcome, Output, Progress, SessionTerms
+from securefedyj.network.session.events import AnyEvent, Output, Progress, SessionTerms
 from securefedyj.network.session.journal import open_journal
-from securefedyj.network.session.memory import exchanges_done
-from securefedyj.network.session.outcome import count_interruptions
+from securefedyj.network.session.memory import Outcome, count_interruptions, exchanges_done
 from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State

@@ -21,6 +21,7 @@ TELL_AFTER = 0.5  # seconds until the user learns whom we wait for
 JUST_NOW = 5.0  # seconds; after that, the sentence says how much of the wait is left
 
 MOST_READY = 100  # that lead to no session; each is answered to all, who may read more slowly
+HUB = "the hub"
 CLOCKS_APART = 300.0  # seconds; beyond that, logs and certificates cannot be compared
 
 
@@ -138,16 +139,13 @@ class Patience:
 
     # Silence.
 
-    def hub_is_silent(self, heard: float, now: float) -> str | None:
-        if self._silence(heard, now) <= self._timeout:
-            return None
-        return f"Nothing was heard from the hub for {self._timeout:g} seconds."
-
-    def peer_is_silent(self, where: str, now: float) -> tuple[str, str] | None:
-        """A sentence about a peer without a result that was silent for too long, and its name."""
+    def silence(self, hub_heard: float | None, where: str, now: float) -> tuple[str, str] | None:
+        """Who was silent for too long, after a sentence: the hub, or a peer without a result."""
+        long = f"for {self._timeout:g} seconds"
+        if hub_heard is not None and self._silence(hub_heard, now) > self._timeout:
+            return f"Nothing was heard from the hub {long}.", HUB
         for peer in self._silent(self._timeout, now):
-            sentence = f"Nothing was heard from party {peer.name} for {self._timeout:g} seconds"
-            return f"{sentence}{where}.", peer.name
+            return f"Nothing was heard from party {peer.name} {long}{where}.", peer.name
         return None
 
     def session_is_stuck(self, now: float) -> bool:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from securefedyj.errors import ProtocolError
-from securefedyj.network.errors import JoinError
+from securefedyj.errors import ProtocolError, Unverified, code_of
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.session import events, resuming
 from securefedyj.network.session.events import Moment, Output, SessionCosts, SessionTerms
-from securefedyj.network.session.memory import Memory, exchanges_done
-from securefedyj.network.session.outcome import Conclusion, check_end, count_interruptions
+from securefedyj.network.session.memory import (
+    NEW_RUN,
+    Drained,
+    Memory,
+    Outcome,
+    count_interruptions,
+    digest_of,
+    exchanges_done,
+)
 from securefedyj.network.session.peers import Patience, Peer
 from securefedyj.network.session.records import AnyRecord, Begin, Done, Kept, Ready
 from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
+from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
 from securefedyj.protocol.schedule import TooFewValues
@@ -113,12 +121,93 @@ class Session:
 
     def close(self, costs: SessionCosts, now: float) -> None:
         """End the program, and add what the session took."""
-        if self.party is not None:
-            if not self.party.done:
-                self.party.stop(JoinError("SFY-JOIN-050", "The session is over."))
-            ended_at = now if self._interrupted_at is None else self._interrupted_at
-            costs.add(self.party, self._received, self._computing, ended_at - self._started_at)
-            self.party = None
+        party, self.party = self.party, None
+        if party is None:
+            return
+        if not party.done:
+            party.stop(JoinError("SFY-JOIN-050", "The session is over."))
+        ended_at = now if self._interrupted_at is None else self._interrupted_at
+        costs.rounds += party.rounds
+        costs.bytes_sent.update(party.bytes_sent)
+        costs.bytes_received += self._received
+        costs.seconds_computing += self._computing
+        costs.seconds_waiting += ended_at - self._started_at - self._computing
+
+
+class Conclusion:
+    """Our outcome, as soon as it is known, compared with those of the peers."""
+
+    def __init__(self, memory: Memory, peers: Collection[Peer]) -> None:
+        self._memory, self._peers = memory, peers
+        self.outcome: Outcome | None = None
+        self.digest = ""
+        self._error: EndOfRun | None = None
+        if memory.finished:
+            self.reach()
+
+    def reach(self) -> list[Message]:
+        """Compute the outcome from what was revealed, a step without messages for the peers."""
+        try:
+            self.outcome = self._memory.outcome()
+            self.digest = digest_of(self._memory, self.outcome)
+        except EndOfRun as error:
+            self._error = error
+        return []
+
+    def check(self) -> None:
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
+        if self._error is not None:
+            raise self._error
+        if self._memory.confirmed:  # the result stays, whatever a peer says later
+            return
+        for peer in self._peers:
+            if self.digest and peer.done and peer.done != self.digest:
+                raise EndOfRun(
+                    "SFY-JOIN-036",
+                    f"Party {peer.name} has a different result: some party does not follow "
+                    f"the protocol. No result is written. {NEW_RUN}",
+                )
+
+    def hear_end(self, peer: str, *, unverified: bool) -> None:
+        """End the run as a peer has; a party with all of the result still waits for the others."""
+        if self.outcome is not None:
+            return
+        if unverified:
+            raise NotVerified
+        raise EndOfRun(
+            "SFY-JOIN-035",
+            f"Party {peer} has ended this run for good; the reason is shown there. {NEW_RUN}",
+        )
+
+    @property
+    def all_done(self) -> bool:
+        """Whether all have the same result, and ours is still to be written."""
+        self.check()
+        written = bool(self._memory.confirmed)
+        return bool(self.digest) and not written and all(peer.done for peer in self._peers)
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether all have written it."""
+        return bool(self._memory.confirmed) and all(peer.kept for peer in self._peers)
+
+
+def check_end(error: Exception | None) -> None:
+    """Raise what has ended a program early, as an error for the user."""
+    if error is None or isinstance(error, TooFewValues | Drained):
+        return
+    if isinstance(error, EndOfRun | OwnTrouble):
+        raise error
+    if isinstance(error, Unverified):
+        raise NotVerified from error
+    if isinstance(error, OSError | ChangedData):
+        raise OwnTrouble(code_of(error, "SFY-JOIN-047"), str(error)) from error
+    if isinstance(error, ProtocolError | JoinError):
+        raise JoinError(code_of(error, "SFY-JOIN-048"), str(error)) from error
+    # The text of an error of another library may contain values: only its name is safe.
+    raise JoinError(
+        "SFY-JOIN-046", f"The computation failed here ({type(error).__name__})."
+    ) from error
 
 
 class PartyRun:

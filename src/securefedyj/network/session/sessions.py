@@ -14,13 +14,11 @@ from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPa
 from securefedyj.network.session import events, records
 from securefedyj.network.session.events import AnyEvent, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory, exchanges_done
-from securefedyj.network.session.peers import Peer, check_greeting
+from securefedyj.network.session.peers import HUB, Peer, check_greeting
 from securefedyj.network.session.run import PartyRun
 from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.printable import in_words
-
-HUB = "the hub"
 
 
 class Sessions:
@@ -203,9 +201,7 @@ class Sessions:
             run.advance()
         if run.memory.confirmed and patience.exhausted(now):
             self._give_up()
-        elif hub_heard is not None and (silent := patience.hub_is_silent(hub_heard, now)):
-            self._reconnect(silent, HUB)
-        elif silence := patience.peer_is_silent(run.where, now):
+        elif silence := patience.silence(hub_heard, run.where, now):
             self._reconnect(*silence)
         elif run.state is State.LISTENING and patience.session_is_stuck(now):
             lacking = run.session.lacking if run.session is not None else ()
