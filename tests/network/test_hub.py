@@ -23,9 +23,9 @@ from securefedyj.network.hub import limits as lobby_module
 from securefedyj.network.hub import server as hub_module
 from securefedyj.network.identity import Identity, keygen
 from securefedyj.network.transport import link, tls
-from securefedyj.network.transport.frame_queue import FrameQueue
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
+    FrameQueue,
     FrameReader,
     FrameType,
     FrameWriter,

@@ -17,8 +17,7 @@ from securefedyj.errors import CodedError, InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frame_queue import FrameQueue
-from securefedyj.network.transport.framing import FrameType, Hello, HubFrame
+from securefedyj.network.transport.framing import FrameQueue, FrameType, Hello, HubFrame
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import shown
 from securefedyj.strict import Malformed, convert, parse

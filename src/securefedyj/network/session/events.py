@@ -25,10 +25,8 @@ from securefedyj.protocol.transcript import Transcript
 class Moment(NamedTuple):
     """A time by two clocks."""
 
-    steady: float
-    """Seconds of a clock that is never set, for durations."""
-    wall: float
-    """Seconds since 1970, which parties compare with each other."""
+    steady: float  # seconds of a clock that is never set, for durations
+    wall: float  # seconds since 1970, which parties compare with each other
 
 
 @dataclass(frozen=True)
@@ -37,18 +35,15 @@ class SessionTerms:
 
     name: str
     peers: tuple[str, ...]
-    hub: str
-    """Its address, for sentences."""
-    digest: str
-    """Of the agreed file."""
+    hub: str  # its address, for sentences
+    digest: str  # of the agreed file
     timeout: float
     wait: float
     most_faults: int
     most_interruptions: int
     earlier: int
     """Earlier runs over the same columns that did not finish; they count as interruptions."""
-    most_waiting: int
-    """Bytes of one peer that may wait until they are read."""
+    most_waiting: int  # bytes of one peer that may wait until they are read
     new_party: Callable[[bytes, int, bool], Party[Transcript]]
     """The program of a session: its id, the number of reveals to resume from, and whether it sends
     the parts of an opening that were computed before."""
@@ -63,10 +58,8 @@ class Progress(NamedTuple):
     features_unfinished: int
     rounds: int
     bytes_sent: int
-    seconds: float
-    """Since the session began."""
-    seconds_left: float
-    """At most, by the exchanges so far."""
+    seconds: float  # since the session began
+    seconds_left: float  # at most, by the exchanges so far
 
 
 def progress_of(
@@ -175,8 +168,7 @@ class SignOfLifeDue(Event, frozen=True):
 class Stopping(Event, frozen=True):
     """We are about to leave, with a result or without."""
 
-    failed: bool = False
-    """Whether because of an error, and not because the user stops us."""
+    failed: bool = False  # whether because of an error, and not because the user stops us
 
 
 AnyEvent: TypeAlias = Event | Present | Left | Word

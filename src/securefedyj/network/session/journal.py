@@ -32,14 +32,10 @@ class JournalError(OwnTrouble):
 class _FirstLine(strict.Record, frozen=True):
     """What the run is about; all other lines are reveals and `memory.JournalNote`s."""
 
-    state: int
-    """The format."""
-    file: str
-    """The digest of the agreed file."""
-    key: Annotated[str, hexadecimal(_KEY_BYTES)]
-    """Of the digest of the rows; secret."""
-    rows: str
-    """The digest of the rows under this key; empty without data."""
+    state: int  # the format
+    file: str  # the digest of the agreed file
+    key: Annotated[str, hexadecimal(_KEY_BYTES)]  # of the digest of the rows; secret
+    rows: str  # the digest of the rows under this key; empty without data
     agreement: dict[str, Any]
 
 

@@ -76,8 +76,7 @@ class Settings:
     progress: Callable[[Progress], None] = lambda progress: None
     done: Callable[[Transcript, Cost | None], None] = lambda transcript, cost: None
     clock: Callable[[], float] = time.time
-    dialer: carrier.Dialer | None = None
-    """What connects us to the others in place of the hub."""
+    dialer: carrier.Dialer | None = None  # what connects us to the others in place of the hub
     proxy: str | None = field(default=None, repr=False)
     """The URL of an HTTP proxy on the way to the hub; if None, as the environment says."""
 

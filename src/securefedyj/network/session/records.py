@@ -35,8 +35,7 @@ class Greeting(strict.Record, frozen=True):
     """The first record of a channel, in both directions."""
 
     version: Version
-    digest: Digest
-    """Of the agreed file."""
+    digest: Digest  # of the agreed file
     clock: strict.Finite
 
 
@@ -55,21 +54,14 @@ class Ready(strict.Record, frozen=True):
 class Begin(strict.Record, frozen=True):
     """The sender has received READY from all peers; this is what it has of the transcript."""
 
-    session: SessionId
-    """The session that follows."""
+    session: SessionId  # the session that follows
     reveals: Count
-    digest: Digest
-    """Of all these reveals."""
-    finished: bool
-    """Whether nothing is left to open."""
-    sending: bool
-    """Whether it has sent its part of the next opening."""
-    repeated: bool
-    """Whether it has repeated as many openings as it may."""
-    accepted: Count
-    """The number of the final opening that it holds its part of."""
-    computed: SessionId
-    """The session that computed this part."""
+    digest: Digest  # of all these reveals
+    finished: bool  # whether nothing is left to open
+    sending: bool  # whether it has sent its part of the next opening
+    repeated: bool  # whether it has repeated as many openings as it may
+    accepted: Count  # the number of the final opening that it holds its part of
+    computed: SessionId  # the session that computed this part
 
     def ahead_of(self, start: Begin) -> int:
         """How many openings after a starting point this party has sent; they are repeated."""
@@ -81,8 +73,7 @@ class Handover(strict.Record, frozen=True):
 
     session: SessionId
     first: Count
-    lines: list[str]
-    """Lines of the file transcript.jsonl."""
+    lines: list[str]  # lines of the file transcript.jsonl
 
 
 class Done(strict.Record, frozen=True):
@@ -102,35 +93,23 @@ class Alive(strict.Record, frozen=True):
 class Leave(strict.Record, frozen=True):
     """The sender is about to leave."""
 
-    failed: bool
-    """Whether because of an error, which it shows to its own user."""
+    failed: bool  # whether because of an error, which it shows to its own user
 
 
 class End(strict.Record, frozen=True):
     """This run has ended for good at the sender."""
 
-    unverified: bool
-    """Whether because the result could not be verified."""
+    unverified: bool  # whether because the result could not be verified
 
 
 AnyRecord: TypeAlias = (
     Greeting | OtherVersion | Ready | Begin | Message | Done | Alive | Leave | Handover | Kept | End
 )
-MESSAGE = 4
-TYPES: dict[int, type[AnyRecord]] = {
-    1: Greeting,
-    2: Ready,
-    3: Begin,
-    MESSAGE: Message,
-    5: Done,
-    6: Alive,
-    7: Leave,
-    8: Handover,
-    9: Kept,
-    10: End,
-}
+_IN_ORDER = (Greeting, Ready, Begin, Message, Done, Alive, Leave, Handover, Kept, End)
+TYPES: dict[int, type[AnyRecord]] = dict(enumerate(_IN_ORDER, start=1))
 """The class of a record, by its type on the wire."""
 NUMBERS = {kind: number for number, kind in TYPES.items()} | {OtherVersion: 1}
+MESSAGE = NUMBERS[Message]
 
 
 def write(record: AnyRecord) -> tls.RawRecord:

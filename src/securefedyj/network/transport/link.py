@@ -8,6 +8,7 @@ import json
 import secrets
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,9 +19,9 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.network.errors import JoinError
 from securefedyj.network.identity import Identity, fingerprint
 from securefedyj.network.transport import tls
-from securefedyj.network.transport.frame_queue import FrameQueue
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
+    FrameQueue,
     FrameReader,
     FrameType,
     FrameWriter,
@@ -46,9 +47,8 @@ _LONGEST_PAUSE = 5.0  # seconds between two attempts to connect, give or take a 
 class Link:
     """The hub as a carrier. Sending never waits, or two parties could wait for each other.
 
-    What waits to be sent is what the protocol has computed and would have to hold anyway.
-
-    At most `most` bytes, and one frame more, wait to be received.
+    What waits to be sent is what the protocol has computed and would have to hold anyway. At most
+    `most` bytes, and one frame more, wait to be received.
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class Link:
         self.heard = asyncio.get_running_loop().time()
         self.on_left: Callable[[Left], None] = lambda left: None
         self._reader, self._writer = reader, writer
-        self._inbox, self._outbox = FrameQueue(most, _INBOX), FrameQueue()
+        self._inbox, self._numbered = FrameQueue(most, _INBOX), FrameWriter()
         self._lost: LinkLost | None = None
         self._unanswered = self._words = 0  # pings, and sentences of the hub
         self._receiving = asyncio.create_task(self._receive())
-        self._sending = asyncio.create_task(self._outbox.send_to(writer, FrameWriter()))
 
     def post(self, frame: HubFrame) -> None:
         """Send a frame to the hub."""
         self._unanswered += frame.type == FrameType.PING
-        self._outbox.put_notice(frame)
+        if not self._writer.is_closing():  # otherwise the receiver says why
+            self._writer.write(self._numbered.encode(frame))
 
     def send(self, peer: str, connection: int, data: bytes) -> None:
         view = memoryview(data)
@@ -89,22 +89,19 @@ class Link:
         return frame
 
     async def receive(self, timeout: float) -> Arrival | None:
-        frame = await self.receive_frame(timeout)
-        if frame is None:
-            return None
-        match frame.type:
-            case FrameType.REFUSED:
-                raise JoinError("SFY-NET-005", f"The hub refuses us: {sentence(frame.body)}")
-            case FrameType.CLOSING:
+        match await self.receive_frame(timeout):
+            case HubFrame(FrameType.REFUSED, body=body):
+                raise JoinError("SFY-NET-005", f"The hub refuses us: {sentence(body)}")
+            case HubFrame(FrameType.CLOSING):
                 return self._word("The hub is about to stop.")
-            case FrameType.NOTICE:
-                return self._word(f"The hub says: {sentence(frame.body)}")
-            case FrameType.PRESENT:
-                return Present(frame.name, frame.connection)
-            case FrameType.LEFT:
-                return Left(frame.name, frame.connection)
-            case FrameType.DATA:
-                return Data(frame.name, frame.connection, frame.body)
+            case HubFrame(FrameType.NOTICE, body=body):
+                return self._word(f"The hub says: {sentence(body)}")
+            case HubFrame(FrameType.PRESENT, name, connection):
+                return Present(name, connection)
+            case HubFrame(FrameType.LEFT, name, connection):
+                return Left(name, connection)
+            case HubFrame(FrameType.DATA, name, connection, body):
+                return Data(name, connection, body)
         return None
 
     def _word(self, words: str) -> Word | None:
@@ -123,17 +120,15 @@ class Link:
             async with asyncio.timeout(timeout):
                 while self._unanswered and await self._inbox.get() is not None:
                     pass
-        self._outbox.close()
-        await asyncio.wait({self._sending}, timeout=timeout)
-        for task in (self._receiving, self._sending):
-            task.cancel()
-        await asyncio.gather(self._receiving, self._sending, return_exceptions=True)
+        self._receiving.cancel()
+        await asyncio.gather(self._receiving, return_exceptions=True)
         self._writer.close()
         with contextlib.suppress(OSError, TimeoutError):
             # Not wait_for: before Python 3.12 it can swallow a cancellation, such as when we are
             # stopped just as the hub is lost.
             async with asyncio.timeout(1.0):
                 await self._writer.wait_closed()
+        self._writer.transport.abort()  # what the hub does not take by now is dropped
 
     async def _keep(self, frame: HubFrame) -> None:
         """Let a frame wait to be received, once there is room for it."""
@@ -238,7 +233,7 @@ class HubDialer:
         proxy: str | None = None,
     ) -> None:
         self.proxy = proxy_to(consortium.agreed_hub(), proxy)
-        self._consortium, self._name, self._identity = consortium, name, identity
+        self._connect = partial(connect, consortium, name, identity, min(timeout, 10.0), self.proxy)
         self._timeout, self._most_unwelcome = timeout, most_unwelcome
         self._attempts = self._unwelcome = 0
 
@@ -252,8 +247,7 @@ class HubDialer:
             pause = min(0.1 * 2 ** min(self._attempts, 6), _LONGEST_PAUSE)
             await asyncio.sleep(pause * (0.5 + secrets.randbelow(8) / 8))
         self._attempts += 1
-        timeout = min(self._timeout, 10.0)
-        link = await connect(self._consortium, self._name, self._identity, timeout, self.proxy)
+        link = await self._connect()
         try:
             await self._first_frame(link)
         except BaseException:

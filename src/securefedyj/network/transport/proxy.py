@@ -40,8 +40,7 @@ class Proxy:
 
     host: str
     port: int
-    secure: bool
-    """Whether the connection to the proxy itself uses TLS."""
+    secure: bool  # whether the connection to the proxy itself uses TLS
     credentials: str = field(default="", repr=False)
 
     @property
