@@ -1,14 +1,16 @@
-"""What a party knows of its peers, and how long it waits for them."""
+"""What a party knows of its peers, whether all have one result, and how long it waits for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import Left, Present
-from securefedyj.network.errors import JoinError
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified
 from securefedyj.network.session import events, records
+from securefedyj.network.session.memory import NEW_RUN, Memory, Outcome, digest_of
 from securefedyj.network.session.states import PEER_TRANSITIONS, PeerEvent, PeerState, successor
+from securefedyj.party.messages import Message
 from securefedyj.printable import in_words, parties_in_words
 
 # Unless the user says otherwise, in seconds:
@@ -119,6 +121,64 @@ def check_greeting(peer: str, greeting: records.Greeting, digest: str, clock: fl
             f"The clock of party {peer} is {abs(apart) / 60:.0f} minutes "
             f"{'ahead of' if apart > 0 else 'behind'} ours; set both, by NTP if possible.",
         )
+
+
+class Conclusion:
+    """Our outcome, as soon as it is known, compared with those of the peers."""
+
+    def __init__(self, memory: Memory, peers: Collection[Peer]) -> None:
+        self._memory, self._peers = memory, peers
+        self.outcome: Outcome | None = None
+        self.digest = ""
+        self._error: EndOfRun | None = None
+        if memory.finished:
+            self.reach()
+
+    def reach(self) -> list[Message]:
+        """Compute the outcome from what was revealed, a step without messages for the peers."""
+        try:
+            self.outcome = self._memory.outcome()
+            self.digest = digest_of(self._memory, self.outcome)
+        except EndOfRun as error:
+            self._error = error
+        return []
+
+    def check(self) -> None:
+        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
+        if self._error is not None:
+            raise self._error
+        if self._memory.confirmed:  # the result stays, whatever a peer says later
+            return
+        for peer in self._peers:
+            if self.digest and peer.done not in ("", self.digest):
+                raise EndOfRun(
+                    "SFY-JOIN-036",
+                    f"Party {peer.name} has a different result: some party does not follow "
+                    f"the protocol. No result is written. {NEW_RUN}",
+                )
+
+    def hear_end(self, peer: str, *, unverified: bool) -> None:
+        """End the run as a peer has; a party with all of the result still waits for the others."""
+        if self.outcome is not None:
+            return
+        if unverified:
+            raise NotVerified
+        raise EndOfRun(
+            "SFY-JOIN-035",
+            f"Party {peer} has ended this run for good; the reason is shown there. {NEW_RUN}",
+        )
+
+    @property
+    def all_done(self) -> bool:
+        """Whether all have the same result, and ours is still to be written."""
+        self.check()
+        known = bool(self.digest) and not self._memory.confirmed
+        return known and all(peer.done for peer in self._peers)
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether all have written it."""
+        return bool(self._memory.confirmed) and all(peer.kept for peer in self._peers)
 
 
 class Patience:

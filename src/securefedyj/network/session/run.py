@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.session import events, resuming
 from securefedyj.network.session.events import Moment, Output, SessionCosts, SessionTerms
 from securefedyj.network.session.memory import (
-    NEW_RUN,
     Drained,
     Memory,
-    Outcome,
     count_interruptions,
-    digest_of,
     exchanges_done,
 )
-from securefedyj.network.session.peers import Patience, Peer
+from securefedyj.network.session.peers import Conclusion, Patience, Peer
 from securefedyj.network.session.records import AnyRecord, Begin, Done, Kept, Ready
 from securefedyj.network.session.states import TRANSITIONS, Signal, State, successor
 from securefedyj.numerics.passes import ChangedData
@@ -134,64 +131,6 @@ class Session:
         costs.seconds_waiting += ended_at - self._started_at - self._computing
 
 
-class Conclusion:
-    """Our outcome, as soon as it is known, compared with those of the peers."""
-
-    def __init__(self, memory: Memory, peers: Collection[Peer]) -> None:
-        self._memory, self._peers = memory, peers
-        self.outcome: Outcome | None = None
-        self.digest = ""
-        self._error: EndOfRun | None = None
-        if memory.finished:
-            self.reach()
-
-    def reach(self) -> list[Message]:
-        """Compute the outcome from what was revealed, a step without messages for the peers."""
-        try:
-            self.outcome = self._memory.outcome()
-            self.digest = digest_of(self._memory, self.outcome)
-        except EndOfRun as error:
-            self._error = error
-        return []
-
-    def check(self) -> None:
-        """Refuse an outcome that does not pass the audit, or that differs from a peer's."""
-        if self._error is not None:
-            raise self._error
-        if self._memory.confirmed:  # the result stays, whatever a peer says later
-            return
-        for peer in self._peers:
-            if self.digest and peer.done and peer.done != self.digest:
-                raise EndOfRun(
-                    "SFY-JOIN-036",
-                    f"Party {peer.name} has a different result: some party does not follow "
-                    f"the protocol. No result is written. {NEW_RUN}",
-                )
-
-    def hear_end(self, peer: str, *, unverified: bool) -> None:
-        """End the run as a peer has; a party with all of the result still waits for the others."""
-        if self.outcome is not None:
-            return
-        if unverified:
-            raise NotVerified
-        raise EndOfRun(
-            "SFY-JOIN-035",
-            f"Party {peer} has ended this run for good; the reason is shown there. {NEW_RUN}",
-        )
-
-    @property
-    def all_done(self) -> bool:
-        """Whether all have the same result, and ours is still to be written."""
-        self.check()
-        written = bool(self._memory.confirmed)
-        return bool(self.digest) and not written and all(peer.done for peer in self._peers)
-
-    @property
-    def all_kept(self) -> bool:
-        """Whether all have written it."""
-        return bool(self._memory.confirmed) and all(peer.kept for peer in self._peers)
-
-
 def check_end(error: Exception | None) -> None:
     """Raise what has ended a program early, as an error for the user."""
     if error is None or isinstance(error, TooFewValues | Drained):
@@ -211,45 +150,45 @@ def check_end(error: Exception | None) -> None:
 
 
 class PartyRun:
-    """Moves along the table of states; `Sessions` says what has happened."""
+    """Moves along the table of states; `Sessions` adds what happens."""
 
     def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
-        self.peers = {name: Peer(name, now.steady) for name in terms.peers}
-        self.output: list[Output] = []  # what to do because of the present event
-        self.now = now  # the time of the present event
         self.state = State.GATHERING
-        self.memory = memory
-        self.conclusion = Conclusion(memory, self.peers.values())
-        self.patience = Patience(self.peers.values(), terms.timeout, terms.wait, now.steady)
-        self._terms = terms
+        self._terms, self._memory = terms, memory
+        self._now = now  # the time of the present event
+        self._output: list[Output] = []  # what to do because of it
+        self._peers = {name: Peer(name, now.steady) for name in terms.peers}
+        peers = self._peers.values()
+        self._conclusion = Conclusion(memory, peers)
+        self._patience = Patience(peers, terms.timeout, terms.wait, now.steady)
         self._interruptions()  # raises after too many
         self._own: Ready | None = None
-        self.session: Session | None = None
+        self._session: Session | None = None
         self._former: Session | None = None  # it may still get messages
         self._costs = SessionCosts()
 
-    def move(self, signal: Signal) -> None:
+    def _move(self, signal: Signal) -> None:
         self.state = successor(TRANSITIONS, self.state, signal)
 
-    def say(self, sentence: str) -> None:
-        self.output.append(events.Say(sentence))
+    def _say(self, sentence: str) -> None:
+        self._output.append(events.Say(sentence))
 
-    def send(self, peer: Peer, record: AnyRecord) -> None:
-        self.output.append(events.Send(peer.name, record))
+    def _tell_all(self, record: AnyRecord) -> None:
+        for peer in self._peers.values():
+            self._send(peer, record)
 
-    def tell_all(self, record: AnyRecord) -> None:
-        for peer in self.peers.values():
-            if peer.connected:
-                self.send(peer, record)
+    def _send(self, peer: Peer, record: AnyRecord) -> None:
+        """Send a record to a peer that is connected."""
+        if peer.connected:
+            self._output.append(events.Send(peer.name, record))
 
     def _send_messages(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            if (peer := self.peers[message.recipient]).connected:
-                self.send(peer, message)
+            self._send(self._peers[message.recipient], message)
 
     # A session, from READY to its end.
 
-    def advance(self) -> None:
+    def _advance(self) -> None:
         """Go as far as what we know allows."""
         before = None
         while self.state is not before:
@@ -257,7 +196,7 @@ class PartyRun:
             self._step()
 
     def _step(self) -> None:
-        peers, ending, session = self.peers.values(), self.conclusion, self.session
+        peers, ending, session = self._peers.values(), self._conclusion, self._session
         here = all(peer.here for peer in peers)
         begun = {
             peer.name: peer.begin
@@ -266,15 +205,15 @@ class PartyRun:
         }
         match self.state:
             case State.GATHERING if ending.outcome is not None:
-                self.move(Signal.HAVE_RESULT)
+                self._move(Signal.HAVE_RESULT)
             case State.GATHERING if here:
                 self._say_ready(Signal.ALL_HERE)
             case State.READY | State.BEGUN | State.DONE if ending.all_done:
-                self._keep()
-            case State.DONE if self.memory.confirmed:  # before a restart
-                self.move(Signal.ALL_DONE)
+                self._keep(ending.digest)
+            case State.DONE if self._memory.confirmed:  # before a restart
+                self._move(Signal.ALL_DONE)
             case State.READY | State.BEGUN | State.KEPT if ending.all_kept:
-                self.finish(Signal.ALL_KEPT)
+                self._finish(Signal.ALL_KEPT)
             case State.DONE | State.KEPT if any(peer.ready for peer in peers) and here:
                 self._say_ready(Signal.ASKED_AGAIN)
             case State.READY if all(peer.ready for peer in peers):
@@ -284,161 +223,157 @@ class PartyRun:
             case State.TAKING if session is not None and session.start is not None:
                 self._take_over(session, session.start)
             case State.LISTENING if session is not None and session.has_unread:
-                self.move(Signal.MESSAGE_CAME)
-                self.output.append(session.read_next(self.now.steady))
+                self._move(Signal.MESSAGE_CAME)
+                self._output.append(session.read_next(self._now.steady))
 
     def _say_ready(self, signal: Signal) -> None:
-        self.move(signal)
+        self._move(signal)
         self._own = Ready(self._terms.fresh())
-        self.tell_all(self._own)
+        self._tell_all(self._own)
 
     def _say_begin(self) -> None:
         """Say what we have, after all that came for the last session is taken."""
         if self._former is not None and self._former.has_unread:
-            self.move(Signal.ON_ITS_WAY)
-            self.output.append(events.Compute(self._former.settle))
+            self._move(Signal.ON_ITS_WAY)
+            self._output.append(events.Compute(self._former.settle))
             return
         self._close_former()
-        self.move(Signal.ALL_READY)
-        readies = (self._own, *(peer.ready for peer in self.peers.values()))
+        self._move(Signal.ALL_READY)
+        readies = (self._own, *(peer.ready for peer in self._peers.values()))
         terms = self._terms
         session = Session(filter(None, readies), terms.name, terms.peers, terms.most_waiting)
-        session.begun[terms.name] = resuming.begin_of(self.memory, session.id.hex())
-        self.session = session
-        self.tell_all(session.begun[terms.name])
+        session.begun[terms.name] = own = resuming.begin_of(self._memory, session.id.hex())
+        self._session = session
+        self._tell_all(own)
 
     def _begin(self, session: Session, theirs: dict[str, Begin]) -> None:
         """Find out where the session resumes, and hand over what a peer lacks of it."""
         own = session.begun[self._terms.name]
         session.begun |= theirs
-        session.start = start = resuming.starting_point(self.memory, own, theirs)
-        for peer in self.peers.values():
+        session.start = start = resuming.starting_point(self._memory, own, theirs)
+        for peer in self._peers.values():
             peer.start()
-            lacks = resuming.hand_over(self.memory, own.session, start, theirs[peer.name].reveals)
+            lacks = resuming.hand_over(self._memory, own.session, start, theirs[peer.name].reveals)
             if lacks is not None:
-                self.send(peer, lacks)
+                self._send(peer, lacks)
         if own.reveals < start.reveals:
-            self.move(Signal.BEHIND)
-        elif own.reveals == start.reveals and self.conclusion.outcome is not None:
-            self.session = None
-            self.move(Signal.HAVE_RESULT)
+            self._move(Signal.BEHIND)
+        elif own.reveals == start.reveals and self._conclusion.outcome is not None:
+            self._session = None
+            self._move(Signal.HAVE_RESULT)
         else:
             self._resume(Signal.ALL_BEGUN, session, start)
 
     def _take_over(self, session: Session, start: Begin) -> None:
-        for peer in self.peers.values():
+        for peer in self._peers.values():
             handover, peer.handover = peer.handover, None
             if handover is None or peer.false or handover.session != session.id.hex():
                 continue
             try:
-                reveals = resuming.take_over(self.memory, handover, start, peer.name)
+                reveals = resuming.take_over(self._memory, handover, start, peer.name)
             except JoinError as error:  # another peer has it, too: two said so
-                self.say(str(error))
+                self._say(str(error))
                 peer.false = True
                 continue
-            self.memory.take(reveals)
+            self._memory.take(reveals)
             self._resume(Signal.HANDED, session, start)
             return
 
     def _resume(self, signal: Signal, session: Session, start: Begin) -> None:
         """Start the program; or conclude, if nothing is left to open."""
-        for peer in self.peers.values():
+        memory = self._memory
+        for peer in self._peers.values():
             peer.handover = None
-        self.patience.told = ()  # a peer that is missing after this session is news
-        self.move(signal)
-        if self.memory.finished and start.reveals == len(self.memory.transcript.reveals):
-            self.say("Nothing is left to open; comparing the result with the other parties.")
-            self.output.append(events.Compute(self.conclusion.reach))
+        self._patience.told = ()  # a peer that is missing after this session is news
+        self._move(signal)
+        if memory.finished and start.reveals == len(memory.transcript.reveals):
+            self._say("Nothing is left to open; comparing the result with the other parties.")
+            self._output.append(events.Compute(self._conclusion.reach))
             return
-        again, reopening = resuming.first_opening(self.memory, start, session.begun)
-        before = exchanges_done(self.memory.known(start.reveals))
+        again, reopening = resuming.first_opening(memory, start, session.begun)
+        before = exchanges_done(memory.known(start.reveals))
         after = f"; resuming after exchange {before}." if start.reveals else "."
-        self.say(f"All {1 + len(self.peers)} parties are there{after}")
-        self.memory.begin(start.reveals, session.id.hex(), again=again, reopening=reopening)
+        self._say(f"All {1 + len(self._peers)} parties are there{after}")
+        memory.begin(start.reveals, session.id.hex(), again=again, reopening=reopening)
         party = self._terms.new_party(session.id, start.reveals, reopening)
-        self.output.append(session.run(party, self.now.steady))
+        self._output.append(session.run(party, self._now.steady))
 
-    def deliver(self, message: Message) -> None:
-        """Give a message to its session, which may be over; others belong to earlier ones."""
-        for session in filter(None, (self.session, self._former)):
-            session.deliver(message)
-
-    def computed(self, messages: list[Message]) -> None:
+    def _computed(self, messages: list[Message]) -> None:
         """The program has computed as far as it could."""
-        self.patience.idle_since = self.now.steady
+        self._patience.idle_since = now = self._now.steady
         if self.state is State.SETTLING:
             assert self._former is not None
             check_end(self._former.error)
-            self.move(Signal.SETTLED)
+            self._move(Signal.SETTLED)
             return
-        session = self.session
+        session = self._session
         assert session is not None
         if session.party is None:  # the result was computed
-            self.session = None
-            self.conclusion.check()
-            self.move(Signal.RETURNED)
-            self.tell_all(Done(self.conclusion.digest))
+            self._session = None
+            self._conclusion.check()
+            self._move(Signal.RETURNED)
+            self._tell_all(Done(self._conclusion.digest))
             return
-        self._send_messages(session.computed(messages, self.now.steady))
+        self._send_messages(session.computed(messages, now))
         if not session.party.done:
-            self.move(Signal.COMPUTED)
+            self._move(Signal.COMPUTED)
             return
         error = session.error
-        session.close(self._costs, self.now.steady)
+        session.close(self._costs, now)
         check_end(error)
-        self.output.append(events.Compute(self.conclusion.reach))
+        self._output.append(events.Compute(self._conclusion.reach))
 
     # The end of a session before its time.
 
-    def interrupt(self, signal: Signal, by: str) -> None:
+    def _interrupt(self, signal: Signal, by: str) -> None:
         """End the session for everybody, if there is one; `by` has caused that.
 
         It is counted at once: a party that stops while it waits must not be blamed for it later,
         and after too many there is nothing to wait for.
         """
-        session, self.session = self.session, None
-        self.move(signal)
+        session, self._session = self._session, None
+        self._move(signal)
         if session is not None:
-            self._send_messages(session.farewell(by, self.now.steady))  # others may have started it
+            self._send_messages(session.farewell(by, self._now.steady))  # others may have begun it
             if session.start is not None:
                 self._close_former()
                 self._former = session
-                self.memory.draining = True
-                self.memory.interrupt(by)
-                self.say(self._interruptions())
+                self._memory.draining = True
+                self._memory.interrupt(by)
+                self._say(self._interruptions())
         if self.state is State.READY and self._own is not None:
-            self.tell_all(self._own)  # again: a peer that had started has used it up
+            self._tell_all(self._own)  # again: a peer that had started has used it up
 
     def _interruptions(self) -> str:
         terms = self._terms
-        return count_interruptions(self.memory, terms.most_interruptions, terms.earlier)
+        return count_interruptions(self._memory, terms.most_interruptions, terms.earlier)
 
     def _close_former(self) -> None:
         if self._former is not None:
-            self._former.close(self._costs, self.now.steady)
+            self._former.close(self._costs, self._now.steady)
             self._former = None
 
     # The end.
 
-    def _keep(self) -> None:
-        self.move(Signal.ALL_DONE)
-        self.session = None
-        for peer in self.peers.values():
+    def _keep(self, digest: str) -> None:
+        self._move(Signal.ALL_DONE)
+        self._session = None
+        for peer in self._peers.values():
             peer.start()
-        self.memory.confirm(self.conclusion.digest)
-        if isinstance(self.conclusion.outcome, Transcript):
-            self.output.append(events.Keep(self.conclusion.outcome, self._costs))
-        self.patience.kept_at = self.now.steady
-        self.tell_all(Kept())
+        self._memory.confirm(digest)
+        if isinstance(self._conclusion.outcome, Transcript):
+            self._output.append(events.Keep(self._conclusion.outcome, self._costs))
+        self._patience.kept_at = self._now.steady
+        self._tell_all(Kept())
 
-    def finish(self, signal: Signal) -> None:
-        assert self.conclusion.outcome is not None
-        self.move(signal)
-        self.output.append(events.Finish(self.conclusion.outcome))
+    def _finish(self, signal: Signal) -> None:
+        assert self._conclusion.outcome is not None
+        self._move(signal)
+        self._output.append(events.Finish(self._conclusion.outcome))
 
     @property
-    def where(self) -> str:
+    def _where(self) -> str:
         """In which exchange, if there was one or the program runs."""
-        done = exchanges_done(self.memory.transcript)
+        done = exchanges_done(self._memory.transcript)
         running = self.state in (State.COMPUTING, State.LISTENING)
         return f" in exchange {done + 1}" if done or running else ""

@@ -21,52 +21,46 @@ from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.printable import in_words
 
 
-class Sessions:
-    """All sessions of one party, from its start to its result."""
+class Sessions(PartyRun):
+    """All sessions of one party, from its start to its result: what follows from each event."""
 
     def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
-        self._terms = terms
-        self._run = PartyRun(terms, memory, now)
+        super().__init__(terms, memory, now)
         self._connected = self._reached = False  # to the hub: now, and at the last attempt
         self._faults = 0  # broken channels without progress between them
-
-    @property
-    def state(self) -> State:
-        return self._run.state
 
     def handle(self, event: AnyEvent, now: Moment) -> list[Output]:
         """Take an event; return what to do, in order.
 
         Raises IllegalTransition for an event that cannot happen in the present state.
         """
-        run = self._run
-        check_legal(run.state, event)
-        run.now, run.output = now, []
+        check_legal(self.state, event)
+        self._now, self._output = now, []
         try:
             self._take(event)
-            run.advance()
+            self._advance()
         except JoinError as error:
             if isinstance(error, EndOfRun):
-                run.memory.fail(str(error))
-                run.tell_all(records.End(isinstance(error, NotVerified)))
-            run.move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
-            run.output.append(events.Finish(error))
-        return run.output
+                self._memory.fail(str(error))
+                self._tell_all(records.End(isinstance(error, NotVerified)))
+            self._move(Signal.GAVE_UP if isinstance(error, OutOfPatience) else Signal.ERROR)
+            self._output.append(events.Finish(error))
+        return self._output
 
     def _take(self, event: AnyEvent) -> None:
-        run, peers = self._run, self._run.peers
+        peers, now = self._peers, self._now.steady
         match event:
             case events.HubReached():
                 self._connected = self._reached = True
             case events.HubLost(reason):
                 self._start_over(reason, HUB)
             case Word(words):
-                run.say(words)
-                run.patience.remind = True  # they may say why a peer does not come
+                self._say(words)
+                self._patience.remind = True  # they may say why a peer does not come
             case Present(name):
                 if peers[name].state is not PeerState.ABSENT:
                     self._lose(peers[name], "came back on another connection")
-                peers[name].arrive(run.now.steady)
+                peers[name].arrive(now)
             case Left(name):
                 self._lose(peers[name], "left")
             case events.ChannelStands(name):
@@ -74,7 +68,7 @@ class Sessions:
             case events.ChannelBroke(name, reason):
                 self._fault(peers[name], reason)
             case events.Heard(name):
-                peers[name].hear(run.now.steady)
+                peers[name].hear(now)
             case events.RecordArrived(name, record):
                 try:
                     peers[name].speak(record)
@@ -82,41 +76,40 @@ class Sessions:
                 except ProtocolError as error:
                     self._fault(peers[name], str(error))
             case events.OpeningKept():
-                run.patience.waiting_since = None
+                self._patience.waiting_since = None
                 self._faults = 0
             case events.Computed(messages):
-                run.computed(messages)
+                self._computed(messages)
             case events.TimePassed(hub_heard):
                 self._pass_time(hub_heard)
             case events.SignOfLifeDue():
-                run.tell_all(records.Alive())
+                self._tell_all(records.Alive())
             case events.Stopping(failed):
-                run.tell_all(records.Leave(failed))
+                self._tell_all(records.Leave(failed))
 
     # Peers and their channels.
 
     def _greet(self, peer: Peer) -> None:
-        run = self._run
         peer.connect()
-        run.send(peer, records.Greeting(VERSION, self._terms.digest, run.now.wall))
-        if run.conclusion.outcome is not None:
-            run.send(peer, records.Done(run.conclusion.digest))
-        if run.memory.confirmed:
-            run.send(peer, records.Kept())
+        self._send(peer, records.Greeting(VERSION, self._terms.digest, self._now.wall))
+        if self._conclusion.outcome is not None:
+            self._send(peer, records.Done(self._conclusion.digest))
+        if self._memory.confirmed:
+            self._send(peer, records.Kept())
 
     def _lose(self, peer: Peer, what: str) -> None:
         # Without a channel only the carrier says that it was there, as often as it likes.
         if peer.connected and not (peer.kept or peer.announced):
-            self._run.say(f"Party {peer.name} {what}{self._run.where}.")
-        if self._run.state is State.COMPUTING:  # it is lost later; the computation may take long
+            self._say(f"Party {peer.name} {what}{self._where}.")
+        if self.state is State.COMPUTING:  # it is lost later; the computation may take long
             peer.announced = True
             return
-        peer.lose(self._run.now.steady)
-        self._run.interrupt(Signal.LOST, peer.name)
+        peer.lose(self._now.steady)
+        self._interrupt(Signal.LOST, peer.name)
 
     def _fault(self, peer: Peer, sentence: str) -> None:
         """A channel is broken: reconnect, but not forever."""
-        peer.lose(self._run.now.steady)  # nothing more can be sent on this channel
+        peer.lose(self._now.steady)  # nothing more can be sent on this channel
         self._faults += 1
         if self._faults > self._terms.most_faults:
             raise JoinError(
@@ -127,24 +120,24 @@ class Sessions:
 
     def _reconnect(self, reason: str, by: str) -> None:
         self._start_over(reason, by)
-        self._run.output.append(events.Reconnect())
+        self._output.append(events.Reconnect())
 
     def _start_over(self, reason: str, by: str) -> None:
         """All channels are lost, or about to be closed."""
         self._reached, self._connected = self._connected, False
         until = f", up to {self._terms.wait:g} seconds" * (by == HUB and not self._reached)
-        self._run.say(f"{reason} Trying again{until}.")
-        self._run.interrupt(Signal.LOST, by)
-        for peer in self._run.peers.values():
+        self._say(f"{reason} Trying again{until}.")
+        self._interrupt(Signal.LOST, by)
+        for peer in self._peers.values():
             if peer.state is not PeerState.ABSENT:
-                peer.lose(self._run.now.steady)
+                peer.lose(self._now.steady)
 
     # Records.
 
     def _take_record(self, peer: Peer, record: records.AnyRecord) -> None:
         match record:
             case records.Greeting():
-                check_greeting(peer.name, record, self._terms.digest, self._run.now.wall)
+                check_greeting(peer.name, record, self._terms.digest, self._now.wall)
             case records.OtherVersion(version):
                 raise JoinError(
                     "SFY-JOIN-056",
@@ -153,8 +146,8 @@ class Sessions:
                 )
             case records.Ready() if record != peer.ready:  # else repeated for others, who need it
                 peer.say_ready(record)
-                if self._run.state in (State.BEGUN, State.TAKING, State.LISTENING):
-                    self._run.interrupt(Signal.READY_AGAIN, peer.name)
+                if self.state in (State.BEGUN, State.TAKING, State.LISTENING):
+                    self._interrupt(Signal.READY_AGAIN, peer.name)
             case records.Begin():
                 peer.begin = record
             case Message():
@@ -165,82 +158,79 @@ class Sessions:
                 peer.done = digest
             case records.Kept():
                 peer.kept = True
-            case records.Leave(failed):
+            case records.Leave(failed) if not peer.kept:
                 self._take_leave(peer, failed=failed)
             case records.End(unverified):
-                self._run.say(f"Party {peer.name} says that this run has ended for good.")
-                self._run.conclusion.hear_end(peer.name, unverified=unverified)
+                self._say(f"Party {peer.name} says that this run has ended for good.")
+                self._conclusion.hear_end(peer.name, unverified=unverified)
 
     def _take_message(self, peer: Peer, message: Message) -> None:
         if message.sender != peer.name:
             raise ProtocolError(
                 "SFY-JOIN-054", f"Party {peer.name} sent a message in the name of another."
             )
+        session = self._session
         if message.kind != Kind.STOP:
-            self._run.deliver(message)
-            return
-        session = self._run.session
-        if session is not None and session.start is not None and session.id == message.session:
-            self._run.interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
+            for one in filter(None, (session, self._former)):  # which may be over
+                one.deliver(message)
+        elif session is not None and session.start is not None and session.id == message.session:
+            self._interrupt(Signal.STOPPED, _culprit(peer.name, message.payload, self._terms))
 
     def _take_leave(self, peer: Peer, *, failed: bool) -> None:
-        if peer.kept:
-            return
         if failed and not peer.failed:
-            self._run.say(f"Party {peer.name} has failed there{self._run.where}; ask there why.")
+            self._say(f"Party {peer.name} has failed there{self._where}; ask there why.")
         elif not peer.announced:
-            self._run.say(f"Party {peer.name} was stopped there{self._run.where}.")
+            self._say(f"Party {peer.name} was stopped there{self._where}.")
         peer.announced, peer.failed = True, peer.failed or failed
-        self._run.interrupt(Signal.LOST, peer.name)
+        self._interrupt(Signal.LOST, peer.name)
 
     # Time.
 
     def _pass_time(self, hub_heard: float | None) -> None:
-        run, now, patience = self._run, self._run.now.steady, self._run.patience
-        if run.state is State.GATHERING:  # with a result from the start, if this is the first event
-            run.advance()
-        if run.memory.confirmed and patience.exhausted(now):
+        now, patience = self._now.steady, self._patience
+        if self.state is State.GATHERING:  # with a result from the start, if this comes first
+            self._advance()
+        confirmed = bool(self._memory.confirmed)
+        if confirmed and patience.exhausted(now):
             self._give_up()
-        elif silence := patience.silence(hub_heard, run.where, now):
+        elif silence := patience.silence(hub_heard, self._where, now):
             self._reconnect(*silence)
-        elif run.state is State.LISTENING and patience.session_is_stuck(now):
-            lacking = run.session.lacking if run.session is not None else ()
-            sentence = patience.silence_summary(lacking, run.where)
-            run.interrupt(Signal.LOST, ", ".join(lacking))
+        elif self.state is State.LISTENING and patience.session_is_stuck(now):
+            lacking = () if self._session is None else self._session.lacking
+            sentence = patience.silence_summary(lacking, self._where)
+            self._interrupt(Signal.LOST, ", ".join(lacking))
             raise OutOfPatience("SFY-JOIN-051", sentence)
-        elif run.state is State.LISTENING:
-            for warning in patience.warnings(run.where, now):
-                run.say(warning)
+        elif self.state is State.LISTENING:
+            for warning in patience.warnings(self._where, now):
+                self._say(warning)
         elif patience.exhausted(now):
             self._give_up()
         elif self._connected:
-            opened, confirmed = run.conclusion.outcome is not None, bool(run.memory.confirmed)
+            opened = self._conclusion.outcome is not None
             if news := patience.news(now, opened=opened, confirmed=confirmed):
-                run.say(news)
+                self._say(news)
 
     def _give_up(self) -> None:
-        run = self._run
-        if run.memory.confirmed:
-            late = sorted(peer.name for peer in run.peers.values() if not peer.kept)
-            run.say(f"{in_words(late)} confirmed the result and did not say that it is written.")
-            run.finish(Signal.UNCONFIRMED)
+        peers, wait = self._peers.values(), f"within {self._terms.wait:g} seconds"
+        if self._memory.confirmed:
+            late = sorted(peer.name for peer in peers if not peer.kept)
+            self._say(f"{in_words(late)} confirmed the result and did not say that it is written.")
+            self._finish(Signal.UNCONFIRMED)
             return
-        if run.conclusion.outcome is not None:
-            late = sorted(peer.name for peer in run.peers.values() if not peer.done)
+        if self._conclusion.outcome is not None:
+            late = sorted(peer.name for peer in peers if not peer.done)
             raise OutOfPatience(
                 "SFY-JOIN-055",
-                f"All was opened, and {in_words(late)} did not confirm the result within "
-                f"{self._terms.wait:g} seconds: it is not written. Rerun the command at every "
-                "party: the results are compared then, and nothing is opened again.",
+                f"All was opened, and {in_words(late)} did not confirm the result {wait}: it is "
+                "not written. Rerun the command at every party: the results are compared then, "
+                "and nothing is opened again.",
             )
-        what = run.patience.blame(run.now.steady)
+        what = self._patience.blame(self._now.steady)
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"
-        done = exchanges_done(run.memory.transcript)
+        done = exchanges_done(self._memory.transcript)
         kept = f" after exchange {done}; rerun the command to resume" if done else ""
-        raise OutOfPatience(
-            "SFY-JOIN-052", f"{what} within {self._terms.wait:g} seconds: stopped{kept}."
-        )
+        raise OutOfPatience("SFY-JOIN-052", f"{what} {wait}: stopped{kept}.")
 
 
 def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
