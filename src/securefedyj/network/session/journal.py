@@ -64,27 +64,21 @@ def open_journal(
                 "SFY-JOIN-023",
                 f"{lines.path} is larger than a run can make it; choose another --output.",
             )
-        read = lines.read(mend=True)  # nothing was sent after a line that a crash has cut short
+        known = lines.read(mend=True)  # nothing was sent after a line that a crash has cut short
         try:
-            _check_format(read, lines.path)
-            if len(read) <= 1:  # nothing has begun here
+            _check_format(known, lines.path)
+            if len(known) > 1:
+                _replay(memory, known, lines.path, digest, of_rows)
+            else:  # nothing has begun here
                 lines.clear()
                 key = secrets.token_bytes(_KEY_BYTES)
                 first = _FirstLine(FORMAT, digest, key.hex(), of_rows(key), agreement.to_json())
                 memory.write(msgspec.to_builtins(first))
-            else:
-                first = strict.convert(parse(read[0]), _FirstLine, "line 1")
-                _check_same(first, lines.path, digest, of_rows)
-                _replay(read, memory)
         except (Malformed, UnicodeDecodeError) as error:
             raise JournalError(
                 code_of(error, "SFY-JOIN-026"),
                 f"{lines.path} cannot be read: {error}. Choose another --output.",
             ) from None
-        if memory.failed:
-            raise EndOfRun("SFY-JOIN-018", memory.failed)
-        if memory.confirmed:
-            _check_confirmed(memory, lines.path)
         if memory.running and not memory.finished:
             memory.interrupt(name)
     except BaseException:
@@ -123,10 +117,14 @@ def _check_format(lines: list[bytes], path: Path) -> None:
         raise Malformed(f"this is not a state of format {FORMAT}")
 
 
-def _check_same(
-    first: _FirstLine, path: Path, digest: str, of_rows: Callable[[bytes], str]
+def _replay(
+    memory: Memory, lines: list[bytes], path: Path, digest: str, of_rows: Callable[[bytes], str]
 ) -> None:
-    """Refuse a journal of another agreed file or of other rows."""
+    """Take all lines; refuse those of another agreed file, of other rows, or of a run that is over.
+
+    Where all parties have confirmed the result, the lines must still lead to it.
+    """
+    first = strict.convert(parse(lines[0]), _FirstLine, "line 1")
     if first.file != digest:
         raise JournalError(
             "SFY-JOIN-020",
@@ -140,21 +138,18 @@ def _check_same(
             "agree on a new run for the new rows: with a new name in the agreed file and a new "
             "--output.",
         )
-
-
-def _replay(lines: list[bytes], memory: Memory) -> None:
     for number, line in enumerate(lines[1:], start=2):
         try:
             memory.replay(parse(line))
         except (ValueError, OverflowError) as error:
             raise Malformed(f"line {number}: {error}") from None
-
-
-def _check_confirmed(memory: Memory, path: Path) -> None:
-    digest = ""
-    with contextlib.suppress(EndOfRun):  # it does not pass the audit
-        digest = digest_of(memory, memory.outcome()) if memory.finished else ""
-    if digest != memory.confirmed:
+    if memory.failed:
+        raise EndOfRun("SFY-JOIN-018", memory.failed)
+    result = ""
+    if memory.confirmed and memory.finished:
+        with contextlib.suppress(EndOfRun):  # it does not pass the audit
+            result = digest_of(memory, memory.outcome())
+    if memory.confirmed != result:
         raise JournalError(
             "SFY-JOIN-022",
             f"{path} is not as it was when all parties confirmed the result; choose "
