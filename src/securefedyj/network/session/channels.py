@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.bounds import largest_record
-from securefedyj.network.carrier import Carrier
+from securefedyj.network.carrier import Arrival, Carrier, Data, Left, Present, Word
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity
 from securefedyj.network.session import events, records
@@ -38,6 +38,20 @@ class Channels:
         self._carrier = carrier
         self._open.clear()
 
+    def take(self, arrival: Arrival | None) -> Iterator[events.AnyEvent]:
+        """The events that follow from what the carrier delivers."""
+        match arrival:
+            case Word():
+                yield arrival
+            case Present(peer, connection) if peer in self._peers:
+                yield arrival
+                self.open(peer, connection)
+            case Left(peer, connection) if self.leads_to(peer, connection):
+                del self._open[peer]
+                yield arrival
+            case Data(peer, connection, data) if self.leads_to(peer, connection):
+                yield from self.receive(peer, data)
+
     def open(self, peer: str, connection: int) -> None:
         """Begin the handshake with a peer, in place of an earlier channel."""
         fingerprint, side = self._peers[peer].fingerprint, self._server_side[peer]
@@ -46,9 +60,6 @@ class Channels:
         self._open[peer] = connection, channel
         channel.begin()
         self._flush(peer)
-
-    def close(self, peer: str) -> None:
-        del self._open[peer]
 
     def leads_to(self, peer: str, connection: int) -> bool:
         """Whether the channel to a peer is to this connection of it."""

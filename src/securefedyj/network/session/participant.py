@@ -178,7 +178,6 @@ class _Participant:
             most_waiting(self._agreement),
             self._new_party,
         )
-        self._started = False
         self._party: Party[Transcript] | None = None
         self._loop = asyncio.get_running_loop()
         try:
@@ -261,26 +260,13 @@ class _Participant:
         await self._happen(events.HubReached())
         looked_at_clock = 0.0
         while self._outcome is None:
-            await self._take(await link.receive(_TICK))
-            if self._outcome is None and self._loop.time() - looked_at_clock > _TICK:
+            for event in self._channels.take(await link.receive(_TICK)):
+                await self._happen(event)
+                if self._sessions.state is State.OVER:
+                    return
+            if self._loop.time() - looked_at_clock > _TICK:
                 looked_at_clock = self._loop.time()
                 await self._happen(events.TimePassed(link.heard))
-
-    async def _take(self, arrival: carrier.Arrival | None) -> None:
-        match arrival:
-            case carrier.Word():
-                await self._happen(arrival)
-            case carrier.Present(peer, connection) if peer in self._terms.peers:
-                await self._happen(arrival)
-                self._channels.open(peer, connection)
-            case carrier.Left(peer, connection) if self._channels.leads_to(peer, connection):
-                self._channels.close(peer)
-                await self._happen(arrival)
-            case carrier.Data(peer, connection, data) if self._channels.leads_to(peer, connection):
-                for event in self._channels.receive(peer, data):
-                    await self._happen(event)
-                    if self._outcome is not None:
-                        return
 
     def _preview(self, left: carrier.Left) -> None:
         """In a computation, tell the user at once who has left; its last records are read later."""
@@ -335,8 +321,7 @@ class _Participant:
 
         With `reopening`, it sends our part of the next opening as it was.
         """
-        if not self._started:
-            self._started = True
+        if self._party is None:
             self._settings.started()
         transcript = self._memory.known(reveals)
         began, before = time.monotonic(), exchanges_done(transcript)
