@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from securefedyj.errors import ProtocolError
+from securefedyj.network.carrier import Present
 from securefedyj.network.errors import JoinError
+from securefedyj.network.session.events import ChannelStands
 from securefedyj.network.session.peers import (
     CLOCKS_APART,
     MOST_READY,
@@ -23,8 +25,8 @@ GREETING = Greeting(VERSION, DIGEST, 1000.0)
 
 
 def come(peer: Peer, now: float = 0.0) -> None:
-    peer.arrive(now)
-    peer.connect()
+    peer.show(Present, now)
+    peer.show(ChannelStands, now)
     peer.speak(GREETING)
 
 
@@ -74,7 +76,7 @@ def test_what_was_said_on_a_channel_goes_with_it(peer):
 
 def test_who_has_just_come_was_just_heard(peer):
     peer.lose(1.0)
-    peer.arrive(500.0)
+    peer.show(Present, 500.0)
     assert peer.heard == 500.0
     peer.lose(600.0)
     assert peer.absent_since == 1.0, "since then it was never connected"

@@ -157,7 +157,7 @@ class Party(Generic[R]):
                 self._step({}, outgoing)
                 continue
             came = [peer for peer in current.expected if (self.rounds, peer) in self._inbox]
-            if len(came) < current.needed:
+            if len(came) < (len(current.expected) if current.enough is None else current.enough):
                 return
             incoming = {peer: self._inbox.pop((self.rounds, peer)).payload for peer in came}
             for peer in current.expected:

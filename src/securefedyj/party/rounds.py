@@ -40,11 +40,6 @@ class Round:
     late: Late | None = field(default=None, repr=False)
     """Given what comes later. Where all are needed, nothing does."""
 
-    @property
-    def needed(self) -> int:
-        """How many payloads the round waits for."""
-        return len(self.expected) if self.enough is None else self.enough
-
 
 @types.coroutine
 def play_round(

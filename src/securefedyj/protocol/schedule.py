@@ -53,6 +53,28 @@ def features_at_once(agreement: Agreement) -> int:
     return max(1, PAIRS_AT_ONCE // ((1 << agreement.levels_per_exchange) - 1))
 
 
+def exchanges_done(revealed: Revealed) -> int:
+    """How many exchanges have opened these reveals; the counts are the first."""
+    agreement = revealed.agreement
+    size, levels = features_at_once(agreement), agreement.levels_per_exchange
+
+    def batch(reveal: Step | Moments) -> int:
+        return int(reveal.features[0]) // size if len(reveal.features) else 0
+
+    counts = any(True for _ in revealed.all(Counts))
+    searches = {(batch(reveal), reveal.step // levels) for reveal in revealed.all(Step)}
+    ends = {batch(reveal) for reveal in revealed.all(Moments)}
+    return counts + len(searches) + len(ends)
+
+
+def most_exchanges(agreement: Agreement) -> int:
+    """How many exchanges a run can have: one for the counts, and those of each batch."""
+    asked = agreement.asked
+    batches = -(-len(asked) // features_at_once(agreement))
+    steps = max(agreement.max_steps * bool(asked.searched.any()), asked.most_steps())
+    return 1 + batches * (-(-steps // agreement.levels_per_exchange) + 1)
+
+
 class NextOpening(NamedTuple):
     """The opening that comes next."""
 

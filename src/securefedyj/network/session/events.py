@@ -13,12 +13,12 @@ import numpy as np
 
 from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import JoinError
-from securefedyj.network.session.memory import Outcome, exchanges_done
+from securefedyj.network.session.memory import Outcome
 from securefedyj.network.session.records import RANDOM_BYTES, AnyRecord
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import Message
 from securefedyj.protocol.cost import Cost
-from securefedyj.protocol.schedule import features_at_once
+from securefedyj.protocol.schedule import exchanges_done, most_exchanges
 from securefedyj.protocol.transcript import Transcript
 
 
@@ -66,12 +66,7 @@ def progress_of(
     transcript: Transcript, before: int, party: Party[Transcript], seconds: float
 ) -> Progress:
     """How far a session is that began after `before` exchanges, these seconds ago."""
-    agreement = transcript.agreement
-    asked = agreement.asked
-    batches = -(-len(asked) // features_at_once(agreement))
-    steps = max(agreement.max_steps * bool(asked.searched.any()), asked.most_steps())
-    most = 1 + batches * (-(-steps // agreement.levels_per_exchange) + 1)
-    done = exchanges_done(transcript)
+    done, most = exchanges_done(transcript), most_exchanges(transcript.agreement)
     unfinished = int(np.count_nonzero(transcript.unfinished()))
     left = seconds / max(done - before, 1) * (most - done) if unfinished else 0.0
     sent = sum(party.bytes_sent.values())

@@ -21,7 +21,6 @@ from securefedyj.network.lines import LineFile
 from securefedyj.network.session.records import NO_SESSION
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import (
-    Counts,
     Final,
     Magnitudes,
     Moments,
@@ -31,7 +30,7 @@ from securefedyj.protocol.reveals import (
     read_reveal,
     to_line,
 )
-from securefedyj.protocol.schedule import Schedule, TooFewValues, features_at_once
+from securefedyj.protocol.schedule import Schedule, TooFewValues, exchanges_done
 from securefedyj.protocol.state import OpeningLog
 from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import Malformed
@@ -370,20 +369,6 @@ def count_interruptions(memory: Memory, most: int, earlier: int) -> str:
             f"does not follow the protocol may interrupt to ask again. Find out why. {NEW_RUN}",
         )
     return summary
-
-
-def exchanges_done(transcript: Transcript) -> int:
-    """How many exchanges have opened these reveals; the counts are the first."""
-    agreement = transcript.agreement
-    size, levels = features_at_once(agreement), agreement.levels_per_exchange
-
-    def batch(reveal: Step | Moments) -> int:
-        return int(reveal.features[0]) // size if len(reveal.features) else 0
-
-    counts = any(True for _ in transcript.all(Counts))
-    searches = {(batch(reveal), reveal.step // levels) for reveal in transcript.all(Step)}
-    ends = {batch(reveal) for reveal in transcript.all(Moments)}
-    return counts + len(searches) + len(ends)
 
 
 def _phase(kind: type[Reveal]) -> type[Reveal]:

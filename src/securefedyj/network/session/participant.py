@@ -29,7 +29,7 @@ from securefedyj.network.session import events
 from securefedyj.network.session.channels import Channels
 from securefedyj.network.session.events import AnyEvent, Output, Progress, SessionTerms
 from securefedyj.network.session.journal import open_journal
-from securefedyj.network.session.memory import Outcome, count_interruptions, exchanges_done
+from securefedyj.network.session.memory import Outcome, count_interruptions
 from securefedyj.network.session.peers import TIMEOUT, WAIT
 from securefedyj.network.session.sessions import Sessions
 from securefedyj.network.session.states import State
@@ -37,7 +37,7 @@ from securefedyj.network.transport.link import HubDialer
 from securefedyj.party.machine import Party
 from securefedyj.protocol.cost import Cost
 from securefedyj.protocol.program import run_party
-from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues, exchanges_done
 from securefedyj.protocol.silos import TimedSilo
 from securefedyj.protocol.transcript import Transcript
 
@@ -88,12 +88,11 @@ async def participate(settings: Settings, silo: TimedSilo | None) -> Transcript:
     """
     participant = _Participant(settings, silo)
     alive = asyncio.create_task(participant.keep_alive())
-    failed = True
+    failed = False
     try:
         outcome = await participant.run()
-        failed = False
-    except asyncio.CancelledError:
-        failed = False
+    except Exception:
+        failed = True
         raise
     finally:
         alive.cancel()
@@ -311,8 +310,6 @@ class _Participant:
                 if isinstance(outcome, JoinError):
                     raise outcome
                 self._outcome = outcome
-            case events.Compute():
-                raise AssertionError  # only `_happen` can wait for it
 
     # The program.
 

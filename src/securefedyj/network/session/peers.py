@@ -58,15 +58,9 @@ class Peer:
         """Whether it can take part in a session."""
         return self.connected and self.state is not PeerState.LEAVING
 
-    def arrive(self, now: float) -> None:
-        self._move(Present)
-        self.heard = now
-
-    def connect(self) -> None:
-        self._move(events.ChannelStands)
-
-    def hear(self, now: float) -> None:
-        self._move(events.Heard)
+    def show(self, sign: type[Present | events.ChannelStands | events.Heard], now: float) -> None:
+        """Note a sign that it is there."""
+        self._move(sign)
         self.heard, self.warned = now, False
 
     def speak(self, record: records.AnyRecord) -> None:

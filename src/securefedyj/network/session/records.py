@@ -124,9 +124,20 @@ def write(record: AnyRecord) -> tls.RawRecord:
 def read(peer: str, record: tls.RawRecord) -> AnyRecord:
     """The record from a peer; ProtocolError, in a sentence that names the peer, if it is none."""
     try:
-        if record.type == MESSAGE:
-            return Message.from_bytes(record.body)
-        return _read_body(TYPES[record.type], record.body)
+        kind, body = TYPES[record.type], record.body
+        if kind is Message:
+            return Message.from_bytes(body)
+        if kind in (Kept, Alive):
+            if body:
+                raise strict.Malformed(f"{kind.__name__} has no content")
+            return kind()
+        # The channel bounds the size of records, and only one kind may use all of that.
+        content = strict.parse(body, tls.MAX_RECORD if kind is Handover else _MOST_BYTES)
+        if kind is Greeting:
+            other = strict.convert(content, OtherVersion, kind.__name__)
+            if other.version != VERSION:
+                return other
+        return strict.convert(content, kind, kind.__name__)
     except ProtocolError as error:
         raise ProtocolError(
             code_of(error, "SFY-JOIN-045"), f"Party {peer} sent no message of the protocol: {error}"
@@ -136,17 +147,3 @@ def read(peer: str, record: tls.RawRecord) -> AnyRecord:
             "SFY-JOIN-044",
             f"Party {peer} sent a record of type {record.type} we cannot read.",
         ) from None
-
-
-def _read_body(kind: type[AnyRecord], body: bytes) -> AnyRecord:
-    if kind in (Kept, Alive):
-        if body:
-            raise strict.Malformed(f"{kind.__name__} has no content")
-        return kind()
-    # The channel bounds the size of records, and only one kind may use all of that.
-    content = strict.parse(body, tls.MAX_RECORD if kind is Handover else _MOST_BYTES)
-    if kind is Greeting:
-        other = strict.convert(content, OtherVersion, kind.__name__)
-        if other.version != VERSION:
-            return other
-    return strict.convert(content, kind, kind.__name__)

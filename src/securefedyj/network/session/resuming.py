@@ -76,14 +76,19 @@ def reopens(start: Begin, everybody: Collection[Begin], members: Collection[Begi
 
 
 def starting_point(memory: Memory, own: Begin, peers: Mapping[str, Begin]) -> Begin:
-    """What the session starts from: two have it, and ours does not contradict it.
+    """The most that two parties have (verified: two members), if ours does not contradict it.
 
     Raises EndOfRun where two parties have different things, and JoinError for impossible claims.
     """
     for peer in peers:
         _check_claim(peer, own, peers, memory)
-    everybody = [own, *peers.values()]
-    start = _second_longest(memory, own, peers)
+    everybody = voices = [own, *peers.values()]
+    if memory.agreement.verified:
+        # Of two members one is honest, and takes no result that it has not verified. Two others
+        # might hand over a result that nobody has verified.
+        voices = [peers[name] for name in memory.agreement.committee if name in peers]
+        voices += [own] * memory.member
+    start = sorted(voices, key=attrgetter("reveals"), reverse=True)[1]
     if not _are_the_same([begin for begin in everybody if begin.reveals == start.reveals]):
         raise EndOfRun(
             "SFY-JOIN-014",
@@ -107,20 +112,6 @@ def starting_point(memory: Memory, own: Begin, peers: Mapping[str, Begin]) -> Be
             "it: it stays as it is, and nothing is opened again.",
         )
     return start
-
-
-def _second_longest(memory: Memory, own: Begin, peers: Mapping[str, Begin]) -> Begin:
-    """The most that two parties have; in a verified run, that two members have.
-
-    Of two members one is honest, and takes no result that it has not verified. Two others might
-    hand over a result that nobody has verified.
-    """
-    agreement = memory.agreement
-    voices = [own, *peers.values()]
-    if agreement.verified:
-        voices = [peers[name] for name in agreement.committee if name in peers]
-        voices += [own] * memory.member
-    return sorted(voices, key=attrgetter("reveals"), reverse=True)[1]
 
 
 def _is_result(begun: Collection[Begin]) -> bool:

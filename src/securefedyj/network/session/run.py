@@ -14,7 +14,6 @@ from securefedyj.network.session.memory import (
     Drained,
     Memory,
     count_interruptions,
-    exchanges_done,
 )
 from securefedyj.network.session.peers import Conclusion, Patience, Peer
 from securefedyj.network.session.records import AnyRecord, Begin, Done, Kept, Ready
@@ -22,7 +21,7 @@ from securefedyj.network.session.states import TRANSITIONS, Signal, State, succe
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.party.machine import Party
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Kind, Message
-from securefedyj.protocol.schedule import TooFewValues
+from securefedyj.protocol.schedule import TooFewValues, exchanges_done
 from securefedyj.protocol.transcript import Transcript
 
 

@@ -13,12 +13,13 @@ from securefedyj.network.carrier import Left, Present, Word
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
 from securefedyj.network.session import events, records
 from securefedyj.network.session.events import AnyEvent, Moment, Output, SessionTerms
-from securefedyj.network.session.memory import Memory, exchanges_done
+from securefedyj.network.session.memory import Memory
 from securefedyj.network.session.peers import HUB, Peer, check_greeting
 from securefedyj.network.session.run import PartyRun
 from securefedyj.network.session.states import PeerState, Signal, State, check_legal
 from securefedyj.party.messages import VERSION, Kind, Message
 from securefedyj.printable import in_words
+from securefedyj.protocol.schedule import exchanges_done
 
 
 class Sessions(PartyRun):
@@ -60,7 +61,7 @@ class Sessions(PartyRun):
             case Present(name):
                 if peers[name].state is not PeerState.ABSENT:
                     self._lose(peers[name], "came back on another connection")
-                peers[name].arrive(now)
+                peers[name].show(Present, now)
             case Left(name):
                 self._lose(peers[name], "left")
             case events.ChannelStands(name):
@@ -68,7 +69,7 @@ class Sessions(PartyRun):
             case events.ChannelBroke(name, reason):
                 self._fault(peers[name], reason)
             case events.Heard(name):
-                peers[name].hear(now)
+                peers[name].show(events.Heard, now)
             case events.RecordArrived(name, record):
                 try:
                     peers[name].speak(record)
@@ -90,7 +91,7 @@ class Sessions(PartyRun):
     # Peers and their channels.
 
     def _greet(self, peer: Peer) -> None:
-        peer.connect()
+        peer.show(events.ChannelStands, self._now.steady)
         self._send(peer, records.Greeting(VERSION, self._terms.digest, self._now.wall))
         if self._conclusion.outcome is not None:
             self._send(peer, records.Done(self._conclusion.digest))

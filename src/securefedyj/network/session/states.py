@@ -57,6 +57,7 @@ class Signal(Enum):
 
 
 _FAILURES = {Signal.GAVE_UP: State.FAILED, Signal.ERROR: State.FAILED}
+_INTERRUPTED = dict.fromkeys((Signal.READY_AGAIN, Signal.STOPPED, Signal.LOST), State.GATHERING)
 # A party that has the result and helps a peer may learn that the peer has it as well.
 _ENDINGS = {
     Signal.ALL_DONE: State.KEPT,
@@ -93,9 +94,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     },
     State.TAKING: {
         Signal.HANDED: State.COMPUTING,
-        Signal.READY_AGAIN: State.GATHERING,
-        Signal.STOPPED: State.GATHERING,
-        Signal.LOST: State.GATHERING,
+        **_INTERRUPTED,
         **_FAILURES,
     },
     State.COMPUTING: {
@@ -105,9 +104,7 @@ TRANSITIONS: dict[State, dict[Signal, State]] = {
     },
     State.LISTENING: {
         Signal.MESSAGE_CAME: State.COMPUTING,
-        Signal.READY_AGAIN: State.GATHERING,
-        Signal.STOPPED: State.GATHERING,
-        Signal.LOST: State.GATHERING,
+        **_INTERRUPTED,
         Signal.ERROR: State.FAILED,
     },
     State.DONE: {

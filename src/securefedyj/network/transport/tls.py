@@ -4,6 +4,7 @@ The handshake is OpenSSL's, through the standard library. Only the certificates 
 are trusted, so there are no certificate authorities and no host names to check.
 """
 
+import contextlib
 import ssl
 import struct
 from collections.abc import Iterable, Iterator
@@ -163,8 +164,7 @@ class Channel:
         """
         self._in.write(data)
         try:
-            if not self._handshake():
-                return
+            self._handshake()
             while chunk := self._tls.read(_READ):
                 self._plain += chunk
         except ssl.SSLWantReadError:
@@ -187,18 +187,15 @@ class Channel:
 
     def begin(self) -> None:
         """Start the handshake, if we are the TLS client."""
-        self._handshake()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._handshake()
 
-    def _handshake(self) -> bool:
+    def _handshake(self) -> None:
         if not self.established:
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                return False
+            self._tls.do_handshake()
             der = self._tls.getpeercert(binary_form=True)
             check_fingerprint(der, self._fingerprint, f"Party {self.peer}")
             self.established = True
-        return True
 
     def _records(self) -> Iterator[RawRecord]:
         while len(self._plain) >= _RECORD.size:
