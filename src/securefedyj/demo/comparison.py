@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from math import ceil, log10
 from timeit import timeit
 
 import numpy as np
@@ -53,6 +54,18 @@ class FitComparison:
     def alike(self) -> list[int]:
         """The other features, without constant ones."""
         return [int(j) for j in np.flatnonzero((np.abs(self.gain) <= SAME) & ~self.constant)]
+
+    @property
+    def agreement(self) -> str:
+        """How far the lambdas of these are apart, relative to their size, as a power of ten."""
+        ours, theirs = self.ours.lambdas_[self.alike], self.theirs.lambdas_[self.alike]
+        worst = np.max(np.abs(ours - theirs) / np.maximum(1, np.abs(ours)), initial=1e-16)
+        return f"1e{ceil(log10(worst))}"
+
+    @property
+    def missed(self) -> int:
+        """The number of features whose optimum scikit-learn does not find."""
+        return int(np.count_nonzero(self.gain > SAME))
 
 
 def compare_breast_cancer() -> FitComparison:

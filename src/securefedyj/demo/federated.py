@@ -38,6 +38,10 @@ class FederatedFit:
     megabytes: float  # sent per feature and peer, at most
     seconds: float  # from the start of the processes to their end
 
+    def medians(self, j: int) -> list[str]:
+        """Those of a feature at the silos."""
+        return [f"{np.median(rows[:, j]):.3g}" for rows in self.silos.values()]
+
 
 def fit(cancer: FitComparison) -> FederatedFit:
     """Fit three silos with different patients: small, middle and large tumours."""
@@ -58,9 +62,10 @@ def fit(cancer: FitComparison) -> FederatedFit:
     for one in (*fitted, together):
         for attribute in ("lambdas_", "mean_", "var_"):
             equal &= getattr(one, attribute) == getattr(pooled, attribute)
-    sent = max(max(to.values()) for to in together.cost_.bytes_sent.values())
-    megabytes, rounds = sent / len(cancer.names) / 1e6, together.cost_.rounds
-    return FederatedFit(silos, fitted[0].lambdas_, equal, transcript, rounds, megabytes, seconds)
+    cost = together.cost_
+    megabytes = max(max(to.values()) for to in cost.bytes_sent.values()) / len(equal) / 1e6
+    lambdas = fitted[0].lambdas_
+    return FederatedFit(silos, lambdas, equal, transcript, cost.rounds, megabytes, seconds)
 
 
 def _run_processes(
