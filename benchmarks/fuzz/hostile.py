@@ -50,7 +50,7 @@ from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import to_line
 from securefedyj.protocol.simulation import simulate
 from securefedyj.protocol.transcript import Transcript, TranscriptError
-from securefedyj.report.cost import read_cost
+from securefedyj.report.results import read_cost
 
 MOST_MEMORY = 200.0  # MB, of a process
 LONGEST_SENTENCE = 2000  # characters

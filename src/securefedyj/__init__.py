@@ -4,22 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import ExpYJ, FrozenYJ, PowerTransformDisplay, SecureFedYJ
-    from securefedyj.joining.call import join, join_async
-    from securefedyj.joining.run import Cancelled
-    from securefedyj.parameters import load
-
-__all__ = [
-    "Cancelled",
-    "ExpYJ",
-    "FrozenYJ",
-    "PowerTransformDisplay",
-    "SecureFedYJ",
-    "join",
-    "join_async",
-    "load",
-]
-__version__ = "0.2.0"
+    from securefedyj.estimators import ExpYJ as ExpYJ
+    from securefedyj.estimators import FrozenYJ as FrozenYJ
+    from securefedyj.estimators import PowerTransformDisplay as PowerTransformDisplay
+    from securefedyj.estimators import SecureFedYJ as SecureFedYJ
+    from securefedyj.joining.call import join as join
+    from securefedyj.joining.call import join_async as join_async
+    from securefedyj.joining.run import Cancelled as Cancelled
+    from securefedyj.parameters import load as load
 
 _HOMES = {
     "Cancelled": "joining.run",
@@ -31,6 +23,8 @@ _HOMES = {
     "join_async": "joining.call",
     "load": "parameters",
 }
+__all__ = [*_HOMES]
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -33,7 +33,7 @@ from securefedyj.network.session.participant import JoinError, Progress, Worker
 from securefedyj.party.messages import Kind, Message
 from securefedyj.protocol.silos import TimedSilo, timed_silo
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.report.cost import read_cost
+from securefedyj.report.results import read_cost
 from securefedyj.tables.digest import rows_digest
 from tests.network import clock
 from tests.network.clock import until

@@ -6,7 +6,7 @@ import pytest
 
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import page as report
-from securefedyj.report.cost import CostColumn
+from securefedyj.report.results import CostColumn
 from tests.report.runs import NAMES, as_engine, data, fit
 
 

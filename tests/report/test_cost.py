@@ -9,7 +9,7 @@ import pytest
 from securefedyj.errors import InputError
 from securefedyj.network.forecast import Forecast
 from securefedyj.protocol.cost import Cost
-from securefedyj.report.cost import CostColumn, read_cost, read_plan
+from securefedyj.report.results import CostColumn, read_cost, read_plan
 from tests.refusals import refused
 
 

@@ -120,8 +120,7 @@ def transform(options: argparse.Namespace) -> None:
 
 def write_page(options: argparse.Namespace) -> None:
     from securefedyj.report import page
-    from securefedyj.report.cost import read_cost, read_plan
-    from securefedyj.report.results import Provenance
+    from securefedyj.report.results import Provenance, read_cost, read_plan
     from securefedyj.tables.silo_table import load_or_stream
     from securefedyj.tables.source import as_source
 

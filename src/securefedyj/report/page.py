@@ -27,11 +27,10 @@ from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility, templates
 from securefedyj.report.charts import number, signed
-from securefedyj.report.cost import CostColumn
 from securefedyj.report.features import STEEP, WIDEST, Features, OwnRows
 
 if TYPE_CHECKING:
-    from securefedyj.report.results import Provenance
+    from securefedyj.report.results import CostColumn, Provenance
 
 PLOTS = 30
 _FILTERS = {
