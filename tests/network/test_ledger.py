@@ -26,11 +26,17 @@ from securefedyj.network.ledger import (
     RunTerms,
     default_path,
 )
-from securefedyj.network.repeats import note_on_result, note_on_unfinished, warnings
+from securefedyj.network.repeats import (
+    note_on_result,
+    note_on_unfinished,
+    quantiles_too_close,
+    warnings,
+)
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.reveals import lowest_opened
 from securefedyj.protocol.simulation import simulate
+from securefedyj.strict import Malformed
 from securefedyj.tables.digest import column_digests
 
 FEATURES = ("lactate", "age")
@@ -555,3 +561,46 @@ def test_tests_do_not_touch_the_home_of_their_user(monkeypatch):
     monkeypatch.delenv("SECUREFEDYJ_LEDGER")
     monkeypatch.setenv("HOME", "/somewhere")
     assert default_path() == Path("/somewhere/.securefedyj/ledger.jsonl")
+
+
+def with_quantiles(ledger: Ledger, number: int, *quantiles: str) -> RunEntry:
+    return another(ledger, number, methods=({"quantiles": quantiles}, {"yeo-johnson": ()}))
+
+
+@pytest.mark.parametrize(
+    ("n", "before", "now", "refused"),
+    [
+        (1000, "0.5", "0.5", False),  # the same again
+        (1000, "0.5", "0.501", True),  # the next row: one value between two results
+        (1000, "0.5", "0.529", True),
+        (1000, "0.5", "0.53", False),  # 30 ranks away
+        (1000, "0.5", "0.471", True),
+        (10, "0.51", "0.6", False),  # another quantile of the same rank is the same value
+    ],
+)
+def test_quantiles_stay_apart_from_those_of_finished_runs(ledger, n, before, now, refused):
+    """The attack: run after run, each asks for the value of the next row."""
+    first = with_quantiles(ledger, 1, before)
+    ledger.note(BEGAN, first, DAY)
+    ledger.note(FINISHED, first, DAY, result="a" * 64, n=(n, n))
+    again, second = Ledger(ledger.path), with_quantiles(ledger, 2, now)
+    assert bool(list(quantiles_too_close(again, second, 30))) == refused
+
+
+def test_after_a_run_that_did_not_finish_only_its_quantiles_are_allowed(ledger):
+    """It may have opened them, and its ranks are not known."""
+    again = after(ledger, (BEGAN, with_quantiles(ledger, 1, "0.1", "0.9")))
+    assert not list(quantiles_too_close(again, with_quantiles(ledger, 2, "0.9"), 30))
+    assert list(quantiles_too_close(again, with_quantiles(ledger, 3, "0.5"), 30))
+
+
+def test_quantiles_of_another_column_do_not_matter(ledger):
+    again = after(ledger, (BEGAN, with_quantiles(ledger, 1, "0.1")))
+    other = another(ledger, 2, methods=({"yeo-johnson": ()}, {"quantiles": ("0.11",)}))
+    assert not list(quantiles_too_close(again, other, 30))
+    assert not list(quantiles_too_close(again, another(ledger, 3), 30))
+
+
+def test_a_ledger_with_as_many_methods_as_features_only(ledger):
+    with pytest.raises(Malformed):
+        another(ledger, 1, methods=({"quantiles": ("0.5",)},))

@@ -123,7 +123,8 @@ def _check_table(consortium: Consortium, options: argparse.Namespace, reader: Ta
         empty = [name for name, column in checked.columns.items() if not column.present]
         notes.append(note_on_missing(consortium, empty))
         source = reader.source(options.data, names, *reading)
-        warnings = LedgerRun(consortium, source, options.ledger).warnings()
+        record = LedgerRun(consortium, source, options.ledger)
+        warnings = [*record.refused(), *record.warnings()]
     notes = [note for note in notes if note]
     if options.json:
         tell(json.dumps({"stops": stops, "rows": checked.rows, "written": checked.written,

@@ -13,6 +13,7 @@ from securefedyj.errors import InputError
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.identity import read_certificate, read_identity
+from securefedyj.network.ledger import LedgerError
 from securefedyj.network.lines import require_locks
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
 from securefedyj.network.session import participant
@@ -191,6 +192,9 @@ class JoinRun:
                 self.consortium, own.source, self.options.ledger, self.party.name, self._output
             )
             notes += [f"Warning: {sentence}" for sentence in self._record.warnings()]
+            if not (self._output / PARAMETERS).exists():
+                for sentence in self._record.refused():
+                    raise LedgerError("SFY-LED-004", sentence)
         if not (self._output / PARAMETERS).exists():  # else there is nothing left to run
             for sentence in filter(None, notes):
                 self.warn(sentence)
@@ -218,7 +222,7 @@ class JoinRun:
         party = self.party.name
         self.written |= write_results(transcript, cost, party, self._output, self._path)
         if self._record is not None:
-            contradiction = self._record.finished(transcript.digest().hex(), self.say)
+            contradiction = self._record.finished(transcript, self.say)
             if contradiction:
                 self.warn(f"Warning: {contradiction}")
         if cost is None:  # it was there from the start, and others may not connect for long

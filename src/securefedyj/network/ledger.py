@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from securefedyj.errors import InputError
 from securefedyj.network.lines import LineFile
@@ -51,6 +51,8 @@ class RunTerms(Record, frozen=True):
     lower: tuple[Finite, ...]
     """The bounds of each feature."""
     upper: tuple[Finite, ...]
+    methods: tuple[dict[str, tuple[str, ...]], ...] | UnsetType = UNSET
+    """Of each feature, with their quantiles; not written where all have yeo-johnson alone."""
 
 
 class _RunEvent(Record, frozen=True, kw_only=True, tag_field="event"):
@@ -83,6 +85,8 @@ class RunEntry(_RunEvent, frozen=True, kw_only=True, tag=BEGAN):
             raise Malformed("there must be as many columns as features")
         if self.terms and not len(self.terms.lower) == len(self.terms.upper) == len(self.features):
             raise Malformed("there must be as many bounds as features")
+        if self.terms and len(self.terms.methods or self.features) != len(self.features):
+            raise Malformed("there must be as many methods as features")
 
     def digests(self) -> dict[str, str]:
         """The digests of the features that have values here."""
@@ -94,6 +98,8 @@ class RunFinished(_RunEvent, frozen=True, tag=FINISHED):
 
     result: Annotated[str, hexadecimal(32)] | UnsetType = UNSET
     """Its digest; version 0.2 has not written it."""
+    n: tuple[Annotated[int, Meta(ge=0, le=2**63 - 1)], ...] | UnsetType = UNSET
+    """How many values each feature had over all silos; written where quantiles were found."""
 
 
 class RunFailed(_RunEvent, frozen=True, tag=FAILED):
@@ -126,7 +132,7 @@ class Ledger:
         self.path = path
         self.key = b""
         self._runs: dict[str, RunEntry] = {}  # in the order in which they first began
-        self._finished: dict[str, str] = {}  # the digests of their results, by their ids
+        self._finished: dict[str, RunFinished] = {}  # by their ids
         with suppress(FileNotFoundError), self._opened(os.O_RDONLY) as file:
             self._parse(file.read())
 
@@ -148,9 +154,14 @@ class Ledger:
         return secrets.token_hex(8)
 
     def note(
-        self, event: str, run: RunEntry, now: datetime.datetime | None = None, result: str = ""
+        self,
+        event: str,
+        run: RunEntry,
+        now: datetime.datetime | None = None,
+        result: str = "",
+        n: tuple[int, ...] = (),
     ) -> None:
-        """Add a line about a run; `result` is the digest of the result of a finished one."""
+        """Add a line about a run; of a finished one with the digest of the result, and n."""
         self.prepare()
         date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
         line: _RunEvent = msgspec.structs.replace(run, date=date)
@@ -158,7 +169,7 @@ class Ledger:
         if event == FAILED:
             line = RunFailed(**common)
         elif event == FINISHED:
-            line = RunFinished(**common, result=result or UNSET)
+            line = RunFinished(**common, result=result or UNSET, n=n or UNSET)
         with self._opened(os.O_RDWR) as file:
             file.append(msgspec.to_builtins(line), sync=True)
         self._take(line)
@@ -182,12 +193,18 @@ class Ledger:
     def has_finished(self, run: RunEntry) -> bool:
         return run.id in self._finished
 
+    def counts_of(self, run: RunEntry) -> dict[str, int]:
+        """How many values the features of a finished run had over all silos, where it is known."""
+        end = self._finished.get(run.id)
+        return dict(zip(run.features, (end and end.n) or (), strict=False))
+
     def other_result(self, run: RunEntry, result: str) -> RunEntry | None:
         """The last run of the same agreed file over the same values that had another result."""
         this = run.digest, run.party, run.columns
         for other in self.earlier(run):
-            known = self._finished.get(other.id, "")
-            if known not in ("", result) and (other.digest, other.party, other.columns) == this:
+            end = self._finished.get(other.id)
+            known = (end and end.result) or result
+            if known != result and (other.digest, other.party, other.columns) == this:
                 return other
         return None
 
@@ -214,7 +231,7 @@ class Ledger:
         if isinstance(line, RunEntry):
             self._runs.setdefault(line.id, line)
         elif isinstance(line, RunFinished):
-            self._finished.setdefault(line.id, line.result or "")
+            self._finished.setdefault(line.id, line)
 
     @contextmanager
     def _opened(self, flags: int) -> Iterator[LineFile]:

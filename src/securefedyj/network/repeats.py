@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from securefedyj.network.consortium import Consortium
@@ -28,6 +29,8 @@ from securefedyj.network.ledger import (
 from securefedyj.network.session.journal import FILE as STATE
 from securefedyj.numerics.passes import Source
 from securefedyj.printable import in_words, printable, shown
+from securefedyj.protocol.methods import DEFAULT, rank_of
+from securefedyj.protocol.transcript import Transcript
 from securefedyj.tables.digest import column_digests
 
 _MOST_RUNS = 3
@@ -60,6 +63,7 @@ class LedgerRun:
             identity = ledger.id_of(digest, folder if resumed else "")
         features = consortium.feature_names
         digests = column_digests(table, features, ledger.key) if ledger.key else {}
+        methods = tuple(dict(feature.methods) for feature in consortium.features)
         self._run = RunEntry(
             id=identity,
             digest=digest,
@@ -77,13 +81,19 @@ class LedgerRun:
                 consortium.verified,
                 tuple(float(feature.lower) for feature in consortium.features),
                 tuple(float(feature.upper) for feature in consortium.features),
+                methods if any(own != DEFAULT for own in methods) else UNSET,
             ),
         )
+        self._minimum = consortium.minimum_values
 
     def warnings(self) -> list[str]:
         """What earlier runs and this one reveal together."""
         note = note_on_unfinished(self._ledger, self._run, self._most)
         return warnings(self._ledger, self._run) + [note] * bool(note)
+
+    def refused(self) -> list[str]:
+        """Why this silo cannot take part: quantiles too close to those of earlier runs."""
+        return list(quantiles_too_close(self._ledger, self._run, self._minimum))
 
     @property
     def unfinished(self) -> int:
@@ -93,19 +103,23 @@ class LedgerRun:
     def began(self) -> None:
         self._ledger.note(BEGAN, self._run)
 
-    def finished(self, result: str, say: Callable[[str], None]) -> str:
+    def finished(self, transcript: Transcript, say: Callable[[str], None]) -> str:
         """Note the result's digest; return what to say if an earlier run contradicts it."""
-        self._end(FINISHED, say, result)
+        result = transcript.digest().hex()
+        n = transcript.values_of_features() if transcript.agreement.asked.ranked.any() else ()
+        self._end(FINISHED, say, result, n)
         return note_on_result(self._ledger, self._run, result)
 
     def failed(self, say: Callable[[str], None]) -> None:
         self._end(FAILED, say)
 
-    def _end(self, event: str, say: Callable[[str], None], result: str = "") -> None:
+    def _end(
+        self, event: str, say: Callable[[str], None], result: str = "", n: tuple[int, ...] = ()
+    ) -> None:
         """Note the end of a run that has begun; if the file cannot be written, only say so."""
         try:
             if self._ledger.is_open(self._run):
-                self._ledger.note(event, self._run, result=result)
+                self._ledger.note(event, self._run, result=result, n=n)
         except LedgerError as error:
             say(str(error))
 
@@ -165,6 +179,32 @@ def warnings(ledger: Ledger, run: RunEntry) -> list[str]:
         are = "warning is" if more == 1 else "warnings are"
         found[_MOST_RUNS:] = [f"{more} more {are} about earlier runs: see {ledger.path}."]
     return [*_alarms(run, finished), *found]
+
+
+def quantiles_too_close(ledger: Ledger, run: RunEntry, minimum: int) -> Iterator[str]:
+    """Quantiles whose ranks are less than the minimum from others of the same values.
+
+    Between two close ranks there are few rows, and each quantile is the value of one. What an
+    unfinished run has opened is not known: only its own quantiles may be asked for again.
+    """
+    for other in ledger.earlier(run):
+        one, counts = _compared(run, other), ledger.counts_of(other)
+        for name, before in _asked_before(run, one):
+            n = counts.get(before.name, 0)
+            for quantile in _asked(run)[name].quantiles:
+                ranks = {rank_of(earlier, n) for earlier in before.quantiles}
+                distance = min((abs(rank_of(quantile, n) - rank) for rank in ranks), default=0)
+                if not n and before.quantiles and quantile not in before.quantiles:
+                    why = "which did not finish, so that its ranks are not known"
+                elif 0 < distance < minimum:
+                    why = f"where its rank is {distance} from that of another quantile"
+                else:
+                    continue
+                yield (
+                    f"quantile {quantile} of column {shown(name)} may not be asked for after "
+                    f"{_runs([other])}, {why}; the least distance is {minimum}. Agree on a file "
+                    "without it, or with the quantiles of that run."
+                )
 
 
 def note_on_result(ledger: Ledger, run: RunEntry, result: str) -> str:
@@ -282,18 +322,25 @@ def _alarms(run: RunEntry, finished: Sequence[_Compared]) -> Iterator[str]:
 class _Asked(NamedTuple):
     """What a run asks of a feature."""
 
+    name: str
     result_bits: int
     max_steps: int
     bounds: tuple[float, float]
+    quantiles: tuple[str, ...]
 
 
 def _asked(run: RunEntry) -> dict[str, _Asked]:
     """What a run asks of each feature; empty where that is not known."""
     if not (terms := run.terms):
         return {}
-    bounds = zip(terms.lower, terms.upper, strict=True)
-    of_each = (_Asked(terms.result_bits, terms.max_steps, both) for both in bounds)
-    return dict(zip(run.features, of_each, strict=True))
+    methods = terms.methods or (dict[str, tuple[str, ...]](),) * len(run.features)
+    of_each = zip(run.features, terms.lower, terms.upper, methods, strict=True)
+    return {
+        name: _Asked(
+            name, terms.result_bits, terms.max_steps, (lower, upper), sum(own.values(), ())
+        )
+        for name, lower, upper, own in of_each
+    }
 
 
 def _asked_before(run: RunEntry, one: _Compared) -> Iterator[tuple[str, _Asked]]:

@@ -64,6 +64,11 @@ def as_quantile(value: str | int | Decimal | Fraction) -> str:
     )
 
 
+def rank_of(quantile: str, n: int) -> int:
+    """The rank of a quantile among n values: k = max(1, ceil(q n))."""
+    return max(1, ceil(Fraction(quantile) * n))
+
+
 class Question(NamedTuple):
     """What is asked at a time."""
 
@@ -132,7 +137,7 @@ class Questions:
         """k = max(1, ceil(q n)) of the questions for a quantile, 0 of the others."""
         rank = np.zeros(len(self), dtype=np.int64)
         for i in np.flatnonzero(self.ranked).tolist():
-            rank[i] = max(1, ceil(Fraction(self.all[i].quantile) * int(n[i])))
+            rank[i] = rank_of(self.all[i].quantile, int(n[i]))
         return rank
 
     def refused(self, n: Integers, minimum: int) -> dict[int, str]:

@@ -60,6 +60,11 @@ class Revealed:
             n[reveal.features] = reveal.n
         return n
 
+    def values_of_features(self) -> tuple[int, ...]:
+        """n of each feature of the agreement."""
+        _, first = np.unique(self.agreement.asked.column, return_index=True)
+        return tuple(self.counts()[first].tolist())
+
     def measured(self) -> Bools:
         """Which questions have moments."""
         return (self.counts() > 0) & ~self.agreement.asked.ranked
