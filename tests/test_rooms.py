@@ -37,6 +37,8 @@ HEIGHT = {room: height for height, floor in enumerate(FLOORS) for room in floor}
 # What `import securefedyj` offers, and where it lives.
 OFFERED = {
     **dict.fromkeys(["ExpYJ", "FrozenYJ", "PowerTransformDisplay", "SecureFedYJ"], "estimators"),
+    **dict.fromkeys(["SecureColumnTransformer", "SecureQuantiles"], "estimators"),
+    **dict.fromkeys(["SecureRobustScaler", "SecureStandardScaler"], "estimators"),
     **dict.fromkeys(["Cancelled", "join", "join_async"], "joining"),
     "load": "parameters",
 }

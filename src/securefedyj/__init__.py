@@ -7,7 +7,11 @@ if TYPE_CHECKING:
     from securefedyj.estimators import ExpYJ as ExpYJ
     from securefedyj.estimators import FrozenYJ as FrozenYJ
     from securefedyj.estimators import PowerTransformDisplay as PowerTransformDisplay
+    from securefedyj.estimators import SecureColumnTransformer as SecureColumnTransformer
     from securefedyj.estimators import SecureFedYJ as SecureFedYJ
+    from securefedyj.estimators import SecureQuantiles as SecureQuantiles
+    from securefedyj.estimators import SecureRobustScaler as SecureRobustScaler
+    from securefedyj.estimators import SecureStandardScaler as SecureStandardScaler
     from securefedyj.joining.call import join as join
     from securefedyj.joining.call import join_async as join_async
     from securefedyj.joining.run import Cancelled as Cancelled
@@ -18,7 +22,11 @@ _HOMES = {
     "ExpYJ": "estimators",
     "FrozenYJ": "estimators",
     "PowerTransformDisplay": "estimators",
+    "SecureColumnTransformer": "estimators",
     "SecureFedYJ": "estimators",
+    "SecureQuantiles": "estimators",
+    "SecureRobustScaler": "estimators",
+    "SecureStandardScaler": "estimators",
     "join": "joining.call",
     "join_async": "joining.call",
     "load": "parameters",

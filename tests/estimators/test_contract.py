@@ -1,6 +1,6 @@
 """scikit-learn's own checks, for every public estimator, and its own tests of PowerTransformer.
 
-The checks fit tables of their own. So `SecureFedYJ`, which takes a list of silos, gets each as the
+The checks fit tables of their own. So an estimator that takes a list of silos gets each as the
 only silo with rows, and nothing else differs; and `FrozenYJ` is fitted before it is frozen.
 """
 
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -23,22 +23,70 @@ from sklearn.preprocessing import PowerTransformer as Theirs
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import securefedyj
-from securefedyj import ExpYJ, FrozenYJ, SecureFedYJ
-from securefedyj.estimators import federated, frozen, pooled
+from securefedyj import (
+    ExpYJ,
+    FrozenYJ,
+    SecureColumnTransformer,
+    SecureFedYJ,
+    SecureQuantiles,
+    SecureRobustScaler,
+    SecureStandardScaler,
+)
+from securefedyj.estimators import composed, federated, frozen, pooled, quantiles, scaling
 from securefedyj.estimators.base import YeoJohnsonTransformer
+from securefedyj.estimators.federated import SecureEstimator
 from securefedyj.parameters import Parameters
 
 their_tests = pytest.importorskip("sklearn.preprocessing.tests.test_data")
 
 
-class OneSilo(SecureFedYJ):
+OURS = (
+    SecureColumnTransformer,
+    SecureFedYJ,
+    SecureQuantiles,
+    SecureRobustScaler,
+    SecureStandardScaler,
+)
+
+
+class AllRows(SecureEstimator):
     """All rows at one silo, so that `fit` takes what others take."""
 
-    def fit(self, X: Any, y: object = None) -> OneSilo:
+    def fit(self, X: Any, y: object = None) -> Self:
         return super().fit([X, None, None])
 
     def __sklearn_tags__(self) -> Any:
-        return YeoJohnsonTransformer.__sklearn_tags__(self)
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+class OneSilo(AllRows, SecureFedYJ):
+    pass
+
+
+class OneSiloStandard(AllRows, SecureStandardScaler):
+    pass
+
+
+class OneSiloRobust(AllRows, SecureRobustScaler):
+    pass
+
+
+class OneSiloQuantiles(AllRows, SecureQuantiles):
+    pass
+
+
+class OneSiloColumns(AllRows, SecureColumnTransformer):
+    """Two transformers of all columns, whichever they are."""
+
+    transformers = (
+        ("scaled", SecureStandardScaler(), slice(None)),
+        ("filled", SecureQuantiles(), slice(None)),
+    )
+
+    def __init__(self, engine: str = "clear") -> None:
+        self.engine = engine
 
 
 class JustFrozen(FrozenYJ):
@@ -66,6 +114,13 @@ class JustFrozen(FrozenYJ):
         ExpYJ(standardize=False),
         OneSilo(max_steps=8),
         OneSilo("clear"),
+        OneSiloStandard(engine="clear"),
+        OneSiloStandard(with_mean=False),
+        OneSiloRobust(engine="clear"),
+        OneSiloRobust(with_scaling=False),
+        OneSiloQuantiles(engine="clear"),
+        OneSiloQuantiles((0.25, 0.75), use="bins"),
+        OneSiloColumns(),
         JustFrozen(),
     ]
 )
@@ -85,23 +140,28 @@ def public_estimators() -> list[type]:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("estimator", public_estimators())
 def test_check_estimator_is_clean_for_every_public_estimator(estimator: Any) -> None:
-    """As a user would call it; on two of them most checks do not apply, as they say themselves."""
-    results = check_estimator(estimator(), on_skip=None)
+    """As a user would call it; on most of them most checks do not apply, as they say themselves."""
+    made = estimator([]) if estimator is SecureColumnTransformer else estimator()
+    results = check_estimator(made, on_skip=None)
     assert {result["status"] for result in results} <= {"passed", "skipped"}
     assert (len(results) > 40) == (estimator is ExpYJ)
 
 
-@pytest.mark.parametrize("estimator", [SecureFedYJ(), FrozenYJ()])
+@pytest.mark.parametrize("estimator", [SecureFedYJ(), SecureRobustScaler(), FrozenYJ()])
 def test_who_fits_no_table_of_others_says_so_to_the_checks(estimator: Any) -> None:
     with pytest.warns(SkipTestWarning):
         check_estimator(estimator)
 
 
 def test_no_public_estimator_is_left_out() -> None:
-    assert set(public_estimators()) == {ExpYJ, SecureFedYJ, FrozenYJ}
+    assert set(public_estimators()) == {ExpYJ, FrozenYJ, *OURS}
 
 
-@pytest.mark.parametrize("module", [federated, frozen, pooled], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [composed, federated, frozen, pooled, quantiles, scaling],
+    ids=lambda module: module.__name__,
+)
 def test_examples_of_the_docstrings_run(module: Any) -> None:
     results = doctest.testmod(module)
     assert results.failed == 0

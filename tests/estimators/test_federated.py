@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from mpmath import mp
+from scipy.stats import boxcox_llf
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import PowerTransformer
@@ -20,6 +21,7 @@ from securefedyj.tables.cells import TableError
 from securefedyj.tables.source import as_source
 from tests import oracle
 from tests.datasets import table
+from tests.refusals import refused
 
 COLUMNS = ["alcohol", "malic acid", "ash", "alcalinity"]
 
@@ -76,6 +78,8 @@ PARAMETERS: dict[str, Any] = {
     "verified": True,
     "cache_bytes": 10**6,
     "copy": False,
+    "method": "box-cox",
+    "minimum_values": 5,
 }
 
 
@@ -94,6 +98,8 @@ def test_parameters_are_stored_as_they_come_and_cloned():
         "verified": False,
         "cache_bytes": None,
         "copy": True,
+        "method": "yeo-johnson",
+        "minimum_values": 0,
     }
     assert SecureFedYJ().get_params() == defaults
     # What is wrong with a parameter is said by fit.
@@ -405,3 +411,89 @@ def test_a_silo_may_be_without_rows_but_not_all(tmp_path):
     np.testing.assert_array_equal(fitted.lambdas_, SecureFedYJ("clear").fit([X]).lambdas_)
     with pytest.raises(ValueError, match="at least one must have rows"):
         SecureFedYJ("clear").fit([nothing, None, nothing])
+
+
+# --- Box-Cox ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def positive() -> np.ndarray:
+    rng = np.random.default_rng(11)
+    columns = [
+        rng.lognormal(size=300),
+        rng.gamma(2, 3, size=300),
+        1e6 + 1000 * rng.random(300),
+        rng.weibull(5, size=300) * 1e-3,
+    ]
+    X = np.column_stack(columns)
+    X[4, 1] = np.nan
+    return X
+
+
+POSITIVE = [(1e-3, 1e3), (1e-3, 1e3), (9e5, 2e6), (1e-5, 1e-2)]
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_box_cox_is_yeo_johnson_in_units_of_the_lower_bound(positive, standardize):
+    options: Any = {"engine": "clear", "max_steps": 52, "standardize": standardize}
+    fitted = SecureFedYJ(method="box-cox", bounds=POSITIVE, **options).fit([positive])
+    least = np.array(POSITIVE)[:, 0]
+    scaled = np.array(POSITIVE) / least[:, None] - 1
+    same = SecureFedYJ(bounds=scaled, **options).fit([positive / least - 1])
+    np.testing.assert_allclose(fitted.lambdas_, same.lambdas_, rtol=1e-9)
+    for j, (x, lmbda) in enumerate(zip(positive.T, fitted.lambdas_, strict=True)):
+        with mp.workdps(60):
+            u = mp.mpf(float(lmbda))
+            y = [(mp.mpf(float(v)) ** u - 1) / u for v in x[~np.isnan(x)]]
+            mean = mp.fsum(y) / len(y)
+            var = mp.fsum((v - mean) ** 2 for v in y) / len(y)
+            expected = [float((v - mean) / mp.sqrt(var)) if standardize else float(v) for v in y]
+        Z = fitted.transform(positive)[~np.isnan(x), j]
+        np.testing.assert_allclose(Z, expected, rtol=1e-9, atol=1e-9 if standardize else 0)
+        assert fitted.mean_[j] == pytest.approx(float(mean), rel=1e-12)
+        assert fitted.var_[j] == pytest.approx(float(var), rel=1e-9)
+    back = fitted.inverse_transform(fitted.transform(positive))
+    np.testing.assert_allclose(back, positive, rtol=1e-9)
+
+
+def test_box_cox_finds_what_scikit_learn_finds_where_that_is_right(positive):
+    X = positive[:, :2]
+    fitted = SecureFedYJ(method="box-cox").fit([X[:99], X[99:], None])
+    theirs = PowerTransformer("box-cox").fit(X)
+    np.testing.assert_allclose(fitted.lambdas_, theirs.lambdas_, atol=1e-6)
+    np.testing.assert_allclose(fitted.transform(X), theirs.transform(X), atol=1e-6)
+    for lmbda, own, x in zip(fitted.lambdas_, fitted.log_likelihood(X), X.T, strict=True):
+        x = x[~np.isnan(x)]
+        expected = boxcox_llf(lmbda, x) - len(x) / 2 * np.log(2 * np.pi)
+        assert own == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_box_cox_to_sklearn_transforms_alike(positive, standardize):
+    fitted = SecureFedYJ("clear", method="box-cox", bounds=POSITIVE, standardize=standardize).fit(
+        [positive]
+    )
+    theirs = fitted.to_sklearn(on_error="drop" if standardize else "raise")
+    assert theirs.method == "box-cox"
+    kept = slice(None) if theirs.n_features_in_ == 4 else [0, 1, 3]
+    Z = fitted.transform(positive)[:, kept]
+    np.testing.assert_allclose(theirs.transform(positive[:, kept]), Z, rtol=1e-9, atol=1e-6)
+
+
+def test_box_cox_takes_values_above_0_only(positive, silos):
+    fitted = SecureFedYJ("clear", method="box-cox", max_steps=9).fit([positive[:, :2]])
+    with refused("SFY-FIT-017", naming="feature 1"):
+        fitted.transform([[1.0, 0.0]])
+    with refused("SFY-NUM-009"):
+        clone(fitted).fit(silos)
+    with refused("SFY-NUM-002"):
+        clone(fitted).set_params(bounds=(0, 9)).fit([positive[:, :2]])
+    with refused("SFY-FIT-019"):
+        clone(fitted).set_params(method="log").fit([positive[:, :2]])
+    with refused("SFY-FIT-020"):
+        fitted.to_onnx()
+
+
+def test_a_minimum_of_values_ends_the_fit(silos):
+    with refused("SFY-RUN-001"):
+        SecureFedYJ("clear", minimum_values=179).fit(silos)

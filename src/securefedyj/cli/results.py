@@ -72,7 +72,7 @@ def add(commands: Commands) -> None:
 
 def transform(options: argparse.Namespace) -> None:
     from securefedyj import parameters
-    from securefedyj.estimators.base import OUTSIDE
+    from securefedyj.estimators.columns import OUTSIDE
     from securefedyj.tables.transforming import listed, transform_table
 
     if options.inverse and options.outside:

@@ -100,9 +100,10 @@ class PowerTransformDisplay:
         values = values[~np.isnan(values)]
         return cls.from_values(
             values,
-            estimator._psi(values, j),
+            estimator._map(values, j),
             float(estimator.lambdas_[j]),
             name=str(estimator.get_feature_names_out()[j]),
+            method=estimator.method,
             axes=axes,
         )
 
@@ -114,6 +115,7 @@ class PowerTransformDisplay:
         lmbda: float,
         *,
         name: str = "feature",
+        method: str = "yeo-johnson",
         axes: Any = None,
     ) -> Self:
         """Draw values, and what they were transformed to.
@@ -126,6 +128,8 @@ class PowerTransformDisplay:
             The lambda of the transformation.
         name : str, default="feature"
             What the feature is called.
+        method : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
+            The method of the transformation.
         axes : array-like of four matplotlib Axes, default=None
             Where to draw; None makes a figure.
 
@@ -145,8 +149,10 @@ class PowerTransformDisplay:
                 f"transformed values of {name} are beyond float64 and cannot be drawn; use "
                 "standardize=True, which stays in range",
             )
-        lambdas = _around(values, lmbda)
-        heights = np.array([likelihood.log_likelihood(values, at) for at in lambdas])
+        # In units of the least value Box-Cox is Yeo-Johnson.
+        fitted = values / values.min() - 1 if method == "box-cox" else values
+        lambdas = _around(fitted, lmbda)
+        heights = np.array([likelihood.log_likelihood(fitted, at) for at in lambdas])
         display = cls(
             before=values,
             after=transformed,

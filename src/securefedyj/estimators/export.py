@@ -10,55 +10,65 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 
 from securefedyj.errors import InputError
+from securefedyj.estimators.columns import ColumnReader, check_choice
 from securefedyj.numerics import yeojohnson
 from securefedyj.numerics.arrays import Array, Bools
 
 if TYPE_CHECKING:
     from securefedyj.estimators.base import YeoJohnsonTransformer
 
+T = TypeVar("T")
 OnError = Literal["raise", "drop", "identity"]
 _OPSET, _IR_VERSION = 17, 8  # of the year 2022: all runtimes in use read them
 _LARGEST = float(np.finfo(np.float64).max)
 
 
+def as_fitted(made: T, fitted: ColumnReader, kept: Any = slice(None), **learned: Any) -> T:
+    """An estimator of scikit-learn, as if it had been fitted to some of the columns of another."""
+    vars(made)["n_features_in_"] = len(np.arange(fitted.n_features_in_)[kept])
+    if hasattr(fitted, "feature_names_in_"):
+        vars(made)["feature_names_in_"] = fitted.feature_names_in_[kept]
+    vars(made).update(learned)
+    return made
+
+
 def power_transformer(fitted: YeoJohnsonTransformer, on_error: OnError) -> PowerTransformer:
     """What `YeoJohnsonTransformer.to_sklearn` returns."""
-    if on_error not in get_args(OnError):
-        choices = ", ".join(map(repr, get_args(OnError)))
-        raise InputError("SFY-FIT-014", f"on_error must be one of {choices}, got {on_error!r}")
+    check_choice("SFY-FIT-014", "on_error", on_error, get_args(OnError))
+    box_cox = fitted.method == "box-cox"
+    offset = 0.0 if box_cox else 1.0
     if fitted.standardize:
-        unfit = ~fitted._standardization.told_by(fitted.mean_, fitted.var_)
+        unfit = ~fitted._standardization.told_by(fitted.mean_, fitted.var_, offset)
     else:
-        unfit = ~_in_range(fitted)
+        unfit = ~_in_range(fitted, offset)
     if unfit.any():
         _report(fitted, unfit, on_error)
     kept = ~unfit if on_error == "drop" else np.ones(len(unfit), dtype=bool)
     passed = (unfit & (on_error == "identity"))[kept]
 
-    made = PowerTransformer(method="yeo-johnson", standardize=fitted.standardize, copy=fitted.copy)
-    made.lambdas_ = np.where(passed, 1.0, fitted.lambdas_[kept])
-    made.n_features_in_ = int(kept.sum())
-    if hasattr(fitted, "feature_names_in_"):
-        made.feature_names_in_ = fitted.feature_names_in_[kept]
+    lambdas = np.where(passed, 1.0, fitted.lambdas_[kept])
+    made = PowerTransformer(fitted.method, standardize=fitted.standardize, copy=fitted.copy)
+    as_fitted(made, fitted, kept, lambdas_=lambdas)
     if fitted.standardize:
         scaler = StandardScaler(copy=False).set_output(transform="default")
-        scaler.mean_ = np.where(passed, 0.0, fitted.mean_[kept])
+        scaler.n_features_in_ = made.n_features_in_
+        # At lambda = 1 Box-Cox subtracts 1.
+        scaler.mean_ = np.where(passed, -1.0 if box_cox else 0.0, fitted.mean_[kept])
         scaler.var_ = np.where(passed, 1.0, fitted.var_[kept])
         scaler.scale_ = np.where(scaler.var_ == 0, 1.0, np.sqrt(scaler.var_))
         scaler.n_samples_seen_ = fitted.n_samples_seen_[kept]
-        scaler.n_features_in_ = made.n_features_in_
         made._scaler = scaler
     return made
 
 
-def _in_range(fitted: YeoJohnsonTransformer) -> Bools:
+def _in_range(fitted: YeoJohnsonTransformer, offset: float) -> Bools:
     """Features whose values in the fit are all transformed to numbers that fit float64.
 
     Each of n values is at most sqrt(n) standard deviations from their mean.
@@ -66,7 +76,7 @@ def _in_range(fitted: YeoJohnsonTransformer) -> Bools:
     at = fitted._standardization
     u = np.where(at.center >= 0, fitted.lambdas_, 2 - fitted.lambdas_)
     with np.errstate(divide="ignore"):
-        log_deviation = np.log(at.width) + u * np.log1p(np.abs(at.center))
+        log_deviation = np.log(at.width) + u * np.log(offset + np.abs(at.center))
         log_reach = log_deviation + np.log(fitted.n_samples_seen_) / 2
         log_largest = np.logaddexp(np.log(np.abs(fitted.mean_)), log_reach)
     in_range: Bools = log_largest <= np.log(_LARGEST)
@@ -80,7 +90,10 @@ def _report(fitted: YeoJohnsonTransformer, unfit: Bools, on_error: OnError) -> N
         f"{fitted._named(unfit)} cannot be handed to scikit-learn: at lambda = {lambdas} the "
         f"{what} do not fit float64."
     )
-    if on_error == "raise" or (on_error == "drop" and unfit.all()):
+    # Without standardization, no lambda of Box-Cox leaves values unchanged.
+    identity = fitted.standardize or fitted.method != "box-cox"
+    possible = {"raise": False, "drop": not unfit.all(), "identity": identity}
+    if not possible[on_error]:
         raise InputError(
             "SFY-FIT-015",
             f"{found} Use this estimator's own transform, or on_error='identity' to let the values "
@@ -156,6 +169,8 @@ class _Graph:
 
 def onnx_model(fitted: YeoJohnsonTransformer) -> Any:
     """What `YeoJohnsonTransformer.to_onnx` returns."""
+    if fitted.method != "yeo-johnson":
+        raise InputError("SFY-FIT-020", f"to_onnx is for yeo-johnson only, not {fitted.method}")
     try:
         from onnx import TensorProto, checker, helper
         from onnx.numpy_helper import from_array

@@ -1,29 +1,234 @@
-"""SecureFedYJ: the fit of data that is split over silos."""
+"""The fit of data that is split over silos: what all such estimators share, and SecureFedYJ."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError, code_of
-from securefedyj.estimators.base import (
-    YeoJohnsonTransformer,
+from securefedyj.estimators.base import FORMULAS, YeoJohnsonTransformer
+from securefedyj.estimators.columns import (
+    MOST_LISTED,
+    ColumnReader,
+    FeatureTransformer,
+    check_choice,
     check_positive_integer,
     choice_of_columns,
 )
-from securefedyj.numerics.encoding import Domain
+from securefedyj.numerics.arrays import Array, Index
+from securefedyj.numerics.encoding import DEFAULT_BOUND
 from securefedyj.numerics.resolution import steps_wanted
-from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement
+from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement, bounds_of
+from securefedyj.protocol.methods import METHODS as SCALES
+from securefedyj.protocol.methods import Methods
+from securefedyj.protocol.result import Result
 from securefedyj.protocol.silos import Table
 from securefedyj.protocol.simulation import simulate
-from securefedyj.tables.source import is_table
+from securefedyj.tables.source import as_source, is_table
 
 
-class SecureFedYJ(YeoJohnsonTransformer):
-    """Yeo-Johnson transformation of data that is split over silos, fitted under secret sharing.
+class Column(NamedTuple):
+    """What a run is asked about one column."""
+
+    methods: Methods
+    bounds: tuple[float, float] | None = None
+    """The agreed ones; None for the default."""
+    resolution: str = ""
+
+    def domain(self) -> tuple[float, float]:
+        """The agreed bounds, or those by default."""
+        lower = 1 / DEFAULT_BOUND if "box-cox" in self.methods else -DEFAULT_BOUND
+        return self.bounds or (lower, DEFAULT_BOUND)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecureEstimator(ColumnReader):
+    """An estimator that is fitted to the rows of silos, in one run of the protocol."""
+
+    engine: str = "replicated"
+    verified: bool = False
+    minimum_values: int = 0
+    cache_bytes: int | None = None
+
+    # Parameters of some; the others have no use for them.
+    max_steps = 40
+    levels_per_exchange = 4
+    result_bits = MOST_BITS
+
+    @abstractmethod
+    def _columns(self) -> dict[int, Column]:
+        """What the run is asked, by the places of the columns in the table."""
+
+    @abstractmethod
+    def _together(self) -> Iterable[tuple[SecureTransformer, Sequence[int]]]:
+        """Who learns from the run, and the places of their columns in the table."""
+
+    def fit(self, silos: Sequence[Any], y: object = None) -> Self:
+        """Fit to the rows of all silos.
+
+        Parameters
+        ----------
+        silos : sequence of array-like of shape (n_rows_k, n_features), table, or None
+            The rows of each silo, with the same columns in the same order. A table is the path
+            of a CSV or Parquet file or of a folder of them, a polars LazyFrame or a PyArrow
+            table; it is read in blocks, as often as there are exchanges, and its columns are
+            found by their names; `securefedyj.tables.source.as_source` chooses some. The rows of
+            a table of Dask stay with its workers. None is a party that computes but has
+            no data, such as a coordinator.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+        """
+        facts = facts_of(self.engine)
+        for name in ("max_steps", "levels_per_exchange", "result_bits"):
+            check_positive_integer(name, getattr(self, name))
+        tables = self._validated_silos(silos)
+        asked = self._columns()
+        names, used = self._feature_names(), sorted(asked)
+        columns = [asked[j] for j in used]
+        features, methods = tuple(names[j] for j in used), tuple(own.methods for own in columns)
+        parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
+        agreement = Agreement(
+            features=features,
+            domain=bounds_of([own.domain() for own in columns], features, methods),
+            methods=methods,
+            resolution=tuple(own.resolution for own in columns),
+            parties=parties,
+            committee=facts.committee_of(parties),
+            engine=self.engine,
+            max_steps=int(self.max_steps),
+            levels_per_exchange=int(self.levels_per_exchange),
+            result_bits=int(self.result_bits),
+            minimum_values=self.minimum_values,
+            helpers=tuple(
+                name for name, table in zip(parties, tables, strict=True) if table is None
+            ),
+            verified=bool(self.verified),
+        )
+        agreement.check()
+        if len(used) < len(names):
+            tables = [_chosen(table, used) for table in tables]
+        with choice_of_columns():
+            transcript, cost = simulate(agreement, tables, self.cache_bytes)
+        self.transcript_, self.cost_ = transcript, cost
+        lower, upper = agreement.domain.lower, agreement.domain.upper
+        for estimator, places in self._together():
+            some = np.searchsorted(used, places)
+            estimator.transcript_, estimator.cost_ = transcript, cost
+            estimator._agreed = (lower[some], upper[some])
+            estimator._learn(some)
+        return self
+
+    def _validated_silos(self, silos: Sequence[Any]) -> list[Table | None]:
+        """The tables of all silos; their columns must be the same."""
+        if hasattr(silos, "shape") or is_table(silos):
+            raise InputError(
+                "SFY-FIT-010",
+                "fit takes a list with one table per silo, e.g. fit([X_1, X_2, X_3]); "
+                "for pooled data use ExpYJ",
+            )
+        silos = list(silos)
+        with_data = [k for k, silo in enumerate(silos) if silo is not None]
+        if not with_data:
+            raise InputError("SFY-FIT-011", "at least one silo must have data")
+        tables: list[Table | None] = [None] * len(silos)
+        for k in with_data:
+            try:
+                first = k == with_data[0]
+                tables[k] = self._validated_table(silos[k], first, ensure_min_samples=0)
+            except ValueError as error:
+                raise InputError(code_of(error, "SFY-FIT-013"), f"silo {k + 1}: {error}") from error
+        if all(_is_empty(table) for table in tables):
+            raise InputError(
+                "SFY-FIT-012", "Found 0 sample(s) over all silos: at least one must have rows"
+            )
+        return tables
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # `fit` takes a list of them
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecureTransformer(SecureEstimator, FeatureTransformer):
+    """One that transforms each feature on its own."""
+
+    bounds: Sequence[float] | Sequence[Sequence[float]] | None = None
+    copy: bool = True
+
+    @abstractmethod
+    def _methods(self) -> Methods:
+        """The methods of each feature; raises InputError for a wrong parameter."""
+
+    @abstractmethod
+    def _learn(self, features: Index) -> None:
+        """Take what the run has found about these features of its agreement, and warn."""
+
+    def _together(self) -> Iterable[tuple[SecureTransformer, Sequence[int]]]:
+        return [(self, range(self.n_features_in_))]
+
+    def _columns(self) -> dict[int, Column]:
+        names, methods = tuple(self._feature_names()), self._methods()
+        bounds: list[Any] = [None] * len(names)
+        if self.bounds is not None:
+            agreed = bounds_of(self.bounds, names, (methods,) * len(names))
+            bounds = list(zip(agreed.lower.tolist(), agreed.upper.tolist(), strict=True))
+        given = getattr(self, "resolution", None)
+        resolution = [given] * len(names) if given is None or np.ndim(given) == 0 else list(given)
+        if len(resolution) != len(names):
+            raise InputError(
+                "SFY-FIT-018",
+                f"resolution must be None, one number or {len(names)} of them, one per feature; "
+                f"got {len(resolution)}",
+            )
+        texts = map(_as_resolution, resolution)
+        columns = (Column(methods, *own) for own in zip(bounds, texts, strict=True))
+        return dict(enumerate(columns))
+
+    def _places(self, method: str, features: Index) -> Index:
+        """Where the result of the run has these features of its agreement, for a method."""
+        asked = self.transcript_.agreement.asked
+        own = np.flatnonzero(asked.domain.scale[asked.fitted] == SCALES[method])
+        places: Index = own[np.searchsorted(asked.column[asked.fitted[own]], features)]
+        return places
+
+    def _result_at(self, places: Index) -> Result:
+        assert self.transcript_.result is not None
+        return self.transcript_.result.take(places)
+
+    def _quantiles_of(self, quantiles: Sequence[str], features: Index) -> Array:
+        """Quantiles of these features, NaN where one was refused; called by `_learn`."""
+        known = self.transcript_.quantiles()
+        found = [[known[j][q] for j in features.tolist()] for q in quantiles]
+        refused = [
+            f"quantile {q} of {name}: {one.refused}"
+            for q, row in zip(quantiles, found, strict=True)
+            for name, one in zip(self._feature_names(), row, strict=True)
+            if one.refused
+        ]
+        if refused:
+            more = f"; and {len(refused) - MOST_LISTED} more" if len(refused) > MOST_LISTED else ""
+            warnings.warn(
+                f"Refused, and NaN: {'; '.join(refused[:MOST_LISTED])}{more}.",
+                UserWarning,
+                stacklevel=4,  # past this, _learn and fit
+            )
+        return np.array([[one.value for one in row] for row in found])
+
+
+class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
+    """Yeo-Johnson or Box-Cox transformation of data of several silos, fitted under secret sharing.
 
     `fit` runs the real protocol with one party per silo, all on this machine. The result is the
     same, bit for bit, however the rows are split and whichever engine computes it.
@@ -63,6 +268,12 @@ class SecureFedYJ(YeoJohnsonTransformer):
         exchange. None means a quarter of the machine's memory.
     copy : bool, default=True
         As of `ExpYJ`.
+    method : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
+        "box-cox" is for values > 0, and needs bounds > 0: by default they are 2^-20 and 2^20. There
+        is no limit to the upper one. Tighter bounds, above all a larger lower one, make the fit
+        cheaper and admit larger |lambda|.
+    minimum_values : int, default=0
+        The fit ends with an error if a feature has fewer values over all silos.
 
     Attributes
     ----------
@@ -107,6 +318,8 @@ class SecureFedYJ(YeoJohnsonTransformer):
         verified: bool = False,
         cache_bytes: int | None = None,
         copy: bool = True,
+        method: str = "yeo-johnson",
+        minimum_values: int = 0,
     ) -> None:
         self.engine = engine
         self.max_steps = max_steps
@@ -117,74 +330,32 @@ class SecureFedYJ(YeoJohnsonTransformer):
         self.verified = verified
         self.cache_bytes = cache_bytes
         self.copy = copy
+        self.method = method
+        self.minimum_values = minimum_values
 
-    def fit(self, silos: Sequence[Any], y: object = None) -> Self:
-        """Fit one transformation to the rows of all silos.
+    def _methods(self) -> Methods:
+        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
+        return {self.method: ()}
 
-        Parameters
-        ----------
-        silos : sequence of array-like of shape (n_rows_k, n_features), table, or None
-            The rows of each silo, with the same columns in the same order. A table is the path
-            of a CSV or Parquet file or of a folder of them, a polars LazyFrame or a PyArrow
-            table; it is read in blocks, as often as there are exchanges, and its columns are
-            found by their names; `securefedyj.tables.source.as_source` chooses some. The rows of
-            a table of Dask stay with its workers. None is a party that computes but has
-            no data, such as a coordinator.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : SecureFedYJ
-        """
-        facts = facts_of(self.engine)
-        check_positive_integer("max_steps", self.max_steps)
-        check_positive_integer("levels_per_exchange", self.levels_per_exchange)
-        check_positive_integer("result_bits", self.result_bits)
-        tables = self._validated_silos(silos)
-        parties = tuple(f"silo {k + 1}" for k in range(len(tables)))
-        domain = Domain.from_bounds(self.bounds, self.n_features_in_)
-        agreement = Agreement(
-            features=tuple(self._feature_names()),
-            domain=domain,
-            parties=parties,
-            committee=facts.committee_of(parties),
-            engine=self.engine,
-            max_steps=int(self.max_steps),
-            levels_per_exchange=int(self.levels_per_exchange),
-            result_bits=int(self.result_bits),
-            minimum_values=0,
-            helpers=tuple(
-                name for name, table in zip(parties, tables, strict=True) if table is None
-            ),
-            verified=bool(self.verified),
-        )
-        agreement.check()
-        with choice_of_columns():
-            self.transcript_, self.cost_ = simulate(agreement, tables, self.cache_bytes)
-        result = self.transcript_.result
-        assert result is not None
-        self._set_result(result, domain)
-        self._warn()
-        return self
-
-    def _warn(self) -> None:
-        """Warn of lambdas that are not certain, and say what to change."""
+    def _learn(self, features: Index) -> None:
+        asked, places = self.transcript_.agreement.asked, self._places(self.method, features)
+        domain = asked.domain.take(asked.fitted[places])
+        self._set_result(self._result_at(places), domain)
         if self.converged_.all():
             return
-        resolved, narrowed = self.transcript_.certainty()
+        resolved, narrowed = (part[places] for part in self.transcript_.certainty())
         constant = (self.var_ == 0) & (self.lambdas_ == 1)
         self._warn_not_converged(
             ~resolved & constant,
             "all values count as equal, but some that differ in their last digits would as well: "
-            "log(1 + |x|) is the same float64. Subtract a constant",
+            "their logarithm is the same float64. Subtract a constant",
         )
         self._warn_not_converged(
             ~resolved & ~constant,
             "the values vary too little for their bounds, so that lambda is not certain. Agree on "
             "bounds closer to the values, change the unit, or subtract a constant",
         )
-        wanted = int(steps_wanted(self.transcript_.agreement.domain).max())
+        wanted = int(steps_wanted(domain).max())
         more = min(max(wanted, self.max_steps + 20), MOST_STEPS)
         self._warn_not_converged(
             resolved & ~narrowed,
@@ -192,37 +363,24 @@ class SecureFedYJ(YeoJohnsonTransformer):
             "change the unit",
         )
 
-    def _validated_silos(self, silos: Sequence[Any]) -> list[Table | None]:
-        """The tables of all silos; their columns must be the same."""
-        if hasattr(silos, "shape") or is_table(silos):
-            raise InputError(
-                "SFY-FIT-010",
-                "fit takes a list with one table per silo, e.g. fit([X_1, X_2, X_3]); "
-                "for pooled data use ExpYJ",
-            )
-        silos = list(silos)
-        with_data = [k for k, silo in enumerate(silos) if silo is not None]
-        if not with_data:
-            raise InputError("SFY-FIT-011", "at least one silo must have data")
-        tables: list[Table | None] = [None] * len(silos)
-        for k in with_data:
-            try:
-                first = k == with_data[0]
-                tables[k] = self._validated_table(silos[k], first, ensure_min_samples=0)
-            except ValueError as error:
-                raise InputError(code_of(error, "SFY-FIT-013"), f"silo {k + 1}: {error}") from error
-        if all(_is_empty(table) for table in tables):
-            raise InputError(
-                "SFY-FIT-012", "Found 0 sample(s) over all silos: at least one must have rows"
-            )
-        return tables
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # `fit` takes a list of them
-        return tags
-
 
 def _is_empty(table: Table | None) -> bool:
     """Whether a silo is known to have no rows, without reading them."""
     return table is None or (len(table) if isinstance(table, np.ndarray) else table.rows) == 0
+
+
+def _chosen(table: Table | None, columns: list[int]) -> Table | None:
+    """Some columns of a silo's rows."""
+    if table is None or isinstance(table, np.ndarray):
+        return None if table is None else table[:, columns]
+    return as_source(table, [table.names[j] for j in columns])
+
+
+def _as_resolution(value: Any) -> str:
+    """A resolution as an agreement has it, such as "0.25"; what is none is refused there."""
+    if value is None:
+        return ""
+    try:
+        return f"{Decimal(str(value)).normalize():f}"
+    except InvalidOperation:
+        return str(value)

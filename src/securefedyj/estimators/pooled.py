@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from securefedyj.errors import InputError
-from securefedyj.estimators.base import (
-    YeoJohnsonTransformer,
+from securefedyj.estimators.base import YeoJohnsonTransformer
+from securefedyj.estimators.columns import (
+    check_choice,
     check_positive_integer,
     choice_of_columns,
 )
@@ -126,11 +126,7 @@ class ExpYJ(YeoJohnsonTransformer):
         -------
         self : ExpYJ
         """
-        if self.solver not in _SOLVERS:
-            raise InputError(
-                "SFY-FIT-016",
-                f"solver must be one of {', '.join(map(repr, _SOLVERS))}, got {self.solver!r}",
-            )
+        check_choice("SFY-FIT-016", "solver", self.solver, _SOLVERS)
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
         fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)

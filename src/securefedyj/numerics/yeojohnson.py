@@ -46,12 +46,15 @@ class Standardization(NamedTuple):
         """That of one feature, or of some."""
         return Standardization(*(part[features] for part in self))
 
-    def told_by(self, mean: Array, var: Array) -> Bools:
-        """The features whose mean and variance, as float64, contain the same."""
+    def told_by(self, mean: Array, var: Array, offset: float = 1.0) -> Bools:
+        """The features whose mean and variance, as float64, contain the same.
+
+        The slope at the center is ``(offset + |center|)^u``; for Box-Cox the offset is 0.
+        """
         constant = var == 0
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             precise = np.sqrt(var) >= 1e-10 * np.abs(mean)
-            at_zero = self.width == 1 / (1 + np.abs(self.center))
+            at_zero = self.width == 1 / (offset + np.abs(self.center))
         told: Bools = np.isfinite(mean) & np.isfinite(var) & np.where(constant, at_zero, precise)
         return told
 

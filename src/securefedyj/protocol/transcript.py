@@ -111,18 +111,23 @@ class Transcript(Revealed):
         some = np.flatnonzero(asked.domain.scale[asked.fitted] == METHODS[method])
         return asked.column[asked.fitted[some]], result.take(some)
 
-    def quantiles_of(self, column: int) -> dict[str, Quantile]:
-        """The quantiles of a feature, by what was agreed on, such as "0.5"."""
+    def quantiles(self) -> list[dict[str, Quantile]]:
+        """The quantiles of each feature, by what was agreed on, such as "0.5"."""
         asked, refused = self.agreement.asked, self.refused()
         points, known = self.points or self.compute_points(), dict[int, float]()
         if points is not None:
             known = dict(zip(points.features.tolist(), points.value.tolist(), strict=True))
         rank = asked.ranks(self.counts()).tolist()
-        return {
-            q.quantile: Quantile(known.get(i, nan), rank[i], refused.get(i, ""))
-            for i, q in enumerate(asked.all)
-            if q.column == column and q.quantile
-        }
+        found: list[dict[str, Quantile]] = [{} for _ in self.agreement.features]
+        for i, q in enumerate(asked.all):
+            if q.quantile:
+                one = Quantile(known.get(i, nan), rank[i], refused.get(i, ""))
+                found[q.column][q.quantile] = one
+        return found
+
+    def quantiles_of(self, column: int) -> dict[str, Quantile]:
+        """The quantiles of one feature."""
+        return self.quantiles()[column]
 
     def with_result(self) -> Transcript:
         """This transcript, with the result that follows from the reveals of a whole run."""
