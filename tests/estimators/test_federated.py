@@ -435,25 +435,30 @@ POSITIVE = [(1e-3, 1e3), (1e-3, 1e3), (9e5, 2e6), (1e-5, 1e-2)]
 
 @pytest.mark.parametrize("standardize", [True, False])
 def test_box_cox_is_yeo_johnson_in_units_of_the_lower_bound(positive, standardize):
+    """Close to 10^6, lambda is 160, and only standardized values fit float64."""
     options: Any = {"engine": "clear", "max_steps": 52, "standardize": standardize}
     fitted = SecureFedYJ(method="box-cox", bounds=POSITIVE, **options).fit([positive])
     least = np.array(POSITIVE)[:, 0]
     scaled = np.array(POSITIVE) / least[:, None] - 1
     same = SecureFedYJ(bounds=scaled, **options).fit([positive / least - 1])
     np.testing.assert_allclose(fitted.lambdas_, same.lambdas_, rtol=1e-9)
-    for j, (x, lmbda) in enumerate(zip(positive.T, fitted.lambdas_, strict=True)):
+    for j in range(4) if standardize else (0, 1, 3):
+        x, lmbda = positive[:, j], fitted.lambdas_[j]
         with mp.workdps(60):
             u = mp.mpf(float(lmbda))
             y = [(mp.mpf(float(v)) ** u - 1) / u for v in x[~np.isnan(x)]]
             mean = mp.fsum(y) / len(y)
             var = mp.fsum((v - mean) ** 2 for v in y) / len(y)
             expected = [float((v - mean) / mp.sqrt(var)) if standardize else float(v) for v in y]
-        Z = fitted.transform(positive)[~np.isnan(x), j]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if not standardize else "error")
+            Z = fitted.transform(positive)[~np.isnan(x), j]
         np.testing.assert_allclose(Z, expected, rtol=1e-9, atol=1e-9 if standardize else 0)
         assert fitted.mean_[j] == pytest.approx(float(mean), rel=1e-12)
         assert fitted.var_[j] == pytest.approx(float(var), rel=1e-9)
-    back = fitted.inverse_transform(fitted.transform(positive))
-    np.testing.assert_allclose(back, positive, rtol=1e-9)
+    if standardize:
+        back = fitted.inverse_transform(fitted.transform(positive))
+        np.testing.assert_allclose(back, positive, rtol=1e-9)
 
 
 def test_box_cox_finds_what_scikit_learn_finds_where_that_is_right(positive):
@@ -470,14 +475,21 @@ def test_box_cox_finds_what_scikit_learn_finds_where_that_is_right(positive):
 
 @pytest.mark.parametrize("standardize", [True, False])
 def test_box_cox_to_sklearn_transforms_alike(positive, standardize):
-    fitted = SecureFedYJ("clear", method="box-cox", bounds=POSITIVE, standardize=standardize).fit(
-        [positive]
-    )
-    theirs = fitted.to_sklearn(on_error="drop" if standardize else "raise")
+    fitted = SecureFedYJ("clear", method="box-cox", bounds=POSITIVE, standardize=standardize)
+    fitted.fit([positive])
+    with pytest.warns(UserWarning, match="feature 2 cannot be handed to scikit-learn"):
+        theirs = fitted.to_sklearn(on_error="drop")
+    X = positive[:, [0, 1, 3]]
     assert theirs.method == "box-cox"
-    kept = slice(None) if theirs.n_features_in_ == 4 else [0, 1, 3]
-    Z = fitted.transform(positive)[:, kept]
-    np.testing.assert_allclose(theirs.transform(positive[:, kept]), Z, rtol=1e-9, atol=1e-6)
+    own = clone(fitted).set_params(bounds=[POSITIVE[j] for j in (0, 1, 3)]).fit([X])
+    np.testing.assert_allclose(theirs.transform(X), own.transform(X), rtol=1e-9, atol=1e-9)
+    if not standardize:
+        with refused("SFY-FIT-015"):
+            fitted.to_sklearn(on_error="identity")
+        return
+    with pytest.warns(UserWarning, match="passed on unchanged"):
+        theirs = fitted.to_sklearn(on_error="identity")
+    np.testing.assert_allclose(theirs.transform(positive)[:, 2], positive[:, 2], rtol=1e-15)
 
 
 def test_box_cox_takes_values_above_0_only(positive, silos):
