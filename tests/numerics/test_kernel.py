@@ -17,7 +17,7 @@ from securefedyj.kernel import THREADS_VARIABLE, VARIABLE, in_threads, threads
 from securefedyj.numerics import reference, wide
 from securefedyj.numerics.arrays import each
 from securefedyj.numerics.elementary import log1p, log_ratio
-from securefedyj.numerics.encoding import LINEAR, LOGARITHM, RATIO, Domain, choose_encoding
+from securefedyj.numerics.encoding import LINEAR, LOGARITHM, RANKED, RATIO, Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo, OutOfBounds
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -139,6 +139,25 @@ def test_a_silo_keeps_the_logarithms_of_ratios(level, monkeypatch):
     silo = ArraySilo(X, Domain.from_bounds(bounds, 2, [RATIO, LOGARITHM]), ["x", "y"])
     expected = np.nan_to_num(log_ratio(X[:, 0], np.array(1e-300))), log1p(X[:, 1])
     np.testing.assert_array_equal(silo._values[:, :100], expected)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rows", [0, 1, 33, 1000])
+def test_counts_of_values_up_to_points_are_right_at_every_level(level, rows, monkeypatch):
+    """Two of the features are about one column, and share its values."""
+    monkeypatch.setenv(VARIABLE, level)
+    rng = np.random.default_rng(rows)
+    X = np.clip(np.round(rng.normal(scale=3, size=(rows, 2))), -9, 9)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    column = np.array([1, 0, 1, 0])
+    scale = [RANKED, LINEAR, RANKED, RANKED]
+    silo = ArraySilo(X, Domain.from_bounds((-9, 9), 4, scale), list("abcd"), column)
+    feature = np.array([2, 0, 3])
+    points = np.array([[-9.0, 0.0, 9.0], [-0.0, 2.5, 1e9]])
+    expected = [np.count_nonzero(X[:, column[feature]] <= at, axis=0) for at in points]
+    assert silo.ranks(feature, points).tolist() == np.array(expected).tolist()
+    assert silo.count.tolist() == np.count_nonzero(~np.isnan(X), axis=0)[column].tolist()
+    assert silo.nbytes < 4 * 8 * max(rows, 512) + 1000
 
 
 @pytest.mark.parametrize("lmbda", [-9.0, -2.0, -0.2, 0.3, 1.0, 2.0, 9.0])

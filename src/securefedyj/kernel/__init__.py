@@ -67,6 +67,7 @@ class Loops:
         compiled = _compiled()
         self.arrange = partial(compiled.arrange, number)
         self.sums = partial(compiled.sums, number)
+        self.ranks = partial(compiled.ranks, number)
         self.products = partial(compiled.products, number)
         self.survey = partial(compiled.survey, number)
         self.distances = partial(compiled.distances, number)

@@ -53,6 +53,8 @@ struct kernel {
     void (*sums)(const double *values, int64_t room, int64_t first_row, int64_t last_row,
                  const struct pair *pairs, int64_t count, int64_t first, int64_t last,
                  int64_t limbs, uint64_t *result);
+    void (*ranks)(const double *values, int64_t room, const int64_t *rows, const double *points,
+                  int64_t first, int64_t last, int64_t *result);
     void (*products)(const uint64_t *a, const uint64_t *b, int64_t limbs, int64_t limbs_b,
                      int64_t terms, int64_t size, int64_t first, int64_t last, uint64_t *result);
     void (*survey)(const double *values, int64_t features, int64_t stride, int64_t rows,

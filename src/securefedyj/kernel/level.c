@@ -10,6 +10,6 @@
 #define TEXT_OF(level) TEXT(level)
 
 const struct kernel NAMED(LEVEL) = {
-    TEXT_OF(LEVEL), arrange, sums, products, survey, distances, row_sums, transpose, combine,
-    bit_planes, field_multiply, field_weighted, evaluated, gate_sums,
+    TEXT_OF(LEVEL), arrange, sums, ranks, products, survey, distances, row_sums, transpose,
+    combine, bit_planes, field_multiply, field_weighted, evaluated, gate_sums,
 };

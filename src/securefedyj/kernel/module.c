@@ -169,6 +169,28 @@ static PyObject *call_sums(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* ranks(level, values[rows][room], room, row[pairs], points[pairs], first, last, result[pairs]) */
+static PyObject *call_ranks(PyObject *self, PyObject *given)
+{
+    (void)self;
+    struct arguments at;
+    if (!taken(given, "rirriiw", &at))
+        return NULL;
+    const int64_t *row = at.data[2];
+    int64_t room = at.integer[1], pairs = at.size[2], first = at.integer[4], last = at.integer[5];
+    int right = room > 0 && room % PADDING == 0 && at.size[3] == pairs && at.size[6] == pairs &&
+                0 <= first && last <= pairs;
+    for (int64_t k = 0; right && k < pairs; k++)
+        right = 0 <= row[k] && row[k] < at.size[0] / room;
+    if (!fitting(&at, right))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    at.kernel->ranks(at.data[0], room, row, at.data[3], first, last, at.data[6]);
+    Py_END_ALLOW_THREADS
+    release(&at);
+    Py_RETURN_NONE;
+}
+
 /* products(level, a[limbs][terms][size], b[limbs_b][terms][size], limbs, limbs_b, terms, size,
  * first, last, result[limbs][size]) */
 static PyObject *call_products(PyObject *self, PyObject *given)
@@ -320,6 +342,7 @@ static PyMethodDef METHODS[] = {
     {"levels", call_levels, METH_NOARGS, NULL},
     {"arrange", call_arrange, METH_VARARGS, NULL},
     {"sums", call_sums, METH_VARARGS, NULL},
+    {"ranks", call_ranks, METH_VARARGS, NULL},
     {"products", call_products, METH_VARARGS, NULL},
     {"survey", call_survey, METH_VARARGS, NULL},
     {"distances", call_distances, METH_VARARGS, NULL},

@@ -415,6 +415,20 @@ static void sums(const double *values, int64_t room, int64_t first_row, int64_t 
     }
 }
 
+/* How many values of some rows, from values[rows][room], are at most a point. */
+static void ranks(const double *values, int64_t room, const int64_t *rows, const double *points,
+                  int64_t first, int64_t last, int64_t *result)
+{
+    for (int64_t k = first; k < last; k++) {
+        const double *from = values + rows[k] * room;
+        vd point = all(points[k]);
+        vi beyond = {0};
+        for (int64_t i = 0; i < room; i += WIDTH)
+            beyond -= as_bits(less(point, load(from + i)));
+        result[k] = room - total_i(beyond);
+    }
+}
+
 /* L of the rows of a feature, with the sign of x, and the two digits of S_phi; return how many values
  * are outside their bounds. L is log(1+|x|), or log(x/least) of values that have a least one. */
 INLINE int64_t arrange_one(const int ratio, const double *from, int64_t rows, double lower,

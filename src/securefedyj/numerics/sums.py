@@ -109,12 +109,12 @@ class ArraySilo:
         if columns is not None:
             table = np.ascontiguousarray(table[:, columns])
         rows, features = table.shape
-        self._domain = domain
+        self._domain, self._row = domain, _rows(domain, columns)
         padding = _PADDING if kernel.loops() else reference.ROWS
-        self._values = np.zeros((features, max(1, -(-rows // padding)) * padding))
+        room = max(1, -(-rows // padding)) * padding
+        self._values = np.zeros((len(np.unique(self._row)), room))
         self._phi: Integers = np.zeros((features, 2), dtype=np.int64)
         self.count: Integers = np.zeros(features, dtype=np.int64)
-        self._sorted: dict[int, Array] = {}
         scale = np.ldexp(1.0, domain.phi_grid().astype(np.int32))
         others = np.flatnonzero(domain.scale > RATIO)
         step = max(1, _COPIED // max(rows, 1))
@@ -128,24 +128,18 @@ class ArraySilo:
 
         if any(kernel.in_threads(fill, pieces)):
             refuse_outside(values_outside(table, domain), domain, names)
-        # Features of one column share what they count in.
-        if columns is not None:
-            first = dict[int, int]()
-            for j in self._sorted:
-                self._sorted[j] = self._sorted[first.setdefault(int(columns[j]), j)]
 
     def _fill_other(self, x: Array, j: int) -> bool:
         """Arrange a feature without logarithms; return whether a value is outside its bounds."""
-        known = x[~np.isnan(x)]
-        if np.any((known < self._domain.lower[j]) | (known > self._domain.upper[j])):
-            return True
-        self.count[j] = len(known)
+        values, known = self._values[self._row[j]], x == x
+        self.count[j] = np.count_nonzero(known)
         if self._domain.scale[j] == RANKED:
-            self._sorted[j] = np.sort(known)
+            values[len(x) :] = np.inf
+            values[: len(x)] = np.where(known, x, np.inf)
         else:
             domain = self._domain.take(np.array([j]))
-            self._values[j, : len(x)] = np.nan_to_num(domain.scaled(x))
-        return False
+            values[: len(x)] = np.where(known, domain.scaled(x), 0.0)
+        return bool(np.any((self._domain.lower[j] > x) | (self._domain.upper[j] < x)))
 
     def _fill(self, table: Array, some: slice, scale: Array) -> bool:
         """Arrange some columns; return whether a value is outside its bounds."""
@@ -156,13 +150,15 @@ class ArraySilo:
             outside = bool(np.any((lower[:, None] > X) | (upper[:, None] < X)))
             if not outside:
                 L, phi = reference.arranged(X, least, scale)
-                self._values[some, : X.shape[1]], self._phi[some] = L, phi
+                self._values[self._row[some], : X.shape[1]], self._phi[some] = L, phi
                 self.count[some] = np.count_nonzero(X == X, axis=1)
             return outside
         rows, features = len(table), some.stop - some.start
         X = np.empty((features, rows))
         loops.transpose(table, table.shape[1], some.start, features, rows, X, rows)
-        values, count, phi = self._values[some], self.count[some], self._phi[some]
+        first = int(self._row[some.start])
+        values = self._values[first : first + features]
+        count, phi = self.count[some], self._phi[some]
         room = values.shape[1]
         public = lower, upper, least, scale
         return bool(loops.arrange(X, features, rows, *public, values, room, count, phi))
@@ -170,16 +166,23 @@ class ArraySilo:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the values take as they are arranged."""
-        counted = {id(own): own.nbytes for own in self._sorted.values()}
-        return self._values.nbytes + self._phi.nbytes + self.count.nbytes + sum(counted.values())
+        return self._values.nbytes + self._phi.nbytes + self.count.nbytes
 
     def ranks(self, feature: Index, points: Array) -> Integers:
         """How many values of RANKED features are at most their points; a row for each node."""
-        counts = [
-            np.searchsorted(self._sorted[j], at, side="right")
-            for j, at in zip(feature.tolist(), points.T, strict=True)
-        ]
-        return np.array(counts, dtype=np.int64).reshape(points.T.shape).T
+        nodes, room = len(points), self._values.shape[1]
+        rows, points = np.tile(self._row[feature], nodes), np.ascontiguousarray(points)
+        counts = np.empty(points.shape, dtype=np.int64)
+        if (loops := kernel.loops()) is None:
+            for k, (row, point) in enumerate(zip(rows, points.ravel(), strict=True)):
+                counts.flat[k] = np.count_nonzero(self._values[row] <= point)
+            return counts
+
+        def work(first: int, last: int) -> None:
+            loops.ranks(self._values, room, rows, points, first, last, counts)
+
+        kernel.shared_out(len(rows), room * len(rows), work)
+        return counts
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         """S_phi of the features, on the grid of their domain."""
@@ -188,7 +191,7 @@ class ArraySilo:
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
         """The sums of each pair of a feature and a lambda, in that many limbs."""
-        pairs = _pairs(self._domain.take(feature), feature, lmbda, encoding)
+        pairs = _pairs(self._domain.take(feature), self._row[feature], lmbda, encoding)
         if (loops := kernel.loops()) is None:
             return Sums(*reference.sums(self._values, pairs, limbs))
         rows, values = self._values.shape[1], self._values.shape[1] * len(pairs)
@@ -207,6 +210,15 @@ class ArraySilo:
         else:
             kernel.in_threads(lambda part: work(part, 0, len(pairs)), range(parts))
         return Sums(*(reduce(wide.add, several) for several in zip(*results, strict=True)))
+
+
+def _rows(domain: Domain, columns: Index | None) -> Index:
+    """The row of each feature's values: those that are counted in one column share theirs."""
+    first, ranked = np.arange(len(domain.scale)), np.flatnonzero(domain.scale == RANKED)
+    if columns is not None:
+        _, at, back = np.unique(columns[ranked], return_index=True, return_inverse=True)
+        first[ranked] = ranked[at[back]]
+    return np.unique(first, return_inverse=True)[1]
 
 
 def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -64,9 +65,15 @@ def as_quantile(value: str | int | Decimal | Fraction) -> str:
     )
 
 
+@lru_cache
+def _exact(quantile: str) -> Fraction:
+    """A quantile, of which most features have the same."""
+    return Fraction(as_quantile(quantile))
+
+
 def rank_of(quantile: str, n: int) -> int:
     """The rank of a quantile among n values: k = max(1, ceil(q n))."""
-    return max(1, ceil(Fraction(quantile) * n))
+    return max(1, ceil(_exact(quantile) * n))
 
 
 class Question(NamedTuple):
@@ -123,10 +130,6 @@ class Questions:
     def fitted(self) -> Index:
         """The questions for mean and variance."""
         return np.flatnonzero(~self.ranked)
-
-    def find(self, column: int, method: str, quantile: str = "") -> int:
-        """The number of a question."""
-        return self.all.index(Question(column, METHODS[method], quantile))
 
     def most_steps(self) -> int:
         """The most steps of a search for a quantile."""
@@ -209,8 +212,8 @@ def check_methods(name: str, methods: Methods) -> None:
             f"of {', '.join(METHODS)}.",
         )
     for method, quantiles in methods.items():
-        canonical = [as_quantile(quantile) for quantile in quantiles]
-        in_order = sorted(set(canonical), key=Fraction) == list(quantiles)
+        exact = [_exact(quantile) for quantile in quantiles]
+        in_order = [as_quantile(q) for q in sorted(set(exact))] == list(quantiles)
         least, most = {"robust": (3, 3), "quantiles": (1, MOST_QUANTILES)}.get(method, (0, 0))
         if not in_order or not least <= len(quantiles) <= most:
             raise InputError(
