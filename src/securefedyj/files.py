@@ -25,7 +25,7 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder")
-    temporary = _temporary(target)
+    temporary = _temporary(target.with_name(Path(path).name))
     kept = None if private or not target.exists() else target.stat().st_mode & 0o777
     rights = 0o600 if private or kept is not None else 0o666  # minus the umask
     with _naming(path):
@@ -93,7 +93,8 @@ def _naming(path: Path | str) -> Iterator[None]:
 
 
 def _temporary(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    """A hidden name in the same folder, with the same ending."""
+    return target.with_name(f".{secrets.token_hex(4)}.{target.name}")
 
 
 class TooLarge(InputError):

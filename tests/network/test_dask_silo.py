@@ -11,7 +11,7 @@ from securefedyj.cli.main import main
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
 from securefedyj.protocol.transcript import Transcript
-from securefedyj.tables import dask_cluster
+from securefedyj.tables import dask_source
 from securefedyj.tables.files import write_table
 from tests.patience import PATIENCE
 
@@ -37,16 +37,16 @@ def scheduler():
 
 
 def test_workers_must_be_there_and_have_the_same_version(scheduler, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "__version__", "9.9")
+    monkeypatch.setattr(dask_source, "__version__", "9.9")
     with (
         pytest.raises(ValueError, match=r"other versions of securefedyj \(.*\) than .* \(9\.9\)"),
-        dask_cluster.cluster(scheduler),
+        dask_source.cluster(scheduler),
     ):
         pass
     with (
         LocalCluster(n_workers=0, **QUICK) as empty,
         pytest.raises(ValueError, match="has no workers"),
-        dask_cluster.cluster(empty.scheduler_address),
+        dask_source.cluster(empty.scheduler_address),
     ):
         pass
 

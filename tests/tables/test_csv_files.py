@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables import csv_files
 from securefedyj.tables.cells import MISSING, TableError
-from securefedyj.tables.csv_files import CsvFile, FastPathFailed
+from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import read_table
+from securefedyj.tables.rewriting import FastPathFailed
 from tests.refusals import refused
 
 ODD = [

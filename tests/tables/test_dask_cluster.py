@@ -18,7 +18,7 @@ from securefedyj import ExpYJ
 from securefedyj.numerics.passes import ChangedData
 from securefedyj.numerics.streamed import silo_of
 from securefedyj.numerics.sums import ArraySilo
-from securefedyj.tables import dask_cluster
+from securefedyj.tables import dask_source
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.dask_source import DaskSource, kept
 from securefedyj.tables.dialect import Dialect
@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.processes]
 def reader():
     with pytest.MonkeyPatch.context() as patch:
         two = partial(LocalCluster, n_workers=2, threads_per_worker=1)
-        patch.setattr(dask_cluster, "LocalCluster", two)
-        with dask_cluster.cluster("local") as reader:
+        patch.setattr("distributed.LocalCluster", two)
+        with dask_source.cluster("local") as reader:
             yield reader
 
 
@@ -121,9 +121,9 @@ def test_a_file_that_changed_is_not_read_again_for_a_worker_that_died(reader, tm
 
 
 def test_an_unreachable_scheduler_is_named(monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_SECONDS", 0.2)
+    monkeypatch.setattr(dask_source, "_SECONDS", 0.2)
     with (
         refused("SFY-TAB-010", naming=("tcp://127.0.0.1:9", "'local'")),
-        dask_cluster.cluster("tcp://127.0.0.1:9"),
+        dask_source.cluster("tcp://127.0.0.1:9"),
     ):
         pass

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from securefedyj.tables import csv_files, rewriting
+from securefedyj.tables import csv_files
 from securefedyj.tables.cells import MISSING
-from securefedyj.tables.csv_files import FastPathFailed
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import read_table
-from securefedyj.tables.rewriting import cells_of
+from securefedyj.tables.rewriting import FastPathFailed, cells_of, texts_of
 from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused
 
@@ -167,7 +166,7 @@ def test_bad_cells_are_all_listed_and_nothing_is_left(tmp_path):
 @example(1.7976931348623157e308)
 @example(1e23)
 def test_numbers_read_back_exactly_from_the_shortest_text(value):
-    (text,) = rewriting._texts(np.array([value]), ".").to_pylist()
+    (text,) = texts_of(np.array([value]), ".").to_pylist()
     assert struct.pack("d", float(text)) == struct.pack("d", value)
     digits = [one.partition("e")[0].replace(".", "").strip("-0") for one in (text, repr(value))]
     assert digits[0] == digits[1]

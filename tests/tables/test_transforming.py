@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from securefedyj.tables.arrow import _row_groups
 from securefedyj.tables.cells import MISSING
 from securefedyj.tables.files import read_table, write_table
-from securefedyj.tables.rewriting import _row_groups
 from securefedyj.tables.transforming import transform_table
 from tests.refusals import refused
 
@@ -112,8 +112,8 @@ def test_parquet_without_rows_or_compression_stays_so(tmp_path):
 
 
 def test_large_row_groups_are_read_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("securefedyj.tables.rewriting.rows_at_once", lambda _: 10)
-    monkeypatch.setattr("securefedyj.tables.rewriting._MOST_BYTES", 150)
+    monkeypatch.setattr("securefedyj.tables.arrow.rows_at_once", lambda _: 10)
+    monkeypatch.setattr("securefedyj.tables.arrow._MOST_BYTES", 150)
     table = pa.table({"a": np.arange(35.0)})
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=30)
     with parquet.ParquetFile(tmp_path / "t.parquet") as file:

@@ -158,7 +158,7 @@ def reader_of(options: argparse.Namespace) -> Iterator[TableReader]:
         yield HERE
         return
     try:
-        from securefedyj.tables.dask_cluster import cluster
+        from securefedyj.tables.dask_source import cluster
     except ImportError:
         raise InputError(
             "SFY-CLI-003", "--dask needs Dask; `pip install securefedyj[dask]` installs it."

@@ -80,8 +80,8 @@ class RemoteSource(Protocol):
     def whole(self, function: Callable[[Source], R]) -> R:
         """The function of all rows, computed by one worker that holds them."""
 
-    def viewed(self, names: Sequence[str], missing: Collection[int]) -> Source:
-        """The same rows with these names of the columns, some of which are missing."""
+    def lacking(self, columns: Collection[int]) -> Source:
+        """The same rows, with the values of some columns missing."""
 
 
 def rows_at_once(columns: int) -> int:

@@ -1,9 +1,9 @@
-"""Arrow tables, frames, and Parquet files: each a source of all its columns."""
+"""Tables that Arrow reads in batches: of Arrow itself, frames, relations, and Parquet files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,17 @@ from pyarrow import parquet
 
 from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.passes import rows_at_once
-from securefedyj.tables.cells import BadCellsError, TableError
-from securefedyj.tables.paths import Unchanged
+from securefedyj.numerics.passes import ahead, rows_at_once
+from securefedyj.tables.cells import BadCellsError, Cells, TableError, check_finite
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.rewriting import Change, Changed
+
+_MOST_BYTES = 1 << 24
+"""Of a row group that is written; larger ones of the source are divided."""
 
 
 class ArrowTable:
-    """Anything that gives a stream of Arrow record batches: see `gives_arrow`.
+    """Anything that gives Arrow record batches: see `gives_arrow`.
 
     A `RecordBatchReader` gives them only once, so its batches are held in memory. The query of a
     lazy frame, and of a DuckDB relation, runs again in each pass.
@@ -28,19 +32,15 @@ class ArrowTable:
 
     def __init__(self, data: Any) -> None:
         self._data = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-        if _is_dataset(data):
+        rows = getattr(self._data, "num_rows", None)  # of Arrow
+        self.rows: int | None = getattr(self._data, "height", None) if rows is None else rows
+        if hasattr(data, "scanner"):
             self.schema = data.schema
         else:
-            empty = data.collect_schema().to_frame() if _is_lazy(data) else self._data
-            with pa.RecordBatchReader.from_stream(empty) as reader:
-                self.schema = reader.schema
+            lazy = not hasattr(data, "__arrow_c_stream__")
+            empty = data.collect_schema().to_frame() if lazy else self._data
+            self.schema = pa.RecordBatchReader.from_stream(empty).schema
         self.names: Sequence[str] = self.schema.names
-
-    @property
-    def rows(self) -> int | None:
-        in_memory = isinstance(self._data, pa.Table | pa.RecordBatch)
-        known = in_memory or is_of(self._data, "polars", "DataFrame")
-        return len(self._data) if known else None
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         size = rows_at_once(len(columns))
@@ -50,65 +50,45 @@ class ArrowTable:
 
     def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
         names = [self.names[j] for j in columns]
-        if _is_dataset(self._data):
+        if hasattr(self._data, "scanner"):  # a dataset
             # By expressions: a point in a plain name would lead into a nested column.
             chosen = {str(k): pc.field(name) for k, name in enumerate(names)}
             scanner = self._data.scanner(
                 columns=chosen, batch_size=size, batch_readahead=1, fragment_readahead=1
             )
             yield from scanner.to_batches()
-        elif _is_lazy(self._data):
+            return
+        frames = [self._data]
+        if not hasattr(self._data, "__arrow_c_stream__"):  # a lazy frame of polars
             query = self._data.select(names or self.names[:1])  # one shows the number of rows
             if hasattr(query, "collect_batches"):
                 frames = query.collect_batches(chunk_size=size, maintain_order=True)
             else:  # before polars 1.34
                 frames = [query.collect()]
-            for frame in frames:
-                yield from (batch.select(names) for batch in _stream(frame))
-        else:
-            yield from (batch.select(list(columns)) for batch in _stream(self._data))
+            columns = range(len(names))
+        for frame in frames:
+            with pa.RecordBatchReader.from_stream(frame) as reader:
+                yield from (batch.select(list(columns)) for batch in reader)
 
 
-class ParquetTable(ArrowTable):
-    """A Parquet file; a pass reads the columns that it needs, batch by batch."""
-
-    rows: int | None = None
-
-    def __init__(self, path: Path | str) -> None:
-        self._path, self._unchanged = path, Unchanged(path)
-        with reading(path) as file:
-            self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
-        self.names = self.schema.names
-
-    def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
-        names = [self.names[j] for j in columns]
-        self._unchanged.check()
-        with reading(self._path) as file:
-            for batch in file.iter_batches(batch_size=size, columns=names):
-                yield batch.select(names)  # a column `a` also brings one that is called `a.b`
-        self._unchanged.check()
-
-
-class PandasTable:
-    """A `pandas.DataFrame`, read column by column: some of them may have no form in Arrow."""
+class PandasTable(ArrowTable):
+    """A `pandas.DataFrame`, which Arrow reads column by column: some may have no form in Arrow."""
 
     def __init__(self, frame: Any) -> None:
-        self._frame, self.names = frame, list(map(str, frame.columns))
+        self._data, self.rows, self.names = frame, len(frame), [*map(str, frame.columns)]
+        self.schema = pa.schema([(name, pa.null()) for name in self.names])  # checked when read
 
-    @property
-    def rows(self) -> int:
-        return len(self._frame)
+    def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
+        for first in range(0, len(self._data), size):
+            part = self._data.iloc[first : first + size]
+            found = [self._numbers(part.iloc[:, j], self.names[j]) for j in columns]
+            # One more column shows the number of rows.
+            table = pa.table([pa.nulls(len(part)), *found], ["", *map(str, columns)])
+            yield table.select(range(1, table.num_columns))
 
-    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        size = rows_at_once(len(columns))
-        for first in range(0, self.rows, size):
-            part = self._frame.iloc[first : first + size]
-            yield side_by_side([self._numbers(part.iloc[:, j], j) for j in columns], len(part))
-
-    def _numbers(self, column: Any, position: int) -> Array:
+    def _numbers(self, column: Any, name: str) -> Any:
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub":
-            return np.asarray(column, dtype=np.float64)
-        name = self.names[position]
+            return pa.array(np.asarray(column, dtype=np.float64))
         try:
             converted = pa.array(column, from_pandas=True)
         except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
@@ -118,18 +98,104 @@ class PandasTable:
                 "an unsupported type; convert it to float64",
             ) from None
         check_types("the table", pa.schema([(name, converted.type)]), [0])
-        return floats(converted)
+        return converted
+
+
+class ParquetTable(ArrowTable):
+    """A Parquet file; a pass reads the columns that it needs, batch by batch."""
+
+    def __init__(self, path: Path | str, missing: Collection[str], dialect: Dialect) -> None:
+        self._path, self._cells = path, Cells(missing)
+        with _reading(path) as file:
+            self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
+        self.names = self.schema.names
+
+    def described(self) -> str:
+        return "Parquet"
+
+    def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
+        names = [self.names[j] for j in columns]
+        with _reading(self._path) as file:
+            for batch in file.iter_batches(batch_size=size, columns=names):
+                yield batch.select(names)  # a column `a` also brings one that is called `a.b`
+
+    def rewrite(
+        self, target: Path, columns: Sequence[int], change: Change
+    ) -> Generator[Changed, None, None]:
+        """Write a copy with changed columns; yield each part once it is written.
+
+        The other columns are copied as Arrow reads them.
+        """
+        where, schema, first = str(self._path), self.schema, 1
+        check_types(where, schema, columns)
+        names = [self.names[j] for j in columns]
+        for j in columns:
+            field = schema.field(j).with_type(pa.float64()).with_nullable(True)
+            schema = schema.set(j, field)
+        with (
+            _reading(self._path) as file,
+            parquet.ParquetWriter(target, schema, compression=_compression(file)) as writer,
+            closing(ahead(_row_groups(file))) as groups,
+        ):
+            for group in groups:
+                old = block_of(group.select(list(columns)))
+                check_finite(where, names, old, first)
+                changed = change(self._cells.mask(old))
+                if changed.values is not None:
+                    for j, values in zip(columns, changed.values.T, strict=True):
+                        new = pa.array(values, from_pandas=True)
+                        group = group.set_column(j, schema.field(j), new)
+                    writer.write_table(group, row_group_size=max(group.num_rows, 1))
+                first += group.num_rows
+                yield changed
+
+
+def _row_groups(file: Any) -> Generator[Any, None, None]:
+    """The row groups of a file; large ones in parts."""
+    size = rows_at_once(file.metadata.num_columns)
+    for k in range(file.num_row_groups):
+        batches: list[Any] = []
+        for batch in file.iter_batches(batch_size=size, row_groups=[k]):
+            batches.append(batch)
+            if sum(one.nbytes for one in batches) >= _MOST_BYTES:
+                yield pa.Table.from_batches(batches)
+                batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+
+def _compression(file: Any) -> dict[str, str]:
+    """The compression of each column in the first row group."""
+    if not file.num_row_groups:
+        return {}
+    group, names = file.metadata.row_group(0), {"UNCOMPRESSED": "NONE"}
+    chunks = map(group.column, range(group.num_columns))
+    return {one.path_in_schema: names.get(one.compression, one.compression) for one in chunks}
+
+
+@contextmanager
+def _reading(path: Path | str) -> Iterator[Any]:
+    """An open Parquet file; errors name it."""
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except pa.ArrowInvalid as error:
+        raise TableError(
+            code_of(error, "SFY-TAB-036"), f"{path}: this is not a Parquet file: {error}"
+        ) from None
 
 
 def gives_arrow(data: Any) -> bool:
     """Whether data is a table that Arrow can read in batches.
 
-    That is anything with `__arrow_c_stream__` and named columns, such as polars frames, Arrow
-    tables and record batches, and DuckDB relations; also Arrow datasets and lazy frames.
+    That is anything with `__arrow_c_stream__` and named columns, such as frames of pandas and
+    polars, Arrow tables and record batches, and DuckDB relations; also Arrow datasets and lazy
+    frames.
     """
     kind = type(data)
     named = hasattr(kind, "schema") or hasattr(kind, "columns")  # a single column has neither
-    return (named and hasattr(kind, "__arrow_c_stream__")) or _is_dataset(data) or _is_lazy(data)
+    ways = ("__arrow_c_stream__", "scanner", "collect_schema")
+    return named and any(hasattr(kind, way) for way in ways)
 
 
 def is_of(data: Any, library: str, *kinds: str) -> bool:
@@ -137,45 +203,23 @@ def is_of(data: Any, library: str, *kinds: str) -> bool:
     return type(data).__module__.partition(".")[0] == library and type(data).__name__ in kinds
 
 
-def _is_dataset(data: Any) -> bool:
-    return is_of(data, "pyarrow", "FileSystemDataset", "InMemoryDataset", "UnionDataset")
-
-
-def _is_lazy(data: Any) -> bool:
-    return is_of(data, "polars", "LazyFrame")
-
-
-def _stream(data: Any) -> Iterator[Any]:
-    with pa.RecordBatchReader.from_stream(data) as reader:
-        yield from reader
-
-
 def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
     """Refuse columns that do not hold numbers, all of them in one message."""
-    wrong = {
-        field.name: f"holds {field.type}, not numbers."
-        for field in map(schema.field, positions)
-        if not _holds_numbers(field.type)
-    }
+    wrong = {}
+    for field in map(schema.field, positions):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        # Nulls can be used, as missing values.
+        known = ("integer", "floating", "boolean", "decimal", "null")
+        if not any(getattr(pa.types, f"is_{name}")(kind) for name in known):
+            wrong[field.name] = f"holds {field.type}, not numbers."
     if wrong:
         raise BadCellsError(where, wrong, joint=" ")
 
 
-def _holds_numbers(kind: Any) -> bool:
-    """Whether columns of this type can be used; one of nulls can, as missing values."""
-    if pa.types.is_dictionary(kind):
-        return _holds_numbers(kind.value_type)
-    known = ("integer", "floating", "boolean", "decimal", "null")
-    return any(getattr(pa.types, f"is_{name}")(kind) for name in known)
-
-
-def floats(column: Any) -> Array:
+def _floats(column: Any) -> Array:
     """A column of numbers as float64, each rounded once; null becomes NaN."""
-    if isinstance(column, pa.ChunkedArray):
-        parts = [floats(chunk) for chunk in column.chunks]
-        return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0)])
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = pc.cast(column, column.type.value_type)
     if pa.types.is_decimal(column.type):
         # Arrow's own conversion to float64 rounds twice; by their digits, decimals read as in CSV.
         column = pc.cast(column, pa.string())
@@ -185,21 +229,9 @@ def floats(column: Any) -> Array:
 
 def block_of(table: Any) -> Array:
     """All columns of an Arrow table or record batch, which hold numbers, as one array."""
-    return side_by_side([floats(column) for column in table.columns], table.num_rows)
+    return side_by_side([_floats(column) for column in table.columns], table.num_rows)
 
 
 def side_by_side(columns: Sequence[Array], rows: int) -> Array:
     """Columns as one array; each of them stays contiguous."""
     return np.array(columns, np.float64).reshape(len(columns), rows).T
-
-
-@contextmanager
-def reading(path: Path | str) -> Iterator[Any]:
-    """An open Parquet file; errors name it."""
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield file
-    except pa.ArrowInvalid as error:
-        raise TableError(
-            code_of(error, "SFY-TAB-036"), f"{path}: this is not a Parquet file: {error}"
-        ) from None

@@ -164,6 +164,15 @@ class BadCells:
         return f"{self.count} cells are not finite numbers: {these}."
 
 
+def check_finite(where: str, names: Sequence[str], block: Array, first: int) -> None:
+    """Refuse infinite numbers; the rows of a block are counted from `first`."""
+    infinite = np.isinf(block)
+    if infinite.any():
+        row, j = np.argwhere(infinite)[0].tolist()
+        wrong = f"row {first + row}: {block[row, j]:g} is not a finite number."
+        raise BadCellsError(where, {names[j]: wrong})
+
+
 def refuse_cells(where: str, columns: Mapping[str, BadCells], notation: Notation) -> None:
     """Refuse columns with bad cells, with their lines and advice; the same advice only once."""
     columns = {name: cells for name, cells in columns.items() if cells.count}

@@ -1,9 +1,12 @@
-"""CSV files, plain or compressed, read in passes.
+"""CSV files, plain or compressed, read in passes, and written again with new numbers.
 
 Arrow reads them in pieces, on all cores (the fast path). Where it might read a cell differently
 from Python, it raises `FastPathFailed`, and Python continues from there, cell by cell (the careful
 path): slower, but with the line of each cell that cannot be used. Both accept the same cells, and
 read the same numbers.
+
+A new file has the same bytes but for the cells of the columns that change. Where the fast path
+fails, rows are read and written cell by cell from there on, with quotes only where they are needed.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from functools import partial
 from itertools import islice
 from math import nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, TypeVar
 
 import numpy as np
@@ -33,26 +37,30 @@ from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.arrow import side_by_side
 from securefedyj.tables.cells import BadCells, Cells, TableError, digit_groups, refuse_cells
-from securefedyj.tables.dialect import CsvLayout, Dialect, decoding_errors, layout_of
-from securefedyj.tables.paths import Unchanged, compressed
+from securefedyj.tables.dialect import Dialect, decoding_errors, layout_of
+from securefedyj.tables.rewriting import (
+    Change,
+    Changed,
+    FastPathFailed,
+    cells_of,
+    replaced,
+    texts_of,
+)
 
 PIECE = 1 << 20  # bytes
 _LARGEST_PIECE = 1 << 28
 _LINES_IN_PIECE = 16
 _BLOCK_ROWS = 1 << 14
 _FIRST_ROWS = 100
+_LEVEL = 6  # of 9; higher levels take long for little
 
 T = TypeVar("T")
-
-
-class FastPathFailed(Exception):
-    """Arrow may read this piece differently from the careful path."""
 
 
 @contextmanager
 def opened(path: Path | str) -> Iterator[Any]:
     """The bytes of a CSV file, decompressed; errors name the file."""
-    opener: Any = gzip.open if compressed(path) else open
+    opener: Any = gzip.open if str(path).lower().endswith(".gz") else open
     try:
         with opener(path, "rb") as file:
             yield file
@@ -72,20 +80,34 @@ def opened(path: Path | str) -> Iterator[Any]:
         ) from None
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, compressed while it is written if its name ends in .gz."""
+    with open(path, "wb") as file:
+        if path.suffix.lower() != ".gz":
+            yield file
+            return
+        # Neither name nor time goes into the file: the same table gives the same bytes.
+        with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as unpacked:
+            yield unpacked  # type: ignore[misc]
+
+
 class CsvFile:
     """A CSV file, how it is written, and which cells mean what; a source of all its columns."""
 
     rows = None
 
     def __init__(self, path: Path | str, missing: Collection[str], dialect: Dialect) -> None:
-        self.path, self.unchanged = path, Unchanged(path)
+        self.path, self._dialect = path, dialect
         with opened(path) as file:
             self.layout = layout_of(path, file, dialect)
         self.names: Sequence[str] = self.layout.header
         self.cells = Cells(missing, dialect.notation)
 
+    def described(self) -> str:
+        return self.layout.described(self._dialect)
+
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        self.unchanged.check()
         done = 0
         try:
             for block in self.fast_blocks(columns):
@@ -93,7 +115,6 @@ class CsvFile:
                 yield block
         except FastPathFailed:
             yield from self.careful_blocks(columns, done)
-        self.unchanged.check()
 
     def fast_blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         """Columns in blocks; raises `FastPathFailed` after the last certain one."""
@@ -104,7 +125,7 @@ class CsvFile:
         workers = os.cpu_count() or 1
         waiting: deque[Future[T]] = deque()
         with opened(self.path) as file, ThreadPoolExecutor(workers) as pool:
-            for piece in _pieces(file, self.layout):
+            for piece in self._pieces(file):
                 waiting.append(pool.submit(work, piece))
                 if len(waiting) > 2 * workers:  # no worker waits while a result is used
                     yield waiting.popleft().result()
@@ -176,26 +197,97 @@ class CsvFile:
         numbered = enumerate(islice(self.numbered_rows(), max(rows, default=0)), start=1)
         return {number: line for number, (line, _) in numbered if number in rows}
 
+    def _pieces(self, file: IO[bytes]) -> Iterator[bytes]:
+        """The rows as UTF-8, in pieces of whole rows."""
+        size = max(PIECE, _LINES_IN_PIECE * self.layout.longest)
+        parts: Iterator[bytes] = iter(partial(file.read, size), b"")
+        if self.layout.encoding != "utf-8":
+            parts = map(str.encode, codecs.iterdecode(parts, self.layout.encoding))
+        rest, skip = b"", len(self.layout.head)
+        for part in parts:
+            if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
+                piece = b"".join((rest, memoryview(part)[:end]))
+                yield piece[skip:]
+                rest, skip = part[end:], max(0, skip - len(piece))
+                continue
+            rest += part
+            if len(rest) > _LARGEST_PIECE:
+                raise FastPathFailed
+        if _quotes(rest) % 2:
+            raise FastPathFailed  # a quote is open, and Arrow does not report it
+        yield rest[skip:]
 
-def _pieces(file: IO[bytes], layout: CsvLayout) -> Iterator[bytes]:
-    """The rows as UTF-8, in pieces of whole rows."""
-    size = max(PIECE, _LINES_IN_PIECE * layout.longest)
-    parts: Iterator[bytes] = iter(partial(file.read, size), b"")
-    if layout.encoding != "utf-8":
-        parts = map(str.encode, codecs.iterdecode(parts, layout.encoding))
-    rest, skip = b"", len(layout.head)
-    for part in parts:
-        if len(rest) + len(part) >= size and (end := _end_of_rows(rest, part)):
-            piece = b"".join((rest, memoryview(part)[:end]))
-            yield piece[skip:]
-            rest, skip = part[end:], max(0, skip - len(piece))
-            continue
-        rest += part
-        if len(rest) > _LARGEST_PIECE:
-            raise FastPathFailed
-    if _quotes(rest) % 2:
-        raise FastPathFailed  # a quote is open, and Arrow does not report it
-    yield rest[skip:]
+    def rewrite(
+        self, target: Path, columns: Sequence[int], change: Change
+    ) -> Generator[Changed, None, None]:
+        """Write a copy with changed columns; yield each part once it is written."""
+        encoder = codecs.getincrementalencoder(self.layout.encoding)()
+
+        def encoded(text: bytes) -> bytes:
+            return text if self.layout.encoding == "utf-8" else encoder.encode(text.decode())
+
+        done = 0
+        with writing(target) as new:
+            new.write(encoded(self.layout.head))
+            try:
+                for changed, text in self._changed_fast(columns, change):
+                    new.write(encoded(text))
+                    done += changed.rows
+                    yield changed
+            except FastPathFailed:
+                for changed, text in self._changed_carefully(columns, change, done):
+                    new.write(encoded(text))
+                    yield changed
+
+    def _changed_fast(
+        self, columns: Sequence[int], change: Change
+    ) -> Iterator[tuple[Changed, bytes]]:
+        """The rows in parts, and their text in UTF-8."""
+        in_line = np.argsort(columns)  # the columns as they come in a line
+        places = np.asarray(columns)[in_line]
+        convert = Converter(self, columns)
+
+        def in_piece(piece: bytes) -> tuple[Changed, bytes]:
+            changed = change(convert(piece))
+            if changed.values is None or not changed.rows:
+                return changed, piece
+            starts, ends = cells_of(piece, self.layout.delimiter, len(self.names))
+            if len(starts) != changed.rows:
+                raise FastPathFailed
+            cells = self._texts(changed.values[:, in_line].ravel())
+            return changed, replaced(piece, starts[:, places], ends[:, places], cells)
+
+        return self.over_pieces(in_piece)
+
+    def _texts(self, values: Array) -> Any:
+        """Cells for numbers, quoted if they may contain the delimiter; NaN is missing."""
+        decimal = self.cells.notation.decimal
+        texts = texts_of(values, decimal)
+        if self.layout.delimiter in ("+", "-", decimal):
+            texts = pc.binary_join_element_wise('"', texts, '"', "")
+        # An empty line would not be a row.
+        return pc.fill_null(texts, '""' if len(self.names) == 1 else "")
+
+    def _changed_carefully(
+        self, columns: Sequence[int], change: Change, done: int
+    ) -> Iterator[tuple[Changed, bytes]]:
+        """The rows after the first `done`, cell by cell."""
+        echo: Any = SimpleNamespace(write=str)  # for `writerow`, which returns what this returns
+        # Python's writer quotes cells with characters of its line terminator.
+        writer = csv.writer(echo, delimiter=self.layout.delimiter, lineterminator="\r\n")
+        head = self.layout.head.decode("utf-8", "surrogateescape")
+        end = next((end for end in ("\r\n", "\r") if head.endswith(end)), "\n")
+        rest = islice(self.numbered_rows(), done, None)
+        for old in self.careful_blocks(columns, done):
+            rows = [row for _, row in islice(rest, len(old))]
+            changed = change(old)
+            new = old if changed.values is None else changed.values
+            for j, values in zip(columns, new.T, strict=True):
+                texts = texts_of(values, self.cells.notation.decimal).to_pylist()
+                for row, cell in zip(rows, texts, strict=True):
+                    row[j] = cell or ""
+            text = "".join(writer.writerow(row).removesuffix("\r\n") + end for row in rows)
+            yield changed, text.encode("utf-8", "surrogateescape")
 
 
 def _end_of_rows(before: bytes, part: bytes) -> int:

@@ -1,18 +1,18 @@
-"""Rows on a Dask cluster: functions of them are computed there, and only sums come back.
+"""Tables on a Dask cluster: rows stay with the workers, and only sums and counts come here.
 
-A partition is a piece of the table that a worker holds as float64. A pass over the rows is a
-function of each partition, and its values are added up on the workers, a few at a time, until one
-is left. docs/tables.md describes what stays with the workers between passes.
-
-Workers import their functions from this module, by name. Nothing is raised on a worker: Dask would
-write the task into its log, with its arguments. An error is returned like any other result, and
-raised at the silo.
+Its workers also read files, which perhaps only they can see: `cluster`.
 """
 
 from __future__ import annotations
 
+import logging
+import pkgutil
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
+from operator import methodcaller
+from pathlib import Path
 from typing import Any, TypeVar
 
 import dask
@@ -20,25 +20,39 @@ import numpy as np
 from dask.base import get_scheduler
 from dask.delayed import Delayed, delayed
 
+from securefedyj import __version__
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Index, Integers, unmasked
 from securefedyj.numerics.encoding import Domain, Encoding
-from securefedyj.numerics.passes import Source, check_rows, over_blocks, read
-from securefedyj.numerics.streamed import PHI_LIMBS
-from securefedyj.numerics.sums import ArraySilo, Silo, Sums, refuse_outside, values_outside
+from securefedyj.numerics.passes import Source, check_rows, over_blocks
+from securefedyj.numerics.streamed import PHI_LIMBS, StreamedSilo, added
+from securefedyj.numerics.sums import Silo, Sums, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables.cells import TableError
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import TableReader, described
 from securefedyj.tables.source import (
-    ArraySource,
     ChainedSource,
+    HeldSource,
     TableSource,
+    Unchanged,
     as_array,
     as_source,
     check_columns,
-    viewed,
+    column_names,
+    files_of,
+    lacking,
+    source_of_files,
 )
 
+LOCAL = "local"
+"""Stands for worker processes on this machine, which end with this process."""
+_NO_PAGES: dict[str, list[str]] = {
+    f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")
+}
+_SECONDS = 30
+"""How long to wait for a scheduler."""
 _AT_ONCE = 8
 """The maximum number of partial sums that one task adds up."""
 
@@ -47,26 +61,23 @@ R = TypeVar("R")
 
 
 def of_collection(
-    data: Any, features: Sequence[str] | None, missing: Collection[str]
+    data: Any, features: Sequence[str] | None, missing: Collection[str], dialect: Dialect
 ) -> DaskSource:
     """A `dask.dataframe.DataFrame`, or a `dask.array.Array` whose number of rows may be unknown."""
-    is_frame = type(data).__name__ == "DataFrame"
+    is_frame = hasattr(data, "columns")
     if not is_frame and (data.ndim != 2 or np.isnan(data.shape[1])):
         raise InputError(
             "SFY-TAB-012", "a table must have two dimensions, and a known number of columns"
         )
-    columns = list(data.columns) if is_frame else list(range(data.shape[1]))
-    header = list(map(str, columns))
-    names = header if features is None else list(features)
-    check_columns("the table", names, header)
+    header = list(map(str, data.columns if is_frame else range(data.shape[1])))
+    own = dialect.own_names(header, features)
+    check_columns("the table", own, header)
     if is_frame:
-        chosen = data[[columns[header.index(name)] for name in names]]
-        grid = [[part] for part in chosen.to_delayed()]
-    else:
-        grid = data.to_delayed()
-    request = _sent((names, missing))
-    parts = [task(_rows_of, request, k, *pieces) for k, pieces in enumerate(grid, start=1)]
-    return DaskSource(kept(parts), names)
+        data = data[[data.columns[header.index(name)] for name in own]]
+    grid = [[part] for part in data.to_delayed()] if is_frame else data.to_delayed()
+    rows = _sent(partial(_rows_of, own, missing))
+    parts = [_task(rows, k, *pieces) for k, pieces in enumerate(grid, start=1)]
+    return DaskSource(kept(parts), dialect.names(own))
 
 
 class DaskSource:
@@ -79,7 +90,7 @@ class DaskSource:
         self, parts: Sequence[Delayed], names: Sequence[str], missing: Collection[int] = ()
     ) -> None:
         self._parts, self.names, self._missing = parts, tuple(names), frozenset(missing)
-        self._source = partial(_source_of, self.names, self._missing)
+        self._sources = _mapped(partial(_source_of, self.names, self._missing), parts)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         raise TableError(
@@ -88,8 +99,8 @@ class DaskSource:
             "fitted transform to map_partitions of a dataframe, or to map_blocks of an array",
         )
 
-    def viewed(self, names: Sequence[str], missing: Collection[int]) -> DaskSource:
-        return DaskSource(self._parts, names, self._missing | set(missing))
+    def lacking(self, columns: Collection[int]) -> DaskSource:
+        return DaskSource(self._parts, self.names, self._missing.union(columns))
 
     def reduce(
         self,
@@ -98,51 +109,117 @@ class DaskSource:
         add: Callable[[T, T], T],
         finish: Callable[[T], R],
     ) -> R | None:
-        request = self._source, list(columns), function, add
-        found: R | None = _total(_mapped(_over_partition, request, self._parts), add, finish)
+        one = partial(over_blocks, columns=list(columns), function=function, add=add)
+        found: R | None = _total(_mapped(one, self._sources), add, finish)
         return found
 
     def whole(self, function: Callable[[Source], R]) -> R:
-        request = _sent((self._source, self.names, function))
-        value: R = result(task(_over_all, request, *self._parts))
+        value: R = _result(_task(partial(_over_all, function), *self._sources))
         return value
 
     def silo(self, domain: Domain, names: list[str], columns: Index | None = None) -> Silo:
-        every = list(range(len(names))) if columns is None else columns.tolist()
-        counted = partial(_counted, domain=domain)
-        count = self.reduce(every, counted, np.add, np.asarray)
-        outside, present = np.zeros((2, len(names)), np.int64) if count is None else count
+        every = range(len(names)) if columns is None else columns.tolist()
+        counted = self.reduce(every, partial(_counted, domain=domain), np.add, np.asarray)
+        outside, present = np.zeros((2, len(names)), np.int64) if counted is None else counted
         refuse_outside(outside, domain, names)
-        request = self._source, domain, names, every
-        return DaskSilo(kept(_mapped(_Arranged, request, self._parts)), present)
+        arranged = partial(_Arranged, domain=domain, names=names, columns=columns)
+        return DaskSilo(kept(_mapped(arranged, self._sources)), present)
 
 
 class DaskSilo:
     """The sums that the protocol needs of rows on a cluster."""
 
-    def __init__(self, arranged: Sequence[Delayed], count: Integers) -> None:
-        self._arranged, self.count = arranged, count
-        self.rows, self._phi = self._asked(_phi_sum, len(count))
+    def __init__(self, silos: Sequence[Delayed], count: Integers) -> None:
+        self._silos, self.count = silos, count
+        phi = methodcaller("phi_sum", np.arange(len(count)), PHI_LIMBS)
+        self.rows, self._phi = self._asked(phi, wide.add)
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         return wide.resize(self._phi[:, features], limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        rows, sums = self._asked(_sums, feature, lmbda, encoding, limbs)
+        rows, sums = self._asked(methodcaller("sums", feature, lmbda, encoding, limbs), added)
         check_rows(self.rows, rows)
-        return Sums(*np.moveaxis(sums, 1, 0))
+        return sums
 
     def ranks(self, feature: Index, points: Array) -> Integers:
-        rows, counts = self._asked(_ranks, feature, points)
+        counts: Integers
+        rows, counts = self._asked(methodcaller("ranks", feature, points), np.add)
         check_rows(self.rows, rows)
-        return counts.astype(np.int64).reshape(points.shape)
+        return counts
 
-    def _asked(self, function: Callable[..., Limbs], *arguments: Any) -> _Total:
-        total: _Total = _total(_mapped(_answer, (function, arguments), self._arranged), _added)
+    def _asked(self, question: Any, add: Callable[[T, T], T]) -> tuple[int, T]:
+        """The number of all rows, and the answers of all partitions added up."""
+        answers = _mapped(partial(_answer, question), self._silos)
+        total: tuple[int, T] = _total(answers, partial(_both, add))
         return total
 
 
-def task(function: Callable[..., Any], *arguments: Any) -> Delayed:
+@contextmanager
+def cluster(scheduler: str) -> Iterator[TableReader]:
+    """A reader of tables by the workers of a scheduler, given by its address or as "local"."""
+    import distributed
+
+    if scheduler == LOCAL:
+        # With its own certificates and without pages: others on this machine stay out.
+        quiet = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+        with (
+            dask.config.set(_NO_PAGES),
+            distributed.LocalCluster(security=True, silence_logs=logging.ERROR, **quiet) as own,
+            distributed.Client(own),
+        ):
+            yield _READER
+        return
+    try:
+        client = distributed.Client(scheduler, timeout=_SECONDS)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            "SFY-TAB-010",
+            f"There is no Dask scheduler at {scheduler} ({type(error).__name__}). Give its "
+            f"address, such as tls://host:8786, or {LOCAL!r}.",
+        ) from None
+    with client:
+        _check_workers(client)
+        yield _READER
+
+
+def _check_workers(client: Any) -> None:
+    """Refuse workers with another version, whose functions may differ from ours."""
+    try:
+        versions = set(client.run(pkgutil.resolve_name, "securefedyj:__version__").values())
+    except ImportError:
+        versions = {"none"}
+    if not versions:
+        raise InputError(
+            "SFY-TAB-008", "The Dask scheduler has no workers. Start some, and try again."
+        )
+    if versions != {__version__}:
+        raise InputError(
+            "SFY-TAB-009",
+            f"The workers have other versions of securefedyj ({', '.join(sorted(versions))}) than "
+            f"this process ({__version__}). Install the same version for them.",
+        )
+
+
+def _on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    return _result(_task(partial(function, *arguments)))
+
+
+def _source_there(
+    path: Path, features: Sequence[str], missing: Collection[str], dialect: Dialect
+) -> DaskSource:
+    """The features of a table; each of its files is a partition."""
+    files = _on_a_worker(files_of, path)
+    rows = partial(_rows_of_file, path, features, missing, dialect)
+    return DaskSource(kept([_task(partial(rows, file)) for file in files]), features)
+
+
+_READER = TableReader(
+    partial(_on_a_worker, column_names), _source_there, partial(_on_a_worker, described)
+)
+
+
+def _task(function: Callable[..., Any] | Delayed, *arguments: Any) -> Delayed:
     """A function of other tasks' results, and of small arguments: they are sent with every task."""
     return delayed(_guarded, pure=False)(function, *arguments)
 
@@ -154,7 +231,7 @@ def kept(parts: Sequence[Delayed]) -> Sequence[Delayed]:
     return dask.persist(*parts) if hasattr(client, "submit") else parts
 
 
-def result(last: Delayed) -> Any:
+def _result(last: Delayed) -> Any:
     """What a task computes, brought here."""
     try:
         (value,) = dask.compute(last)
@@ -171,15 +248,15 @@ def result(last: Delayed) -> Any:
     return value
 
 
-def _sent(request: Any) -> Delayed:
-    """An argument of many tasks, sent once."""
-    return delayed(request, pure=False, traverse=False)
+def _sent(function: Callable[..., Any]) -> Delayed:
+    """A function for many tasks, sent once."""
+    return delayed(function, pure=False, traverse=False)
 
 
-def _mapped(function: Callable[..., Any], request: Any, parts: Sequence[Delayed]) -> list[Delayed]:
-    """A function of a request and of each part."""
-    sent = _sent(request)
-    return [task(function, sent, part) for part in parts]
+def _mapped(function: Callable[[Any], Any], parts: Sequence[Delayed]) -> list[Delayed]:
+    """The function of each part."""
+    sent = _sent(function)
+    return [_task(sent, part) for part in parts]
 
 
 def _total(
@@ -190,8 +267,8 @@ def _total(
     """All parts added up and finished by workers, and brought here; None if there are none."""
     while len(parts) > _AT_ONCE:
         groups = [parts[k : k + _AT_ONCE] for k in range(0, len(parts), _AT_ONCE)]
-        parts = [task(_added_up, add, None, *group) for group in groups]
-    return result(task(_added_up, add, finish, *parts))
+        parts = [_task(_added_up, add, None, *group) for group in groups]
+    return _result(_task(_added_up, add, finish, *parts))
 
 
 # From here on: what workers do.
@@ -219,52 +296,36 @@ def _added_up(add: Callable[[Any, Any], Any], finish: Callable[[Any], Any], *par
     return total if finish is None else finish(total)
 
 
-def _rows_of(request: tuple[Sequence[str], Collection[str]], partition: int, *pieces: Any) -> Array:
+def _rows_of(names: Sequence[str], missing: Collection[str], partition: int, *pieces: Any) -> Array:
     """The rows of a partition: a pandas frame, or arrays of neighbouring columns."""
     is_frame = hasattr(pieces[0], "columns")
     rows = pieces[0] if is_frame else np.concatenate([*map(unmasked, pieces)], axis=1)
-    source = as_source(rows, *request)
+    source = as_source(rows, names, missing)
     if isinstance(source, TableSource):
         source.where = f"partition {partition} of the table"
     return as_array(source)
 
 
-_SourceOf = Callable[[Array], Source]
-_Total = tuple[int, Limbs]  # the number of rows, and sums over them
+def _rows_of_file(
+    path: Path,
+    features: Sequence[str],
+    missing: Collection[str],
+    dialect: Dialect,
+    file: Unchanged,
+) -> Array:
+    """The rows of a file, which another worker may read again after this one has died."""
+    file.check()
+    return as_array(source_of_files(path, [file], features, missing, dialect))
 
 
 def _source_of(names: Sequence[str], missing: Collection[int], rows: Array) -> Source:
     """The rows of a partition with the names of their columns, some of which are missing."""
-    return viewed(ArraySource(rows), names, missing)
+    return lacking(HeldSource([rows], names), missing)
 
 
-def _over_partition(request: tuple[_SourceOf, Sequence[int], Any, Any], rows: Array) -> Any:
-    """A function of each block of a partition, added up; None without rows."""
-    source_of, columns, function, add = request
-    return over_blocks(source_of(rows), columns, function, add)
-
-
-def _over_all(request: tuple[_SourceOf, Sequence[str], Any], *parts: Array) -> Any:
+def _over_all(function: Callable[[Source], R], *parts: Source) -> R:
     """A function of all rows, computed by one worker that holds them."""
-    source_of, names, function = request
-    return function(ChainedSource([*map(source_of, parts)], names))
-
-
-class _Arranged:
-    """The rows of a partition, prepared for sums."""
-
-    def __init__(
-        self, request: tuple[_SourceOf, Domain, list[str], list[int]], rows: Array
-    ) -> None:
-        source_of, domain, names, columns = request
-        self.rows = len(rows)
-        blocks = read(source_of(rows), columns)
-        self.silos = [ArraySilo(block, domain, names) for block in blocks]
-        self.silos = self.silos or [ArraySilo(np.empty((0, len(names))), domain, names)]
-
-    def __sizeof__(self) -> int:
-        """For Dask, which moves to the disk what does not fit into memory."""
-        return sum(silo.nbytes for silo in self.silos)
+    return function(ChainedSource(parts))
 
 
 def _counted(block: Array, domain: Domain) -> Integers:
@@ -272,22 +333,23 @@ def _counted(block: Array, domain: Domain) -> Integers:
     return np.array([values_outside(block, domain), np.count_nonzero(~np.isnan(block), axis=0)])
 
 
-def _answer(request: tuple[Callable[..., Limbs], Any], arranged: _Arranged) -> _Total:
-    function, arguments = request
-    return arranged.rows, reduce(wide.add, [function(one, *arguments) for one in arranged.silos])
+class _Arranged(StreamedSilo):
+    """The rows of a partition, prepared for sums and all kept."""
+
+    def __init__(
+        self, source: Source, domain: Domain, names: list[str], columns: Index | None
+    ) -> None:
+        super().__init__(source, domain, names, sys.maxsize, columns=columns)
+        del self._source  # as prepared, the rows need no other memory
+
+    def __sizeof__(self) -> int:
+        """For Dask, which moves to the disk what does not fit into memory."""
+        return sum(silo.nbytes for silo in self._kept)
 
 
-def _phi_sum(silo: ArraySilo, features: int) -> Limbs:
-    return silo.phi_sum(np.arange(features), PHI_LIMBS)
+def _answer(question: Callable[[Any], T], silo: StreamedSilo) -> tuple[int, T]:
+    return silo.rows, question(silo)
 
 
-def _sums(silo: ArraySilo, *request: Any) -> Limbs:
-    return np.stack(silo.sums(*request), axis=1)
-
-
-def _ranks(silo: ArraySilo, feature: Index, points: Array) -> Limbs:
-    return silo.ranks(feature, points).astype(np.uint64).reshape(1, -1)
-
-
-def _added(one: _Total, other: _Total) -> _Total:
-    return one[0] + other[0], wide.add(one[1], other[1])
+def _both(add: Callable[[T, T], T], one: tuple[int, T], other: tuple[int, T]) -> tuple[int, T]:
+    return one[0] + other[0], add(one[1], other[1])

@@ -108,10 +108,10 @@ class Dialect:
         """The agreed names of the columns of a table."""
         return [self.rename.get(name, name) for name in header]
 
-    def own_names(self, names: Sequence[str]) -> list[str]:
-        """The names in the table of columns with these agreed names."""
+    def own_names(self, header: Sequence[str], names: Sequence[str] | None) -> list[str]:
+        """The names in the table of columns with these agreed names; all of them by default."""
         own = {agreed: name for name, agreed in self.rename.items()}
-        return [own.get(name, name) for name in names]
+        return list(header) if names is None else [own.get(name, name) for name in names]
 
 
 class CsvLayout(NamedTuple):

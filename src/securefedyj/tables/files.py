@@ -6,14 +6,12 @@ Only the owner of the table sees the results, which include values; nothing is e
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, inf, log10
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +23,18 @@ from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
 from securefedyj.tables.cells import MISSING, Advice, BadCellsError, each_once, other_reading
-from securefedyj.tables.csv_files import CsvFile
+from securefedyj.tables.csv_files import CsvFile, writing
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.paths import compressed, files_of, is_csv
 from securefedyj.tables.silo_table import Summary, summarize
-from securefedyj.tables.source import as_array, as_source, column_names, wrong_columns
+from securefedyj.tables.source import (
+    as_array,
+    as_source,
+    column_names,
+    files_of,
+    format_of,
+    open_table,
+    wrong_columns,
+)
 
 _MOST_CELLS_AGAIN = 5_000_000
 """The maximum number of cells to read again to find the line of a row: about a second."""
@@ -90,8 +95,7 @@ def read_table(
 
 def described(path: Path | str, dialect: Dialect | None = None) -> str:
     """How a table is written, for a person; for a folder, its first table."""
-    dialect, first = dialect or Dialect(), files_of(Path(path))[0]
-    return CsvFile(first, (), dialect).layout.described(dialect) if is_csv(first) else "Parquet"
+    return open_table(files_of(Path(path))[0].path, (), dialect or Dialect()).described()
 
 
 HERE = TableReader(column_names, as_source, described)
@@ -104,31 +108,17 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
         raise InputError(
             "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
         )
-    as_csv = is_csv(path)
+    as_csv = format_of(Path(path)) is CsvFile
     with replacing(path) as temporary:
         if not as_csv:
             columns = [pa.array(column, from_pandas=True) for column in data.T]
             parquet.write_table(pa.table(columns, names=list(names)), temporary)
             return
-        with writing(temporary, compressed(path)) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        with writing(temporary) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(names)
             for row in data.tolist():
                 writer.writerow("" if value != value else repr(value) for value in row)
-            text.detach()
-
-
-@contextmanager
-def writing(path: Path, packed: bool, level: int = 9) -> Iterator[IO[bytes]]:
-    """A new file, compressed while it is written if `packed`."""
-    with open(path, "wb") as file:
-        if not packed:
-            yield file
-            return
-        # Neither name nor time goes into the file: the same table gives the same bytes.
-        with gzip.GzipFile("", "wb", level, file, mtime=0) as unpacked:
-            yield unpacked  # type: ignore[misc]
 
 
 class Checked(NamedTuple):
@@ -209,9 +199,9 @@ def _value_findings(
 def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect) -> dict[str, int]:
     """The line of the first value outside in a CSV file, if it is in one of the first rows."""
     rows = {name: column.first_outside for name, column in columns.items() if column.first_outside}
-    if not rows or not is_csv(path):
+    file = open_table(path, (), dialect) if rows and not path.is_dir() else None
+    if not isinstance(file, CsvFile):
         return {}
-    file = CsvFile(path, (), dialect)
     most = _MOST_CELLS_AGAIN // len(file.names)
     lines = file.lines_of({row for row in rows.values() if row <= most})
     return {name: lines[row] for name, row in rows.items() if row in lines}
@@ -267,8 +257,9 @@ def draft(
     header = column_names(path, dialect)
     readable = dict[str, Advice]()
     left_out = {name: "appears twice" for name in header if header.count(name) > 1}
-    if is_csv(path):  # the first rows save reading texts cell by cell
-        texts = CsvFile(path, missing, dialect).text_columns()
+    file = None if path.is_dir() else open_table(path, missing, dialect)
+    if isinstance(file, CsvFile):  # the first rows save reading texts cell by cell
+        texts = file.text_columns()
         for name, cells in zip(dialect.names(list(texts)), texts.values(), strict=True):
             if other := other_reading(cells, dialect.notation):
                 readable[name] = other

@@ -1,4 +1,4 @@
-"""A silo's table as a run uses it, and what one pass over it shows, in bounded memory.
+"""A silo's table as a run uses it, and its census: what one pass shows, in bounded memory.
 
 `load_or_stream` counts values, draws a sample, and loads the rows if they fit into memory: then no
 other pass reads them again. `summarize` also compares the values with the agreed bounds.
@@ -7,6 +7,7 @@ other pass reads them again. `summarize` also compares the values with the agree
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import nan
@@ -16,7 +17,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Index, Integers
 from securefedyj.numerics.passes import OnRows, RemoteSource, Source, over_blocks, read
-from securefedyj.tables.source import HeldSource, viewed
+from securefedyj.tables.source import HeldSource, lacking
 
 MOST_DISTINCT = 1000
 """Distinct values are counted up to this number."""
@@ -24,24 +25,83 @@ _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
 """The maximum number of values in a sample, or of rows if there are many columns."""
 
 
+@dataclass
+class Summary:
+    """What a column contains; NaN if it has no values."""
+
+    rows: int
+    least: float
+    greatest: float
+    below: int = 0
+    above: int = 0
+    """Values outside the bounds."""
+    first_outside: int | None = None
+    """The number of the first row with such a value, from 1."""
+    missing: int = 0
+    distinct: int = 0
+    """At most MOST_DISTINCT, which means that many or more."""
+    median: float = nan
+    exact: bool = True
+    """Whether the median is that of all values, or of a sample."""
+
+    @classmethod
+    def of(cls, column: Array, lower: float, upper: float) -> Summary:
+        """What needs no other column and no sample, of some rows."""
+        least, greatest = (f.reduce(column, initial=nan) for f in (np.fmin, np.fmax))
+        found = cls(len(column), float(least), float(greatest))
+        if least < lower or greatest > upper:
+            below, above = column < lower, column > upper
+            found.below, found.above = int(np.count_nonzero(below)), int(np.count_nonzero(above))
+            found.first_outside = int(np.argmax(below | above)) + 1
+        return found
+
+    def __add__(self, other: Summary) -> Summary:
+        first = self.first_outside
+        if first is None and other.first_outside is not None:
+            first = self.rows + other.first_outside
+        return Summary(
+            self.rows + other.rows,
+            float(np.fmin(self.least, other.least)),
+            float(np.fmax(self.greatest, other.greatest)),
+            self.below + other.below,
+            self.above + other.above,
+            first,
+        )
+
+    @property
+    def present(self) -> int:
+        return self.rows - self.missing
+
+    def to_json(self) -> dict[str, int | float | bool | None]:
+        """With None instead of NaN, which JSON does not have."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
+
+
 @dataclass(frozen=True)
 class Census:
     """The number of rows, the number of values in each column, and a sample of the rows.
 
-    The sample has about one of `stride` rows, spread evenly; all rows of a small table.
+    The sample has about one of `stride` rows, spread evenly; all rows of a small table. Where
+    bounds are given, there are also summaries and distinct values of the columns.
     """
 
     rows: int
     count: Integers
     stride: int
     parts: list[Array]
+    columns: Sequence[Summary] = ()
+    distinct: Sequence[set[float]] = ()
 
     @classmethod
-    def of(cls, block: Array, sampled: bool = True) -> Census:
+    def of(
+        cls, block: Array, sampled: bool = True, bounds: Sequence[tuple[float, float]] = ()
+    ) -> Census:
         """A census of some rows; its sample is empty unless `sampled`."""
         count = len(block) - np.count_nonzero(np.isnan(block), axis=0)
         sample = (block if sampled else block[:0]).copy()
-        return cls(len(block), count, 1, [sample])._thinned()
+        columns = [Summary.of(block[:, j], *pair) for j, pair in enumerate(bounds)]
+        distinct = [_distinct(block[:, j]) for j in range(len(bounds))]
+        return cls(len(block), count, 1, [sample], columns, distinct)._thinned()
 
     @property
     def sample(self) -> Array:
@@ -52,7 +112,13 @@ class Census:
         thin = [(part, stride // one.stride) for one in (self, other) for part in one.parts]
         parts = [part[::k].copy() if k > 1 else part for part, k in thin]
         count = self.count + other.count
-        return Census(self.rows + other.rows, count, stride, parts)._thinned()
+        columns = [*map(operator.add, self.columns, other.columns)]
+        distinct = [
+            one if len(one) >= MOST_DISTINCT else one | more
+            for one, more in zip(self.distinct, other.distinct, strict=True)
+        ]
+        rows = self.rows + other.rows
+        return Census(rows, count, stride, parts, columns, distinct)._thinned()
 
     def _thinned(self) -> Census:
         stride, parts = self.stride, self.parts
@@ -60,6 +126,40 @@ class Census:
         while sum(map(len, parts)) > most:
             stride, parts = 2 * stride, [np.concatenate(parts)[::2].copy()]
         return replace(self, stride=stride, parts=parts)
+
+    def summaries(self) -> tuple[int, list[Summary]]:
+        """The number of rows, and the summaries, complete."""
+        values = [column[~np.isnan(column)] for column in self.sample.T]
+        return self.rows, [
+            replace(
+                summary,
+                missing=self.rows - int(self.count[j]),
+                distinct=min(len(self.distinct[j]), MOST_DISTINCT),
+                median=float(np.median(values[j])) if len(values[j]) else nan,
+                exact=self.stride == 1,
+            )
+            for j, summary in enumerate(self.columns)
+        ]
+
+
+def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
+    """The number of rows of a source, and its columns compared with the bounds of each."""
+    bounds = list(zip(lower.tolist(), upper.tolist(), strict=True))
+    seen = partial(Census.of, bounds=bounds)
+    found = over_blocks(source, range(len(bounds)), seen, operator.add, Census.summaries)
+    result: tuple[int, list[Summary]] = found or seen(np.empty((0, len(bounds)))).summaries()
+    return result
+
+
+def _distinct(column: Array) -> set[float]:
+    found: set[float] = set()
+    # Most columns have many distinct values, and a few rows show that.
+    for first in range(0, len(column), MOST_DISTINCT):
+        part = column[first : first + MOST_DISTINCT]
+        found.update(part[~np.isnan(part)].tolist())
+        if len(found) >= MOST_DISTINCT:
+            break
+    return found
 
 
 class SiloTable(NamedTuple):
@@ -109,114 +209,4 @@ def without(table: SiloTable, features: Index) -> SiloTable:
     count, sample = census.count.copy(), census.sample
     count[features], sample[:, features] = 0, nan
     census = replace(census, count=count, parts=[sample])
-    return SiloTable(viewed(source, source.names, features.tolist()), census)
-
-
-@dataclass
-class Summary:
-    """What a column contains; NaN if it has no values."""
-
-    rows: int = 0
-    missing: int = 0
-    distinct: int = 0
-    """At most MOST_DISTINCT, which means that many or more."""
-    least: float = nan
-    median: float = nan
-    greatest: float = nan
-    below: int = 0
-    above: int = 0
-    """Values outside the bounds."""
-    first_outside: int | None = None
-    """The number of the first row with such a value, from 1."""
-    exact: bool = True
-    """Whether the median is that of all values, or of a sample."""
-
-    @property
-    def present(self) -> int:
-        return self.rows - self.missing
-
-    def to_json(self) -> dict[str, int | float | bool | None]:
-        """With None instead of NaN, which JSON does not have."""
-        return {name: None if value != value else value for name, value in asdict(self).items()}
-
-
-def summarize(source: Source, lower: Array, upper: Array) -> tuple[int, list[Summary]]:
-    """The number of rows of a source, and its columns compared with the bounds of each."""
-    seen = partial(_Seen.of, lower=lower, upper=upper)
-    found = over_blocks(source, range(len(lower)), seen, operator.add, _Seen.summaries)
-    result: tuple[int, list[Summary]] = found or seen(np.empty((0, len(lower)))).summaries()
-    return result
-
-
-@dataclass
-class _Seen:
-    """What the columns of some rows contain; arrays have one entry per column."""
-
-    census: Census
-    least: Array
-    greatest: Array
-    outside: Integers
-    """Two rows: the values below the lower bounds, and those above the upper ones."""
-    first: Integers
-    """The first row with a value outside, from 1; 0 if there is none."""
-    distinct: list[set[float]]
-
-    @classmethod
-    def of(cls, block: Array, lower: Array, upper: Array) -> _Seen:
-        least = np.fmin.reduce(block, axis=0, initial=nan)
-        greatest = np.fmax.reduce(block, axis=0, initial=nan)
-        outside, first = np.zeros((2, len(lower)), np.int64), np.zeros(len(lower), np.int64)
-        for j in np.flatnonzero((least < lower) | (greatest > upper)):
-            sides = block[:, j] < lower[j], block[:, j] > upper[j]
-            outside[:, j] = [np.count_nonzero(side) for side in sides]
-            first[j] = np.argmax(sides[0] | sides[1]) + 1
-        distinct = [_distinct(column) for column in block.T]
-        return cls(Census.of(block), least, greatest, outside, first, distinct)
-
-    def __add__(self, other: _Seen) -> _Seen:
-        later = np.where(other.first > 0, self.census.rows + other.first, 0)
-        return _Seen(
-            self.census + other.census,
-            np.fmin(self.least, other.least),
-            np.fmax(self.greatest, other.greatest),
-            self.outside + other.outside,
-            np.where(self.first > 0, self.first, later),
-            [
-                one if len(one) >= MOST_DISTINCT else one | more
-                for one, more in zip(self.distinct, other.distinct, strict=True)
-            ],
-        )
-
-    def summaries(self) -> tuple[int, list[Summary]]:
-        rows = self.census.rows
-        return rows, [
-            Summary(
-                rows=rows,
-                missing=rows - int(self.census.count[j]),
-                distinct=min(len(self.distinct[j]), MOST_DISTINCT),
-                least=float(self.least[j]),
-                median=_median(column),
-                greatest=float(self.greatest[j]),
-                below=int(self.outside[0, j]),
-                above=int(self.outside[1, j]),
-                first_outside=int(self.first[j]) or None,
-                exact=self.census.stride == 1,
-            )
-            for j, column in enumerate(self.census.sample.T)
-        ]
-
-
-def _distinct(column: Array) -> set[float]:
-    found: set[float] = set()
-    # Most columns have many distinct values, and a few rows show that.
-    for first in range(0, len(column), MOST_DISTINCT):
-        part = column[first : first + MOST_DISTINCT]
-        found.update(part[~np.isnan(part)].tolist())
-        if len(found) >= MOST_DISTINCT:
-            break
-    return found
-
-
-def _median(column: Array) -> float:
-    present = column[~np.isnan(column)]
-    return float(np.median(present)) if len(present) else nan
+    return SiloTable(lacking(source, features.tolist()), census)

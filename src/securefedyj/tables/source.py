@@ -1,38 +1,83 @@
 """A silo's data, read in passes of blocks.
 
 `as_source` makes a `Source` of arrays, frames, tables of Arrow and Dask, anything else that gives
-Arrow batches, CSV and Parquet files, and folders of them.
+Arrow batches, files of the `FORMATS`, and folders of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import unquote
 
 import numpy as np
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
-from securefedyj.numerics.passes import RemoteSource, Source, is_source, read
-from securefedyj.tables import arrow
-from securefedyj.tables.arrow import ParquetTable, gives_arrow, is_of
+from securefedyj.numerics.passes import ChangedData, RemoteSource, Source, is_source, read
+from securefedyj.tables.arrow import (
+    ArrowTable,
+    PandasTable,
+    ParquetTable,
+    check_types,
+    gives_arrow,
+    is_of,
+)
 from securefedyj.tables.cells import (
     MISSING,
     BadCellsError,
     Cells,
     TableError,
+    check_finite,
     first_few,
     suggestion,
 )
 from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.paths import files_of, is_csv, partition
+from securefedyj.tables.rewriting import Change, Changed
 
 _OTHERS_NAMED = 12
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class TableFile(Source, Protocol):
+    """A file that holds a table: what a format offers."""
+
+    def described(self) -> str:
+        """How the table is written, for a person."""
+
+    def rewrite(
+        self, target: Path, columns: Sequence[int], change: Change
+    ) -> Generator[Changed, None, None]:
+        """Write a copy with changed columns; yield each part once it is written."""
+
+
+FORMATS: dict[str, Callable[[Path, Collection[str], Dialect], TableFile]] = {
+    ".csv": CsvFile,
+    ".csv.gz": CsvFile,
+    ".parquet": ParquetTable,
+    ".pq": ParquetTable,
+}
+"""What opens a file, by how its name ends; with the cells that mean a missing value."""
+
+
+class Unchanged:
+    """A file as it was when a run started, known by its size and the time of its last change."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, status = path, path.stat()
+        self._state = status.st_size, status.st_mtime_ns
+
+    def check(self) -> None:
+        """Raise an error if the file has changed."""
+        if Unchanged(self.path)._state != self._state:
+            raise ChangedData(
+                "SFY-TAB-043",
+                f"{self.path} changed while it was in use. The sums would mix two tables; start "
+                "again when no other program writes to the file.",
+            )
 
 
 def as_source(
@@ -62,36 +107,30 @@ def as_source(
         If a column is missing, appears twice, or does not hold numbers.
     """
     dialect = dialect or Dialect()
-    if dialect.rename:
-        own = None if features is None else dialect.own_names(features)
-        source = as_source(data, own, missing, replace(dialect, rename={}))
-        return viewed(source, dialect.names(source.names))
     if isinstance(data, str | Path):
-        path = Path(data)
-        return source_of_files(path, files_of(path), features, missing, dialect)
-    if not is_source(data):
-        if is_of(data, "dask", "DataFrame", "Array"):
-            from securefedyj.tables.dask_source import of_collection
+        return source_of_files(Path(data), files_of(Path(data)), features, missing, dialect)
+    if is_of(data, "dask", "DataFrame", "Array"):
+        from securefedyj.tables.dask_source import of_collection
 
-            return of_collection(data, features, missing)
-        if is_of(data, "pandas", "DataFrame"):
-            return TableSource(arrow.PandasTable(data), features, missing)
-        if gives_arrow(data):
-            return TableSource(arrow.ArrowTable(data), features, missing)
-        data = ArraySource(data)
-    everything = features is None and tuple(missing) == MISSING
-    return data if everything else TableSource(data, features, missing)
+        return of_collection(data, features, missing, dialect)
+    table: Source
+    if is_of(data, "pandas", "DataFrame"):
+        table = PandasTable(data)
+    elif gives_arrow(data):
+        table = ArrowTable(data)
+    else:
+        table = data if is_source(data) else ArraySource(data)
+        if features is None and tuple(missing) == MISSING and not dialect.rename:
+            return table
+    return TableSource(table, dialect.own_names(table.names, features), missing, dialect)
 
 
 def is_table(data: Any) -> bool:
     """Whether data is read in passes; frames of pandas and polars in memory are not."""
-    in_memory = is_of(data, "pandas", "DataFrame") or is_of(data, "polars", "DataFrame")
-    return (
-        isinstance(data, str | Path)
-        or is_source(data)
-        or is_of(data, "dask", "DataFrame", "Array")
-        or (gives_arrow(data) and not in_memory)
-    )
+    if is_of(data, "pandas", "DataFrame") or is_of(data, "polars", "DataFrame"):
+        return False
+    named = isinstance(data, str | Path) or is_source(data) or gives_arrow(data)
+    return named or is_of(data, "dask", "DataFrame", "Array")
 
 
 def has_column_names(data: Any) -> bool:
@@ -109,54 +148,99 @@ def as_array(source: Source) -> Array:
 
 def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     """The columns of a file; or of a folder's first file, and of the names of folders."""
-    dialect, first = dialect or Dialect(), files_of(Path(path))[0]
-    own = _table_of(first, (), dialect).names
-    return dialect.names([*own, *(key for key in partition(first, Path(path)) if key not in own)])
+    dialect, first = dialect or Dialect(), files_of(Path(path))[0].path
+    return dialect.names(_header(open_table(first, (), dialect), partition(first, Path(path))))
+
+
+def format_of(path: Path) -> Callable[[Path, Collection[str], Dialect], TableFile]:
+    """What opens a file of its kind."""
+    for ending, opener in FORMATS.items():
+        if path.name.lower().endswith(ending):
+            return opener
+    raise TableError(
+        "SFY-TAB-034",
+        f"{path}: the name of a table must end in {', '.join(FORMATS)}; or give a folder of such "
+        "files",
+    )
+
+
+def open_table(path: Path, missing: Collection[str], dialect: Dialect) -> TableFile:
+    """The table in a file."""
+    return format_of(path)(path, missing, dialect)
+
+
+def files_of(path: Path) -> list[Unchanged]:
+    """The files of a table: the path itself, or the tables in that folder, sorted by name.
+
+    Names that begin with a dot or an underscore do not count.
+    """
+    if not path.is_dir():
+        return [Unchanged(path)]
+    found = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.name.lower().endswith(tuple(FORMATS))
+        and not any(part[0] in "._" for part in file.relative_to(path).parts)
+        and file.is_file()
+    ]
+    if not found:
+        raise TableError(
+            "SFY-TAB-028", f"{path}: this folder contains no table ({', '.join(FORMATS)})"
+        )
+    if len(set(map(format_of, found))) > 1:
+        raise TableError(
+            "SFY-TAB-029",
+            f"{path}: this folder contains files of several formats, such as CSV and Parquet; keep "
+            "those of one format",
+        )
+    return [*map(Unchanged, found)]
+
+
+def partition(path: Path, folder: Path) -> dict[str, str]:
+    """The columns that folders named KEY=VALUE above a file stand for, as in Hive and Spark.
+
+    A file that is the whole table has none.
+    """
+    pairs = (part.partition("=") for part in path.relative_to(folder).parts[:-1])
+    return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}
+
+
+def _header(table: Source, folders: Mapping[str, str]) -> list[str]:
+    return [*table.names, *(key for key in folders if key not in table.names)]
 
 
 def source_of_files(
     path: Path,
-    files: Sequence[Path],
+    files: Sequence[Unchanged],
     features: Sequence[str] | None,
     missing: Collection[str],
     dialect: Dialect,
 ) -> Source:
-    """The file at this path; or some files of a folder as one table, one after the other.
-
-    A folder named KEY=VALUE within it is a column, as Hive and Spark write them.
-    """
-    if not path.is_dir():
-        return TableSource(_table_of(path, missing, dialect), features, missing, str(path))
-    names = column_names(path, dialect) if features is None else features
-    parts = []
+    """The file at this path; or some files of a folder as one table, one after the other."""
+    own, parts = list[str](), list[TableSource]()
     for file in files:
-        table = _table_of(file, missing, dialect)
-        constants = {
-            key: _number(file, key, text, missing) if key in names else nan
-            for key, text in partition(file, path).items()
-            if key not in table.names
-        }
+        table, folders = open_table(file.path, missing, dialect), partition(file.path, path)
+        header = _header(table, folders)
+        own = own or dialect.own_names(header, features)
+        constants = dict.fromkeys(header[len(table.names) :], nan)
+        for key in constants.keys() & own:
+            text = folders[key]
+            value = nan if text == _NO_VALUE else Cells(missing).read(text)
+            if value is None:
+                where = f"{file.path}: in the folder {key}={text}"
+                raise TableError("SFY-TAB-030", f"{where}, {text} is no number")
+            constants[key] = value
         try:
-            parts.append(TableSource(table, names, missing, str(file), constants))
+            part = TableSource(table, own, missing, dialect, constants, file)
         except TableError as error:
-            if file == files[0] or isinstance(error, BadCellsError):
+            if not parts or isinstance(error, BadCellsError):
                 raise
             raise TableError(
                 code_of(error, "SFY-TAB-031"),
                 f"{error}. All tables of a folder must have the columns that are read",
             ) from None
-    return ChainedSource(parts, names)
-
-
-def _table_of(path: Path, missing: Collection[str], dialect: Dialect) -> CsvFile | ParquetTable:
-    return CsvFile(path, missing, dialect) if is_csv(path) else ParquetTable(path)
-
-
-def _number(path: Path, name: str, text: str, missing: Collection[str]) -> float:
-    value = nan if text == _NO_VALUE else Cells(missing).read(text)
-    if value is None:
-        raise TableError("SFY-TAB-030", f"{path}: in the folder {name}={text}, {text} is no number")
-    return value
+        parts.append(part)
+    return ChainedSource(parts)
 
 
 def check_columns(path: Path | str, names: Sequence[str], header: Sequence[str]) -> None:
@@ -184,76 +268,64 @@ def wrong_columns(features: Sequence[str], header: Sequence[str]) -> Iterator[tu
             yield name, times, f"{times} columns have this name"
 
 
-class ViewSource:
-    """Columns of a source, and constant columns, which are never read.
+class TableSource:
+    """Columns of a table, found by their own names, and constants, which are never read.
 
-    The columns of the source are found by their names, or by other ones for them, the `header`.
+    Numbers that mean a missing value become NaN, infinite ones are refused. The other columns of
+    the table may have the same name, or hold no numbers. Messages call the table `where`.
     """
 
     names: Sequence[str] = ()
 
     def __init__(
         self,
-        source: Source,
-        names: Sequence[str],
-        constants: Mapping[str, float],
-        header: Sequence[str] | None = None,
+        table: Source,
+        own: Sequence[str],
+        missing: Collection[str] = MISSING,
+        dialect: Dialect | None = None,
+        constants: Mapping[str, float] | None = None,
+        file: Unchanged | None = None,
     ) -> None:
-        self._source, self.names, self._constants = source, tuple(names), dict(constants)
-        self._header = list(source.names if header is None else header)
+        self._table, self._own, self._constants, self._file = table, own, constants or {}, file
+        self._cells, self.where = Cells(missing), str(file.path) if file else "the table"
+        self.names = tuple(own if dialect is None else dialect.names(own))
+        header = [name for name in table.names if name not in self._constants]
+        check_columns(self.where, own, [*header, *self._constants])
+        if isinstance(table, ArrowTable):
+            chosen = [name for name in own if name not in self._constants]
+            check_types(self.where, table.schema, [*map(table.names.index, chosen)])
 
     @property
     def rows(self) -> int | None:
-        return self._source.rows
+        return self._table.rows
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        names = [self.names[j] for j in columns]
+        names, first = [self._own[j] for j in columns], 1
         read = [k for k, name in enumerate(names) if name not in self._constants]
-        positions = [self._header.index(names[k]) for k in read]
-        for block in self._source.blocks(positions):
-            if len(read) == len(names):
-                yield block
-                continue
-            filled = np.empty((len(block), len(names)), order="F")
-            filled[:] = [self._constants.get(name, nan) for name in names]
-            filled[:, read] = block[:, : len(read)]
-            yield filled
-
-
-class TableSource(ViewSource):
-    """The features of a table: numbers that mean missing become NaN, infinite ones are refused.
-
-    Its other columns may have the same name, or hold no numbers. Messages call the table `where`.
-    """
-
-    def __init__(
-        self,
-        table: Source,
-        features: Sequence[str] | None,
-        missing: Collection[str],
-        where: str = "the table",
-        constants: Mapping[str, float] | None = None,
-    ) -> None:
-        super().__init__(table, table.names if features is None else features, constants or {})
-        check_columns(where, self.names, [*self._header, *self._constants])
-        self.where, self._cells = where, Cells(missing)
-        if isinstance(table, arrow.ArrowTable):
-            chosen = (name for name in self.names if name not in self._constants)
-            arrow.check_types(where, table.schema, [*map(self._header.index, chosen)])
-
-    def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
-        names, first = [self.names[j] for j in columns], 1
-        for block in super().blocks(columns):
-            check_finite(self.where, names, block, first)
+        chosen = [names[k] for k in read]
+        if self._file is not None:
+            self._file.check()
+        for block in self._table.blocks([*map(list(self._table.names).index, chosen)]):
+            check_finite(self.where, chosen, block, first)
             first += len(block)
-            yield self._cells.mask(block)
+            block = self._cells.mask(block)
+            if len(read) < len(names):
+                filled = np.empty((len(block), len(names)), order="F")
+                filled[:] = [self._constants.get(name, nan) for name in names]
+                filled[:, read] = block[:, : len(read)]
+                block = filled
+            yield block
+        if self._file is not None:
+            self._file.check()
 
 
-def viewed(source: Source, names: Sequence[str], missing: Collection[int] = ()) -> Source:
-    """The rows of a source with these names of the columns, some of which are missing."""
+def lacking(source: Source, columns: Collection[int]) -> Source:
+    """A source with the values of some columns missing."""
+    if not columns:
+        return source
     if isinstance(source, RemoteSource):
-        return source.viewed(names, missing)
-    return ViewSource(source, names, {names[j]: nan for j in missing}, header=names)
+        return source.lacking(columns)
+    return TableSource(source, source.names, constants={source.names[j]: nan for j in columns})
 
 
 class ChainedSource:
@@ -261,8 +333,8 @@ class ChainedSource:
 
     names: Sequence[str] = ()
 
-    def __init__(self, parts: Sequence[Source], names: Sequence[str]) -> None:
-        self._parts, self.names = parts, tuple(names)
+    def __init__(self, parts: Sequence[Source]) -> None:
+        self._parts, self.names = parts, parts[0].names
 
     @property
     def rows(self) -> int | None:
@@ -304,12 +376,3 @@ class ArraySource(HeldSource):
         if array.ndim != 2:
             raise InputError("SFY-TAB-035", f"a table must have two dimensions, got {array.ndim}")
         super().__init__([array], tuple(map(str, range(array.shape[1]))))
-
-
-def check_finite(where: str, names: Sequence[str], block: Array, first: int) -> None:
-    """Refuse infinite numbers; the rows of a block are counted from `first`."""
-    infinite = np.isinf(block)
-    if infinite.any():
-        row, j = np.argwhere(infinite)[0].tolist()
-        wrong = f"row {first + row}: {block[row, j]:g} is not a finite number."
-        raise BadCellsError(where, {names[j]: wrong})

@@ -16,12 +16,17 @@ from securefedyj.errors import InputError
 from securefedyj.files import replacing, replacing_folder
 from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.numerics.passes import OnRows
-from securefedyj.tables.cells import MISSING, Cells, TableError, first_few
-from securefedyj.tables.csv_files import CsvFile
+from securefedyj.tables.cells import MISSING, TableError, first_few
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.paths import ENDINGS, compressed, files_of, is_csv, partition
-from securefedyj.tables.rewriting import Changed, rewrite_csv, rewrite_parquet
-from securefedyj.tables.source import check_columns, column_names
+from securefedyj.tables.rewriting import Change, Changed
+from securefedyj.tables.source import (
+    FORMATS,
+    check_columns,
+    files_of,
+    format_of,
+    open_table,
+    partition,
+)
 
 OutsideMode = Literal["error", "clip", "keep"]
 OUTSIDE: tuple[OutsideMode, ...] = get_args(OutsideMode)
@@ -99,38 +104,76 @@ def transform_table(
         target cannot be written.
     """
     source, target, dialect = Path(source), Path(target), dialect or Dialect()
-    change, done = BoundedChange(features, function, bounds, outside), 0
-    if not source.is_dir() and is_csv(source) != is_csv(target):
+    if outside not in OUTSIDE:
+        raise InputError(
+            "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}"
+        )
+    if not source.is_dir() and format_of(source) is not format_of(target):
         raise TableError(
             "SFY-TAB-041", f"{target} must have the format of {source}: give it the same ending"
         )
     files = files_of(source)
-    check_target(source, files, target, force)
-    headers = [_header(source, file, features, dialect) for file in files]
+    _check_target(source, [file.path for file in files], target, force)
+    tables = [open_table(file.path, missing, dialect) for file in files]
+    headers = [dialect.names(table.names) for table in tables]
+    for file, header in zip(files, headers, strict=True):
+        _check_features(source, file.path, features, header, dialect)
+    lower, upper, _ = np.broadcast_arrays(*(bounds or (-inf, inf)), np.empty(len(features)))
+    counts: Integers = np.zeros((2, len(features)), dtype=np.int64)
+    change, done = _change(function, lower, upper, outside, counts), 0
     with (replacing_folder if source.is_dir() else replacing)(target) as new:
-        for file, header in zip(files, headers, strict=True):
-            place = file.relative_to(source)  # nothing for a single file
-            (new / place).parent.mkdir(parents=True, exist_ok=True)
-            task = new / place, [header.index(name) for name in features], change
-            if is_csv(file):
-                packed = compressed(target / place)
-                parts = rewrite_csv(CsvFile(file, missing, dialect), *task, packed)
-            else:
-                parts = rewrite_parquet(file, *task, Cells(missing))
-            with closing(parts):
+        for file, table, header in zip(files, tables, headers, strict=True):
+            place = new / file.path.relative_to(source)  # nothing more for a single file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            columns = [header.index(name) for name in features]
+            with closing(table.rewrite(place, columns, change)) as parts:
                 for part in parts:
-                    change.count(part)
+                    counts += part.outside
                     done += part.rows
                     if on_rows is not None:
                         on_rows(done, None)
-        change.check(source)
-    others = len(headers[0]) - len(features)
-    return Transformed(len(files), done, len(features), others, change.found())
+            file.check()
+        each = zip(features, *counts.tolist(), lower.tolist(), upper.tolist(), strict=True)
+        found = {name: Outside(*sides) for name, *sides in each if sides[0] or sides[1]}
+        if found and outside == "error":
+            raise TableError(
+                "SFY-TAB-001",
+                f"{source}: values lie outside the agreed bounds: {listed(found)}. Correct them; "
+                "or, if they mean missing values, give --missing=-999 or similar; or give "
+                "--outside clip to replace them by the bound, or --outside keep to transform them "
+                "unchanged",
+            )
+    return Transformed(len(files), done, len(features), len(headers[0]) - len(features), found)
 
 
-def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect) -> list[str]:
-    """The agreed names of a file's columns, which must include all features."""
-    header = column_names(file, dialect)
+def _change(
+    function: Callable[[Array], Array],
+    lower: Array,
+    upper: Array,
+    mode: OutsideMode,
+    counts: Integers,
+) -> Change:
+    """The function, applied within bounds; a block may be changed in any thread, and twice.
+
+    With the mode "error", blocks are only counted after the first value outside; `counts` shows
+    those of earlier blocks.
+    """
+
+    def changed(values: Array) -> Changed:
+        outside = np.array([np.sum(values < lower, axis=0), np.sum(values > upper, axis=0)])
+        if mode == "error" and (outside.any() or counts.any()):
+            return Changed(len(values), None, outside)
+        if mode == "clip":
+            values = np.clip(values, lower, upper)
+        return Changed(len(values), function(values) if len(values) else values, outside)
+
+    return changed
+
+
+def _check_features(
+    source: Path, file: Path, features: Sequence[str], header: Sequence[str], dialect: Dialect
+) -> None:
+    """Refuse features that are not columns of a file."""
     for name in dialect.names(list(partition(file, source))):
         if name in features and name not in header:
             raise TableError(
@@ -139,62 +182,6 @@ def _header(source: Path, file: Path, features: Sequence[str], dialect: Dialect)
                 "it cannot be transformed",
             )
     check_columns(file, features, header)
-    return header
-
-
-class BoundedChange:
-    """A function of the values of all features, and the numbers of values outside their bounds.
-
-    A block may be changed in any thread, and more than once; it counts once it is given to `count`.
-    With the mode "error", blocks after the first value outside are counted, but not changed.
-    """
-
-    def __init__(
-        self,
-        features: Sequence[str],
-        function: Callable[[Array], Array],
-        bounds: tuple[ArrayLike, ArrayLike] | None,
-        mode: OutsideMode,
-    ) -> None:
-        if mode not in OUTSIDE:
-            raise InputError(
-                "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {mode!r}"
-            )
-        self._features, self._function, self._mode = features, function, mode
-        each = np.empty(len(features))
-        self._lower, self._upper, _ = np.broadcast_arrays(*(bounds or (-inf, inf)), each)
-        self._outside: Integers = np.zeros((2, len(features)), dtype=np.int64)
-
-    def __call__(self, values: Array) -> Changed:
-        """The new values of a block."""
-        sides = values < self._lower, values > self._upper
-        outside = np.array([np.count_nonzero(side, axis=0) for side in sides])
-        if self._mode == "error" and (outside.any() or self._outside.any()):
-            return Changed(len(values), None, outside)
-        if self._mode == "clip":
-            values = np.clip(values, self._lower, self._upper)
-        return Changed(len(values), self._function(values) if len(values) else values, outside)
-
-    def count(self, changed: Changed) -> None:
-        """Count the values of a block that were outside."""
-        self._outside = self._outside + changed.outside
-
-    def found(self) -> dict[str, Outside]:
-        """The features with values outside."""
-        columns = *self._outside.tolist(), self._lower.tolist(), self._upper.tolist()
-        found = zip(self._features, map(Outside, *columns), strict=True)
-        return {name: one for name, one in found if one.below or one.above}
-
-    def check(self, where: object) -> None:
-        """Refuse values outside the bounds if they are an error."""
-        if self._mode == "error" and (found := self.found()):
-            raise TableError(
-                "SFY-TAB-001",
-                f"{where}: values lie outside the agreed bounds: {listed(found)}. Correct them; "
-                "or, if they mean missing values, give --missing=-999 or similar; or give "
-                "--outside clip to replace them by the bound, or --outside keep to transform them "
-                "unchanged",
-            )
 
 
 def listed(found: dict[str, Outside]) -> str:
@@ -202,7 +189,7 @@ def listed(found: dict[str, Outside]) -> str:
     return first_few([f"{name!r} ({one})" for name, one in found.items()])
 
 
-def check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
+def _check_target(source: Path, files: Sequence[Path], target: Path, force: bool) -> None:
     """Refuse to write over the source or within it, and over an existing table without `force`."""
     if _inside(target, source) or any(_inside(file, target) for file in files):
         raise TableError(
@@ -219,7 +206,7 @@ def check_target(source: Path, files: Sequence[Path], target: Path, force: bool)
         kind = "folder" if target.is_dir() else "file"
         raise TableError("SFY-TAB-039", f"{target} already exists and is a {kind}; remove it")
     for path in target.rglob("*"):
-        if not path.is_dir() and not path.name.lower().endswith(ENDINGS):
+        if not path.is_dir() and not path.name.lower().endswith(tuple(FORMATS)):
             raise TableError(
                 "SFY-TAB-040", f"{target} also contains {path.name}; remove that folder yourself"
             )
