@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import ahead, rows_at_once
 from securefedyj.tables.cells import BadCellsError, Cells, TableError, check_finite
@@ -180,9 +179,7 @@ def _reading(path: Path | str) -> Iterator[Any]:
         with parquet.ParquetFile(path) as file:
             yield file
     except pa.ArrowInvalid as error:
-        raise TableError(
-            code_of(error, "SFY-TAB-036"), f"{path}: this is not a Parquet file: {error}"
-        ) from None
+        raise TableError("SFY-TAB-036", f"{path}: this is not a Parquet file: {error}") from None
 
 
 def gives_arrow(data: Any) -> bool:

@@ -33,7 +33,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from securefedyj.errors import code_of
 from securefedyj.numerics.arrays import Array
 from securefedyj.tables.arrow import side_by_side
 from securefedyj.tables.cells import BadCells, Cells, TableError, digit_groups, refuse_cells
@@ -72,11 +71,11 @@ def opened(path: Path | str) -> Iterator[Any]:
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TableError(
-            code_of(error, "SFY-TAB-004"), f"{path}: the compressed file is damaged: {error}"
+            "SFY-TAB-004", f"{path}: the compressed file is damaged: {error}"
         ) from None
     except csv.Error as error:
         raise TableError(
-            code_of(error, "SFY-TAB-005"), f"{path}: this is not CSV: {error}; is a quote missing?"
+            "SFY-TAB-005", f"{path}: this is not CSV: {error}; is a quote missing?"
         ) from None
 
 
@@ -221,31 +220,18 @@ class CsvFile:
         self, target: Path, columns: Sequence[int], change: Change
     ) -> Generator[Changed, None, None]:
         """Write a copy with changed columns; yield each part once it is written."""
-        encoder = codecs.getincrementalencoder(self.layout.encoding)()
-
-        def encoded(text: bytes) -> bytes:
-            return text if self.layout.encoding == "utf-8" else encoder.encode(text.decode())
-
-        done = 0
+        encoding = self.layout.encoding
         with writing(target) as new:
-            new.write(encoded(self.layout.head))
-            try:
-                for changed, text in self._changed_fast(columns, change):
-                    new.write(encoded(text))
-                    done += changed.rows
-                    yield changed
-            except FastPathFailed:
-                for changed, text in self._changed_carefully(columns, change, done):
-                    new.write(encoded(text))
-                    yield changed
+            out = new if encoding == "utf-8" else codecs.EncodedFile(new, "utf-8", encoding)
+            out.write(self.layout.head)
+            for changed, text in self._changed(columns, change):
+                out.write(text)
+                yield changed
 
-    def _changed_fast(
-        self, columns: Sequence[int], change: Change
-    ) -> Iterator[tuple[Changed, bytes]]:
+    def _changed(self, columns: Sequence[int], change: Change) -> Iterator[tuple[Changed, bytes]]:
         """The rows in parts, and their text in UTF-8."""
-        in_line = np.argsort(columns)  # the columns as they come in a line
+        done, in_line = 0, np.argsort(columns)  # the columns as they come in a line
         places = np.asarray(columns)[in_line]
-        convert = Converter(self, columns)
 
         def in_piece(piece: bytes) -> tuple[Changed, bytes]:
             changed = change(convert(piece))
@@ -257,7 +243,13 @@ class CsvFile:
             cells = self._texts(changed.values[:, in_line].ravel())
             return changed, replaced(piece, starts[:, places], ends[:, places], cells)
 
-        return self.over_pieces(in_piece)
+        try:
+            convert = Converter(self, columns)
+            for changed, text in self.over_pieces(in_piece):
+                done += changed.rows
+                yield changed, text
+        except FastPathFailed:
+            yield from self._changed_carefully(columns, change, done)
 
     def _texts(self, values: Array) -> Any:
         """Cells for numbers, quoted if they may contain the delimiter; NaN is missing."""

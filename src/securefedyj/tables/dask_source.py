@@ -31,7 +31,7 @@ from securefedyj.numerics.sums import Silo, Sums, refuse_outside, values_outside
 from securefedyj.numerics.wide import Limbs
 from securefedyj.tables.cells import TableError
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import TableReader, described
+from securefedyj.tables.files import TableReader
 from securefedyj.tables.source import (
     ChainedSource,
     HeldSource,
@@ -40,7 +40,6 @@ from securefedyj.tables.source import (
     as_array,
     as_source,
     check_columns,
-    column_names,
     files_of,
     lacking,
     source_of_files,
@@ -75,7 +74,7 @@ def of_collection(
     if is_frame:
         data = data[[data.columns[header.index(name)] for name in own]]
     grid = [[part] for part in data.to_delayed()] if is_frame else data.to_delayed()
-    rows = _sent(partial(_rows_of, own, missing))
+    rows = delayed(partial(_rows_of, own, missing), pure=False, traverse=False)
     parts = [_task(rows, k, *pieces) for k, pieces in enumerate(grid, start=1)]
     return DaskSource(kept(parts), dialect.names(own))
 
@@ -131,27 +130,28 @@ class DaskSilo:
 
     def __init__(self, silos: Sequence[Delayed], count: Integers) -> None:
         self._silos, self.count = silos, count
-        phi = methodcaller("phi_sum", np.arange(len(count)), PHI_LIMBS)
+        phi = methodcaller("answer", "phi_sum", np.arange(len(count)), PHI_LIMBS)
         self.rows, self._phi = self._asked(phi, wide.add)
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
         return wide.resize(self._phi[:, features], limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        rows, sums = self._asked(methodcaller("sums", feature, lmbda, encoding, limbs), added)
+        rows, sums = self._asked(
+            methodcaller("answer", "sums", feature, lmbda, encoding, limbs), added
+        )
         check_rows(self.rows, rows)
         return sums
 
     def ranks(self, feature: Index, points: Array) -> Integers:
         counts: Integers
-        rows, counts = self._asked(methodcaller("ranks", feature, points), np.add)
+        rows, counts = self._asked(methodcaller("answer", "ranks", feature, points), np.add)
         check_rows(self.rows, rows)
         return counts
 
     def _asked(self, question: Any, add: Callable[[T, T], T]) -> tuple[int, T]:
         """The number of all rows, and the answers of all partitions added up."""
-        answers = _mapped(partial(_answer, question), self._silos)
-        total: tuple[int, T] = _total(answers, partial(_both, add))
+        total: tuple[int, T] = _total(_mapped(question, self._silos), partial(_both, add))
         return total
 
 
@@ -201,22 +201,20 @@ def _check_workers(client: Any) -> None:
         )
 
 
-def _on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
-    return _result(_task(partial(function, *arguments)))
-
-
 def _source_there(
     path: Path, features: Sequence[str], missing: Collection[str], dialect: Dialect
 ) -> DaskSource:
     """The features of a table; each of its files is a partition."""
-    files = _on_a_worker(files_of, path)
     rows = partial(_rows_of_file, path, features, missing, dialect)
-    return DaskSource(kept([_task(partial(rows, file)) for file in files]), features)
+    parts = [_task(partial(rows, file)) for file in _on_a_worker(files_of, path)]
+    return DaskSource(kept(parts), features)
 
 
-_READER = TableReader(
-    partial(_on_a_worker, column_names), _source_there, partial(_on_a_worker, described)
-)
+def _on_a_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    return _result(_task(partial(function, *arguments)))
+
+
+_READER = TableReader(_on_a_worker, _source_there)
 
 
 def _task(function: Callable[..., Any] | Delayed, *arguments: Any) -> Delayed:
@@ -248,14 +246,9 @@ def _result(last: Delayed) -> Any:
     return value
 
 
-def _sent(function: Callable[..., Any]) -> Delayed:
-    """A function for many tasks, sent once."""
-    return delayed(function, pure=False, traverse=False)
-
-
 def _mapped(function: Callable[[Any], Any], parts: Sequence[Delayed]) -> list[Delayed]:
     """The function of each part."""
-    sent = _sent(function)
+    sent = delayed(function, pure=False, traverse=False)  # once
     return [_task(sent, part) for part in parts]
 
 
@@ -342,13 +335,12 @@ class _Arranged(StreamedSilo):
         super().__init__(source, domain, names, sys.maxsize, columns=columns)
         del self._source  # as prepared, the rows need no other memory
 
+    def answer(self, question: str, *arguments: Any) -> tuple[int, Any]:
+        return self.rows, getattr(self, question)(*arguments)
+
     def __sizeof__(self) -> int:
         """For Dask, which moves to the disk what does not fit into memory."""
         return sum(silo.nbytes for silo in self._kept)
-
-
-def _answer(question: Callable[[Any], T], silo: StreamedSilo) -> tuple[int, T]:
-    return silo.rows, question(silo)
 
 
 def _both(add: Callable[[T, T], T], one: tuple[int, T], other: tuple[int, T]) -> tuple[int, T]:

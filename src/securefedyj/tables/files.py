@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, log10
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,14 +75,6 @@ class TableFinding:
     share: float = 0.0
 
 
-class TableReader(NamedTuple):
-    """How a table is read: by this process, or by a cluster."""
-
-    column_names: Callable[[Path, Dialect], list[str]]
-    source: Callable[[Path, Sequence[str], Collection[str], Dialect], Source]
-    written: Callable[[Path, Dialect], str]
-
-
 def read_table(
     path: Path | str,
     features: Sequence[str] | None = None,
@@ -98,7 +90,15 @@ def described(path: Path | str, dialect: Dialect | None = None) -> str:
     return open_table(files_of(Path(path))[0].path, (), dialect or Dialect()).described()
 
 
-HERE = TableReader(column_names, as_source, described)
+class TableReader(NamedTuple):
+    """How a table is read: by this process, or by a cluster."""
+
+    call: Callable[..., Any]
+    """A function and its arguments, where the files are."""
+    source: Callable[[Path, Sequence[str], Collection[str], Dialect], Source]
+
+
+HERE = TableReader(lambda function, *arguments: function(*arguments), as_source)
 
 
 def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> None:
@@ -144,7 +144,7 @@ def check_table(
 ) -> Checked:
     """What a silo should know about its table before a run."""
     path, dialect, reader = Path(path), dialect or Dialect(), reader or HERE
-    header = reader.column_names(path, dialect)
+    header = reader.call(column_names, path, dialect)
     found = [
         TableFinding(f"{'duplicate' if times else 'missing'} column", name, text, True, times)
         for name, times, text in wrong_columns(features, header)
@@ -163,7 +163,7 @@ def check_table(
     for name, summary in columns.items():
         found += _value_findings(name, summary, *wanted[name], lines.get(name))
     found.sort(key=lambda finding: not finding.stops)
-    return Checked(rows, reader.written(path, dialect), columns, found)
+    return Checked(rows, reader.call(described, path, dialect), columns, found)
 
 
 def _value_findings(
@@ -282,10 +282,8 @@ def draft(
 
 def round_bounds(least: float, greatest: float) -> tuple[float, float]:
     """Powers of ten at least twice as far from 0 as the values; 0 if all have the same sign."""
-    lower = -_outward(-least) if least < 0 else 0.0
-    upper = _outward(greatest) if greatest > 0 else 0.0
-    return (lower, upper) if lower < upper else (0.0, 1.0)
-
-
-def _outward(value: float) -> float:
-    return float(f"1e{ceil(log10(value) + log10(2) - 1e-9)}")
+    lower, upper = (
+        float(f"1e{ceil(log10(far) + log10(2) - 1e-9)}") if far > 0 else 0.0
+        for far in (-least, greatest)
+    )
+    return (0.0 - lower, upper) if lower or upper else (0.0, 1.0)
