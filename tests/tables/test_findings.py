@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from securefedyj.cli.check import KINDS
 from securefedyj.numerics import passes
 from securefedyj.tables import files
 from securefedyj.tables.files import check_table, read_table
@@ -77,7 +78,7 @@ def test_check_finds_what_would_stop_a_run(name, tmp_path):
     assert "it has only 19 distinct values here" in coarse.text
     assert (
         "Leave the column out, agree on fewer result_bits, or on more silos"
-        in files.REMEDIES[coarse.kind]
+        in KINDS[coarse.kind][1]
     )
     assert kinds["gaps", "missing values"].share == 0.5
     assert json.loads(json.dumps([asdict(finding) for finding in found]))

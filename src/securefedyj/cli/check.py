@@ -21,7 +21,7 @@ from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silo
 from securefedyj.printable import in_words, printable
 from securefedyj.protocol.methods import DEFAULT
 from securefedyj.protocol.secrecy import secrecy_of
-from securefedyj.tables.files import REMEDIES, Checked, TableFinding, TableReader, check_table
+from securefedyj.tables.files import Checked, TableFinding, TableReader, check_table
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
 _KNOWN = """\
@@ -31,15 +31,31 @@ takes; for each feature, with 3 parties 2 to 7 seconds and 3 MB that a party sen
 parties 8 to 15 seconds and 7 MB."""
 _NOT_VERIFIED = "NOT verified: one cheating member of the committee can falsify the result"
 _HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
-_VERDICTS = {
-    "missing column": "no column",
-    "duplicate column": "twice",
-    "no number": "text",
-    "out of bounds": "outside",
-    "all missing": "empty",
-    "constant": "constant",
-    "few distinct values": "few values",
+KINDS = {
+    "missing column": (
+        "no column",
+        "Add it; it may be empty if this silo does not have the values. If it has another name "
+        'here, give --rename "name in the table=agreed name".',
+    ),
+    "duplicate column": ("twice", "Remove all but one, or rename the others."),
+    "no number": ("text", ""),
+    "out of bounds": (
+        "outside",
+        "Often the unit differs, or -999 means a missing value (then give --missing=-999). If the "
+        "values are right, agree on wider bounds with all silos: securefedyj new NEXT.toml --from "
+        "FILE --bounds NAME:LOWER:UPPER.",
+    ),
+    "no rows": ("", "This is allowed: this silo has no values of any feature."),
+    "few distinct values": (
+        "few values",
+        "An exact mean and variance can then reveal how many patients of all silos have each "
+        "value. Leave the column out, agree on fewer result_bits, or on more silos.",
+    ),
+    "constant": ("constant", ""),
+    "all missing": ("empty", "This is allowed."),
+    "missing values": ("", ""),
 }
+"""The kinds of findings: the verdict on a column, and what to do; bad cells have own advice."""
 _FINDINGS_OF_A_KIND = 10
 
 
@@ -150,8 +166,8 @@ def _table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]
     """One line for each feature; a long name has a line of its own."""
     verdicts: dict[str | None, str] = {}
     for finding in checked.findings:
-        if finding.kind in _VERDICTS:
-            verdicts.setdefault(finding.feature, _VERDICTS[finding.kind])
+        if verdict := KINDS[finding.kind][0]:
+            verdicts.setdefault(finding.feature, verdict)
     rows = [
         (
             *_cells(checked.columns.get(feature.name)),
@@ -176,7 +192,7 @@ def _table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]
 
 def _finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
     """What to do about each kind of finding; missing values are in the table already."""
-    order = list(REMEDIES)
+    order = list(KINDS)
     more = [finding for finding in findings if finding.kind != "missing values"]
     more.sort(key=lambda finding: order.index(finding.kind))
     for kind, group in groupby(more, key=lambda finding: finding.kind):
@@ -186,8 +202,8 @@ def _finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
             about = "" if finding.feature is None else f"{printable(finding.feature)}: "
             yield wrapped(f"{weight}: {about}{finding.text}")
         if (left := len(same) - _FINDINGS_OF_A_KIND) > 0:
-            yield f"{weight}: and {left} more columns: {_VERDICTS[kind]}"
-        if remedy := REMEDIES[kind]:
+            yield f"{weight}: and {left} more columns: {KINDS[kind][0]}"
+        if remedy := KINDS[kind][1]:
             yield wrapped(remedy, "  ")
 
 

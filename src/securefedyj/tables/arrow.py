@@ -140,11 +140,10 @@ class ParquetTable(ArrowTable):
                 old = block_of(group.select(list(columns)))
                 check_finite(where, names, old, first)
                 changed = change(self._cells.mask(old))
-                if changed.values is not None:
-                    for j, values in zip(columns, changed.values.T, strict=True):
-                        new = pa.array(values, from_pandas=True)
-                        group = group.set_column(j, schema.field(j), new)
-                    writer.write_table(group, row_group_size=max(group.num_rows, 1))
+                for j, values in zip(columns, changed.values.T, strict=True):
+                    new = pa.array(values, from_pandas=True)
+                    group = group.set_column(j, schema.field(j), new)
+                writer.write_table(group, row_group_size=max(group.num_rows, 1))
                 first += group.num_rows
                 yield changed
 

@@ -62,9 +62,7 @@ class BadCellsError(TableError):
     def __init__(self, where: str, columns: Mapping[str, str], joint: str = ", ") -> None:
         self.where, self.columns = where, dict(columns)
         named = [f"column {name!r}{joint}{text}" for name, text in self.columns.items()]
-        more = len(named) - _COLUMNS_NAMED
-        rest = f" And {more} more columns." if more > 0 else ""
-        super().__init__("SFY-TAB-100", f"{where}: {' '.join(named[:_COLUMNS_NAMED])}{rest}")
+        super().__init__("SFY-TAB-100", f"{where}: {first_few(named, ' ')}")
 
 
 def first_few(texts: Sequence[str], joint: str = ", ", most: int = _COLUMNS_NAMED) -> str:

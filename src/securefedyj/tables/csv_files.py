@@ -235,10 +235,10 @@ class CsvFile:
 
         def in_piece(piece: bytes) -> tuple[Changed, bytes]:
             changed = change(convert(piece))
-            if changed.values is None or not changed.rows:
+            if not len(changed.values):
                 return changed, piece
             starts, ends = cells_of(piece, self.layout.delimiter, len(self.names))
-            if len(starts) != changed.rows:
+            if len(starts) != len(changed.values):
                 raise FastPathFailed
             cells = self._texts(changed.values[:, in_line].ravel())
             return changed, replaced(piece, starts[:, places], ends[:, places], cells)
@@ -246,7 +246,7 @@ class CsvFile:
         try:
             convert = Converter(self, columns)
             for changed, text in self.over_pieces(in_piece):
-                done += changed.rows
+                done += len(changed.values)
                 yield changed, text
         except FastPathFailed:
             yield from self._changed_carefully(columns, change, done)
@@ -273,8 +273,7 @@ class CsvFile:
         for old in self.careful_blocks(columns, done):
             rows = [row for _, row in islice(rest, len(old))]
             changed = change(old)
-            new = old if changed.values is None else changed.values
-            for j, values in zip(columns, new.T, strict=True):
+            for j, values in zip(columns, changed.values.T, strict=True):
                 texts = texts_of(values, self.cells.notation.decimal).to_pylist()
                 for row, cell in zip(rows, texts, strict=True):
                     row[j] = cell or ""

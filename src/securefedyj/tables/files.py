@@ -43,30 +43,13 @@ _FARTHEST = 2.0**100
 FEW_DISTINCT = 20
 """With fewer distinct values, exact results over few rows can reveal how often each occurs."""
 
-REMEDIES = {
-    "missing column": "Add it; it may be empty if this silo does not have the values. If it has "
-    'another name here, give --rename "name in the table=agreed name".',
-    "duplicate column": "Remove all but one, or rename the others.",
-    "no number": "",
-    "out of bounds": "Often the unit differs, or -999 means a missing value (then give "
-    "--missing=-999). If the values are right, agree on wider bounds with all silos: "
-    "securefedyj new NEXT.toml --from FILE --bounds NAME:LOWER:UPPER.",
-    "no rows": "This is allowed: this silo has no values of any feature.",
-    "few distinct values": "An exact mean and variance can then reveal how many patients of all "
-    "silos have each value. Leave the column out, agree on fewer result_bits, or on more silos.",
-    "constant": "",
-    "all missing": "This is allowed.",
-    "missing values": "",
-}
-"""The kinds of findings, and what to do about each; bad cells come with their own advice."""
-
 
 @dataclass(frozen=True)
 class TableFinding:
     """A fact about a silo's own table, for the silo alone: it may quote values."""
 
     kind: str
-    """One of `REMEDIES`."""
+    """One of those that `securefedyj check` knows."""
     feature: str | None
     text: str
     stops: bool

@@ -26,9 +26,7 @@ class FastPathFailed(Exception):
 class Changed(NamedTuple):
     """Some rows after the change."""
 
-    rows: int
-    values: Array | None
-    """None if they are not needed, because no new table will be written."""
+    values: Array
     outside: Integers
     """The numbers of values of each feature below and above its bounds."""
 

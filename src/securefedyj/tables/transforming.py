@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -18,7 +19,7 @@ from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.numerics.passes import OnRows
 from securefedyj.tables.cells import MISSING, TableError, first_few
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.rewriting import Change, Changed
+from securefedyj.tables.rewriting import Changed
 from securefedyj.tables.source import (
     FORMATS,
     check_columns,
@@ -117,10 +118,17 @@ def transform_table(
     tables = [open_table(file.path, missing, dialect) for file in files]
     headers = [dialect.names(table.names) for table in tables]
     for file, header in zip(files, headers, strict=True):
-        _check_features(source, file.path, features, header, dialect)
+        folders = dialect.names(list(partition(file.path, source)))
+        if fixed := [key for key in folders if key in features and key not in header]:
+            raise TableError(
+                "SFY-TAB-042",
+                f"{file.path}: column {fixed[0]!r} is part of the names of folders, which stay "
+                "unchanged; it cannot be transformed",
+            )
+        check_columns(file.path, features, header)
     lower, upper, _ = np.broadcast_arrays(*(bounds or (-inf, inf)), np.empty(len(features)))
     counts: Integers = np.zeros((2, len(features)), dtype=np.int64)
-    change, done = _change(function, lower, upper, outside, counts), 0
+    change, done = partial(_changed, function, lower, upper, outside == "clip"), 0
     with (replacing_folder if source.is_dir() else replacing)(target) as new:
         for file, table, header in zip(files, tables, headers, strict=True):
             place = new / file.path.relative_to(source)  # nothing more for a single file
@@ -129,7 +137,7 @@ def transform_table(
             with closing(table.rewrite(place, columns, change)) as parts:
                 for part in parts:
                     counts += part.outside
-                    done += part.rows
+                    done += len(part.values)
                     if on_rows is not None:
                         on_rows(done, None)
             file.check()
@@ -146,42 +154,14 @@ def transform_table(
     return Transformed(len(files), done, len(features), len(headers[0]) - len(features), found)
 
 
-def _change(
-    function: Callable[[Array], Array],
-    lower: Array,
-    upper: Array,
-    mode: OutsideMode,
-    counts: Integers,
-) -> Change:
-    """The function, applied within bounds; a block may be changed in any thread, and twice.
-
-    With the mode "error", blocks are only counted after the first value outside; `counts` shows
-    those of earlier blocks.
-    """
-
-    def changed(values: Array) -> Changed:
-        outside = np.array([np.sum(values < lower, axis=0), np.sum(values > upper, axis=0)])
-        if mode == "error" and (outside.any() or counts.any()):
-            return Changed(len(values), None, outside)
-        if mode == "clip":
-            values = np.clip(values, lower, upper)
-        return Changed(len(values), function(values) if len(values) else values, outside)
-
-    return changed
-
-
-def _check_features(
-    source: Path, file: Path, features: Sequence[str], header: Sequence[str], dialect: Dialect
-) -> None:
-    """Refuse features that are not columns of a file."""
-    for name in dialect.names(list(partition(file, source))):
-        if name in features and name not in header:
-            raise TableError(
-                "SFY-TAB-042",
-                f"{file}: column {name!r} is part of the names of folders, which stay unchanged; "
-                "it cannot be transformed",
-            )
-    check_columns(file, features, header)
+def _changed(
+    function: Callable[[Array], Array], lower: Array, upper: Array, clip: bool, values: Array
+) -> Changed:
+    """The new values of a block, which may be changed in any thread, and more than once."""
+    outside = np.array([np.sum(values < lower, axis=0), np.sum(values > upper, axis=0)])
+    if clip:
+        values = np.clip(values, lower, upper)
+    return Changed(function(values) if len(values) else values, outside)
 
 
 def listed(found: dict[str, Outside]) -> str:
