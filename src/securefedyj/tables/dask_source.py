@@ -57,6 +57,7 @@ _AT_ONCE = 8
 
 T = TypeVar("T")
 R = TypeVar("R")
+_SourceOf = Callable[[Array], Source]
 
 
 def of_collection(
@@ -89,7 +90,7 @@ class DaskSource:
         self, parts: Sequence[Delayed], names: Sequence[str], missing: Collection[int] = ()
     ) -> None:
         self._parts, self.names, self._missing = parts, tuple(names), frozenset(missing)
-        self._sources = _mapped(partial(_source_of, self.names, self._missing), parts)
+        self._source_of = partial(_source_of, self.names, self._missing)
 
     def blocks(self, columns: Sequence[int]) -> Iterator[Array]:
         raise TableError(
@@ -109,11 +110,11 @@ class DaskSource:
         finish: Callable[[T], R],
     ) -> R | None:
         one = partial(over_blocks, columns=list(columns), function=function, add=add)
-        found: R | None = _total(_mapped(one, self._sources), add, finish)
+        found: R | None = _total(self._mapped(one), add, finish)
         return found
 
     def whole(self, function: Callable[[Source], R]) -> R:
-        value: R = _result(_task(partial(_over_all, function), *self._sources))
+        value: R = _result(_task(partial(_over_all, self._source_of, function), *self._parts))
         return value
 
     def silo(self, domain: Domain, names: list[str], columns: Index | None = None) -> Silo:
@@ -122,7 +123,10 @@ class DaskSource:
         outside, present = np.zeros((2, len(names)), np.int64) if counted is None else counted
         refuse_outside(outside, domain, names)
         arranged = partial(_Arranged, domain=domain, names=names, columns=columns)
-        return DaskSilo(kept(_mapped(arranged, self._sources)), present)
+        return DaskSilo(kept(self._mapped(arranged)), present)
+
+    def _mapped(self, function: Callable[[Source], Any]) -> list[Delayed]:
+        return _mapped(partial(_over_part, self._source_of, function), self._parts)
 
 
 class DaskSilo:
@@ -316,9 +320,13 @@ def _source_of(names: Sequence[str], missing: Collection[int], rows: Array) -> S
     return lacking(HeldSource([rows], names), missing)
 
 
-def _over_all(function: Callable[[Source], R], *parts: Source) -> R:
+def _over_part(source_of: _SourceOf, function: Callable[[Source], R], rows: Array) -> R:
+    return function(source_of(rows))
+
+
+def _over_all(source_of: _SourceOf, function: Callable[[Source], R], *parts: Array) -> R:
     """A function of all rows, computed by one worker that holds them."""
-    return function(ChainedSource(parts))
+    return function(ChainedSource([*map(source_of, parts)]))
 
 
 def _counted(block: Array, domain: Domain) -> Integers:
