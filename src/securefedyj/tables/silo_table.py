@@ -77,7 +77,7 @@ class Summary:
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # it holds values
 class Census:
     """The number of rows, the number of values in each column, and a sample of the rows.
 
