@@ -3,6 +3,7 @@
 import json
 import runpy
 from dataclasses import replace
+from functools import partial
 from math import log2
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from securefedyj.engines.replicated import field, gates, rows
-from securefedyj.engines.replicated.columns import Weights, evaluated, quotient
+from securefedyj.engines.replicated.columns import Weights, evaluated, quotient, weighted
 from securefedyj.engines.replicated.gates import CHALLENGE_BYTES, Check, Draws, Gates, Layout, Tape
 from securefedyj.engines.replicated.keystream import Keystream, fresh_key
 from securefedyj.engines.replicated.shares import BITS
@@ -64,7 +65,7 @@ class Trio:
             recorded = Gates()
             recorded.record(
                 self.x[[own, other]], self.y[[own, other]],
-                self.drawn[own], self.drawn[other], self.z[[own, other]],
+                partial(np.copy, self.drawn[own]), self.drawn[other], self.z[[own, other]],
             )  # fmt: skip
             check = recorded.check(Keystream(self.keys[own]), Keystream(self.keys[other]))
             if layout:
@@ -93,13 +94,20 @@ def arranged(layout, octets):
     return tape.arranged(layout)
 
 
+def total(weights, values):
+    """Sum over all columns of tau_c times the value of column c."""
+    words = len(values) // 64
+    return weighted(values, weights.of_words(words)[:words])
+
+
 def relaid(check, layout, own, other):
     """The same gates in another layout."""
-    parts = vars(check._recorded)
-    size = layout.rows // 8 * layout.columns
+    parts, size = dict(vars(check._recorded)), layout.rows // 8 * layout.columns
+    parts["f"] = parts["f"]()
     recorded = {name: arranged(layout, octets.tobytes()[:size]) for name, octets in parts.items()}
+    f = partial(np.copy, recorded.pop("f"))
     draws = [Draws.of(Keystream(key), layout) for key in (own, other)]
-    return Check(gates.Recorded(**recorded), layout, *draws)
+    return Check(gates.Recorded(**recorded, f=f), layout, *draws)
 
 
 def flipped(data, place=0, bits=1):
@@ -188,7 +196,7 @@ def test_records_are_joined_in_order_and_short_axes_repeat():
     for part in (slice(0, 1), slice(1, 4)):
         for h, member in zip(held, members, strict=True):
             own, other = drawn[h][:, part]
-            member.record(x[h], y[h][:, part], own, other, z[h][:, part])
+            member.record(x[h], y[h][:, part], partial(np.copy, own), other, z[h][:, part])
     assert [member.octets for member in members] == [20] * 3
 
     def checked():
@@ -216,7 +224,7 @@ def row_sums(trio, weights, layout):
     for row in range(layout.rows):
         bits = octets[row // 8] >> row % 8 & 1
         if bits.any():
-            result[row] = weights.total(bits.astype(np.uint64))
+            result[row] = total(weights, bits.astype(np.uint64))
     return result
 
 
@@ -317,18 +325,18 @@ def unsound(trio, prover, *, cheat):
     q = quotient(bits, no_masks, no_masks, weights)
     masks = own._own.left
     correction = np.array([
-        weights.total(np.where(known.y_other[row // 8] >> row % 8 & 1, masks[0], 0)
+        total(weights, np.where(known.y_other[row // 8] >> row % 8 & 1, masks[0], 0)
                       ^ np.where(known.x_other[row // 8] >> row % 8 & 1, masks[1], 0))
         for row in range(layout.rows)
     ], dtype=np.uint64)  # fmt: skip
     if cheat:
         correction ^= row_sums(trio, weights, layout)
     a, c, e = (evaluated(part, at_rows) for part in (held.x_other, held.y_other, held.e))
-    b, d, f = (evaluated(part, at_rows) for part in (other.y_own, other.x_own, other.f))
+    b, d, f = (evaluated(part, at_rows) for part in (other.y_own, other.x_own, other.f()))
     products = field.multiply(a ^ masks[0], b) ^ field.multiply(c ^ masks[1], d)
     promised = field.multiply(vanishing, field.sum_products(at_proof, q))
     promised = promised ^ field.sum_products(at_rows, correction)
-    return bool((weights.total(products ^ e ^ f) == promised).all())
+    return bool((total(weights, products ^ e ^ f) == promised).all())
 
 
 def test_plain_masks_would_absorb_a_cheat_and_ours_do_not():
@@ -389,7 +397,7 @@ def guessed(trio, told, f):
     columns, zeta = own.layout.columns, v1._own.zeta
     units = np.eye(columns, dtype=np.uint64)
     tau, other = (
-        np.array([weights.total(unit) for unit in units])
+        np.array([total(weights, unit) for unit in units])
         for weights in (v1._own.weights, Weights(*field.from_bytes(told).tolist()))
     )
     first, second, scalar = np.split(field.from_bytes(v1.evaluations()), [columns, 2 * columns])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -45,8 +46,13 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
         drawn[self].append(numbers.tobytes())
         return numbers
 
-    async def open_differences(self, shares, original=Products._open_differences):
-        rho = await original(self, shares)
+    def set_aside(self, shape, dtype, original=Keystream.set_aside):
+        later = original(self, shape, dtype)
+        drawn[self].append(later().tobytes())
+        return later
+
+    async def open_differences(self, t, factors, original=Products._open_differences):
+        rho = await original(self, t, factors)
         name = self._member.committee[self._member.held[0]]
         opened[name] += [("opened factor", INTEGERS.to_bytes(one)) for one in rho]
         return rho
@@ -92,6 +98,7 @@ def leaks(consortium, value, monkeypatch, *, broken=False):
 
     with monkeypatch.context() as patch:
         patch.setattr(Keystream, "draw", draw)
+        patch.setattr(Keystream, "set_aside", set_aside)
         patch.setattr(Products, "_open_differences", open_differences)
         patch.setattr(inputs, "_given", given_to)
         patch.setattr(Check, "evaluations", unmasked(Check.evaluations, "left"))
@@ -165,23 +172,17 @@ def no_masks(self, ring, shape):
 
 async def factors_unmasked(self, x, y, original=Products.sum_of_products):
     """c = a y with a = 0: rho is t x."""
-    draw = self._member.draw
-    calls = []
-
-    def first_zero(ring, shape):
-        calls.append(shape)
-        return no_masks(self, ring, shape) if len(calls) == 1 else draw(ring, shape)
-
-    self._member.draw = first_zero
-    result = await original(self, x, y)
-    del self._member.draw
-    return result
+    return await unmasked_draws(self, x, y, original)
 
 
 async def gates_unmasked(self, x, y, original=VerifiedMember.conjunction):
-    self._member.draw = lambda ring, shape: no_masks(self, ring, shape)
+    return await unmasked_draws(self, x, y, original)
+
+
+async def unmasked_draws(self, x, y, original):
+    self._member.set_aside = lambda ring, shape: partial(no_masks, self, ring, shape)
     result = await original(self, x, y)
-    del self._member.draw
+    del self._member.set_aside
     return result
 
 

@@ -34,7 +34,7 @@ NUMPY = "numpy"
 _SHARE = 1 << 17
 # Pieces of work for each thread, so that all threads end at about the same time.
 _PIECES = 4
-_MANY = 1 << 21
+_MANY = 1 << 19
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
@@ -101,7 +101,7 @@ def loops() -> Loops | None:
 
 def give_back(needed: int) -> None:
     """Give memory that is free back to the system, if many more bytes of it are needed."""
-    if needed > _MANY and (compiled := _compiled()):
+    if needed >= _MANY and (compiled := _compiled()):
         compiled.give_back()
 
 

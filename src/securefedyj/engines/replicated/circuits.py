@@ -53,36 +53,42 @@ async def carry_save(
     """Two integers of three with the same sum: bits at all positions, and carries into 1 and up.
 
     The second has one plane less, because position 0 has no carry. One round, a gate per carry.
+    The parts, which are large, are freed.
     """
     a, b, c = parts
-    low = slice(0, a.shape[0] - 1)
-    carries = (await product((a ^ c).planes(low), (b ^ c).planes(low))) ^ c.planes(low)
-    return a ^ b ^ c, carries
+    parts.clear()
+    bits, low = a ^ b ^ c, slice(0, a.shape[0] - 1)
+    factors = (a ^ c).planes(low), (b ^ c).planes(low)
+    del a, b
+    return bits, (await product(*factors)) ^ c.planes(low)
 
 
 async def top_bit(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     """The highest bit of the sum of three integers: the sign. About 4 gates per position."""
     bits, carries = await carry_save(parts, product)
-    upper = bits.planes(slice(1, None))
-    propagate, low = upper ^ carries, slice(0, carries.shape[0] - 1)
-    generate = await product(upper.planes(low), carries.planes(low))
-    carry = await _highest_carry(generate, propagate.planes(low), product)
-    return propagate.like(propagate.components[:, -1]) ^ carry
+    upper, low = bits.planes(slice(1, None)), slice(0, carries.shape[0] - 1)
+    propagate = upper ^ carries
+    highest = propagate.like(propagate.components[:, -1].copy())
+    factors = upper.planes(low), carries.planes(low)
+    del bits, upper, carries
+    generate = await product(*factors)
+    del factors
+    both = _of_positions(generate, propagate.planes(low))
+    del generate, propagate
+    return highest ^ await carry_out(both, product)
 
 
-async def _highest_carry(
-    generate: AdditiveBits, propagate: AdditiveBits, product: Product
-) -> AdditiveBits:
-    """The carry out of the highest position."""
-    both = np.stack([generate.components, propagate.components], axis=1)
-    return await carry_out(generate.like(both), product)
+def _of_positions(generate: AdditiveBits, propagate: AdditiveBits) -> AdditiveBits:
+    """What `carry_out` takes."""
+    return generate.like(np.stack([generate.components, propagate.components], axis=1))
 
 
 async def all_bits(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
     """All planes of the sum of three integers. About 5 gates per position."""
     bits, carries = await carry_save(parts, product)
-    upper = await sum_bits(bits.planes(slice(1, None)), carries, product, sparing=True)
-    return stack([bits.planes(slice(0, 1)), upper])
+    lowest, upper = bits.planes(slice(0, 1)), bits.planes(slice(1, None))
+    del bits
+    return stack([lowest, await sum_bits(upper, carries, product, sparing=True)])
 
 
 async def is_zero(parts: list[AdditiveBits], product: Product) -> AdditiveBits:
@@ -142,7 +148,7 @@ async def below(planes: AdditiveBits, bounds: Sequence[int], product: Product) -
     )
     unequal = plus_public(planes.planes(slice(low, high)), public)
     generate = unequal.like(unequal.components & pack(public))
-    decided = await _highest_carry(generate, inverted(unequal), product)
+    decided = await carry_out(_of_positions(generate, inverted(unequal)), product)
     less = decided.like(decided.components[:, None])
     return stack([inverted(planes.planes(slice(high, None))), less])
 
@@ -224,9 +230,11 @@ async def sum_bits(
     gates or less.
     """
     low = slice(0, a.shape[0] - 1)
-    bits = a ^ b
+    bits, factors = a ^ b, (a.planes(low), b.planes(low))
+    del a, b
     propagate = bits.planes(low)
-    generate = await product(a.planes(low), b.planes(low))
+    generate = await product(*factors)
+    del factors
     for upper, lower, further in (_few_gates if sparing else _few_rounds)(propagate.shape[0]):
         inner = upper[further]  # the propagate of the lowest stretch is never asked for
         products = await product(

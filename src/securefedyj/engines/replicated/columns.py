@@ -32,10 +32,6 @@ class Weights(NamedTuple):
         """Powers of eta, for the words of a page."""
         return field.powers(self.eta, PAGE // 64)
 
-    def total(self, values: Elements) -> Elements:
-        """Sum over all columns of tau_c times the value of column c."""
-        return weighted(values, self.of_words(len(values) // 64)[: len(values) // 64])
-
     def of_words(self, count: int) -> Elements:
         """The weights of all words of whole pages, each without the power of x."""
         pages = field.powers(self.theta, -(-count * 64 // PAGE))
@@ -84,7 +80,12 @@ def quotient(
     """
     domain = rows.rows(8 * len(bits[0]))
     same, others, masked = _summed(bits, [right[0], left[0], right[1], left[1]], weights)
-    leading = weights.total(field.multiply(left[0], right[0]) ^ field.multiply(left[1], right[1]))
+    words = weights.of_words(left.shape[1] // 64)[: left.shape[1] // 64]
+    leading = np.zeros(1, dtype=np.uint64)
+    for start in range(0, left.shape[1], _EVALUATED):
+        some = slice(start, start + _EVALUATED)
+        products = field.total(field.multiply(left[:, some], right[:, some]), 0)
+        leading ^= weighted(products, words[some.start // 64 : some.stop // 64])
     of_pairs = domain.extend(field.multiply(others, domain.over_derivative) ^ masked)
     of_rows = field.multiply(domain.extend_same(same), domain.over_mu)
     return np.append(of_rows ^ of_pairs ^ field.multiply(domain.mu, leading), leading)

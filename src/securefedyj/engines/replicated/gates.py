@@ -51,6 +51,7 @@ import math
 import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -195,34 +196,48 @@ class Gates:
     def __init__(self) -> None:
         self.octets = 0
         """How many of eight gates each since the last check."""
-        self._recorded = [Tape() for _ in range(6)]
+        self._recorded = [Tape() for _ in range(5)]
+        self._alphas: list[Callable[[], PackedBits]] = []
 
     def record(
         self,
         x: PackedBits,
         y: PackedBits,
-        alpha_own: PackedBits,
+        alpha_own: Callable[[], PackedBits],
         alpha_other: PackedBits,
         z: PackedBits,
     ) -> None:
         """Add the gates of one product z = x y, by components i and i + 1.
 
         Axes of x and y of length 1 may stand for longer ones. alpha_i is the sum of what was drawn
-        from k_i and from k_{i+1}. Of z, one component was sent and the other received.
+        from k_i, which ``alpha_own`` draws again, and from k_{i+1}. Of z, one component was sent
+        and the other received.
         """
         x, y = (np.broadcast_to(factor, z.shape) for factor in (x, y))
         e = (x[1] & y[1]) ^ z[1] ^ alpha_other  # of member i + 1, whose V1 this is
-        for octets, part in zip(self._recorded, (*x, *y, e, alpha_own), strict=True):
+        for octets, part in zip(self._recorded, (*x, *y, e), strict=True):
             octets.append(part)
-        self.octets += z[0].size
+        self._alphas.append(alpha_own)
+        before, self.octets = self.octets // _BLOCK, self.octets + z[0].size
+        if self.octets // _BLOCK > before:
+            kernel.give_back(self.octets)
 
     def check(self, own: Keystream, other: Keystream) -> "Check":
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
         kernel.give_back(self.octets)
-        arranged = [octets.arranged(layout) for octets in self._recorded]
-        self.octets, self._recorded = 0, [Tape() for _ in range(6)]
-        return Check(Recorded(*arranged), layout, Draws.of(own, layout), Draws.of(other, layout))
+        arranged: list[Any] = [octets.arranged(layout) for octets in self._recorded]
+        alphas, self._alphas = self._alphas, []
+        self.octets, self._recorded = 0, [Tape() for _ in range(5)]
+
+        def f() -> PackedBits:
+            octets = Tape()
+            for alpha in alphas:
+                octets.append(alpha())
+            return octets.arranged(layout)
+
+        recorded = Recorded(*arranged, f=f)
+        return Check(recorded, layout, Draws.of(own, layout), Draws.of(other, layout))
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,8 +250,8 @@ class Recorded:
     y_other: PackedBits
     e: PackedBits
     """Of the next member's gates."""
-    f: PackedBits
-    """Of the previous member's gates."""
+    f: Callable[[], PackedBits]
+    """Of the previous member's gates: what draws it."""
 
 
 class Check:
@@ -282,11 +297,13 @@ class Check:
     def forget_evaluations(self) -> None:
         """Free the memory that `evaluations` alone needs, which is much."""
         self._recorded = replace(self._recorded, e=self._recorded.e[:0])
+        kernel.give_back(self.layout.columns)
 
     def forget_proof(self) -> None:
         """Free the memory that `proof` needs, after `forget_evaluations`."""
         none = self._recorded.e[:0]
         self._recorded = replace(self._recorded, x_other=none, y_other=none)
+        kernel.give_back(self.layout.columns)
 
     def accepts(self, proof: bytes, evaluations: bytes) -> bool:
         """Whether eta and theta are right and Q(zeta) = M(zeta) q(zeta), as V2 of the previous."""
@@ -297,7 +314,7 @@ class Check:
             return False
         share = field.from_bytes(proof[CHALLENGE_BYTES:])
         a, c, scalar = np.split(field.from_bytes(evaluations), [layout.columns, 2 * layout.columns])
-        bits = (known.y_own, known.x_own, known.f)
+        bits = (known.y_own, known.x_own, known.f())
         total = scalar ^ self._scalar(share, self._other)
         words = self._other.weights.of_words(layout.columns // 64)
         for some, b, d, linear in self._evaluate(bits, self._own.right, self._other):

@@ -21,6 +21,9 @@ from securefedyj.party.rounds import play_round
 
 KEY_BYTES = 32
 
+_ZEROS = memoryview(bytes(1 << 16))
+_MORE = 15  # bytes that `update_into` wants behind what it writes
+
 
 def fresh_key() -> bytes:
     """Return a new key from the operating system."""
@@ -62,7 +65,13 @@ def _from(key: bytes, position: int) -> CipherContext:
 
 def _drawn(encryptor: CipherContext, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     count = math.prod(shape) * dtype.itemsize
-    return np.frombuffer(encryptor.update(bytes(count)), dtype).reshape(shape)
+    if count <= len(_ZEROS):
+        return np.frombuffer(encryptor.update(_ZEROS[:count]), dtype).reshape(shape)
+    drawn = np.empty(count + _MORE, dtype=np.uint8)
+    for start in range(0, count, len(_ZEROS)):  # where they are wanted, and not moved there
+        zeros = _ZEROS[: count - start]
+        encryptor.update_into(zeros, memoryview(drawn)[start : start + len(zeros) + _MORE])
+    return drawn[:count].view(dtype).reshape(shape)
 
 
 class Masks:

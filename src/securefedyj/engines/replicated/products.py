@@ -18,11 +18,12 @@ security", ITC 2020.
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from securefedyj import kernel
 from securefedyj.engines.replicated.shares import INTEGERS, Integers, Member
 from securefedyj.errors import Unverified
 from securefedyj.numerics import wide
@@ -48,12 +49,17 @@ def must_agree(ours: bytes, theirs: bytes, what: str) -> None:
         )
 
 
-class _Product(NamedTuple):
-    """Components (held, limbs, terms, size), or (held, limbs, size) of the sums over terms."""
+class _Factors(NamedTuple):
+    """Components (held, limbs, terms, size), needed until their difference is opened."""
 
     x: Limbs
+    a: Callable[[], tuple[Limbs, Limbs]]
+
+
+class _Product(NamedTuple):
+    """Components (held, limbs, terms, size), and (held, limbs, size) of the sums over terms."""
+
     y: Limbs
-    a: tuple[Limbs, Limbs]
     z: Limbs
     c: Limbs
 
@@ -63,27 +69,30 @@ class Products:
 
     def __init__(self, member: Member) -> None:
         self._member = member
-        self._unchecked: list[_Product] = []
+        self._factors: list[_Factors] = []
+        self._products: list[_Product] = []
 
     def __len__(self) -> int:
         """How many vectors of products were not checked yet."""
-        return len(self._unchecked)
+        return len(self._products)
 
     async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
         """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
-        a = self._member.draw(INTEGERS, x.shape[1:])
-        local = [INTEGERS.local_product(factor, y) for factor in (x, a)]
+        a = self._member.set_aside(INTEGERS, x.shape[1:])
+        local = [INTEGERS.local_product(factor, y) for factor in (x, a())]
         both = await self._member.reshare(INTEGERS, Kind.PRODUCT, np.concatenate(local, axis=1))
         z, c = np.split(both, 2, axis=2)
-        self._unchecked.append(_Product(x, y, a, z, c))
+        self._factors.append(_Factors(x, a))
+        self._products.append(_Product(y, z, c))
         return z
 
     async def check(self) -> None:
         """Raise unless all products since the last check are right."""
-        products, self._unchecked = self._unchecked, []
-        await self._meet([product.x.shape for product in products])
+        factors, self._factors = self._factors, []
+        products, self._products = self._products, []
+        await self._meet([product.y.shape for product in products])
         t = await self._open_factor()
-        rho = await self._open_differences([_difference(t, product) for product in products])
+        rho = await self._open_differences(t, factors)
         await self._compare(
             _residue(t, product, own) for product, own in zip(products, rho, strict=True)
         )
@@ -111,19 +120,32 @@ class Products:
         parts = (own, other, INTEGERS.from_bytes(lacking[-1], (1,)))
         return sum(int(part[0]) for part in parts) % (1 << 64)
 
-    async def _open_differences(self, shares: list[Limbs]) -> list[Limbs]:
-        """Open rho to all members: a component from one of its holders, its hash from the other."""
-        own, other = (b"".join(INTEGERS.to_bytes(one[k]) for one in shares) for k in range(2))
+    async def _open_differences(self, t: int, factors: list[_Factors]) -> list[Limbs]:
+        """Open rho = t x - a, a component from one of its holders, its hash from the other.
+
+        All members learn it. The factors are freed on the way: they are many.
+        """
+        kernel.give_back(sum(x.nbytes for x, _ in factors))
+        sums, parts, other = [], [], Hash()
+        while factors:
+            x, a = factors.pop(0)
+            own, others = (
+                wide.subtract(_scaled(one, t), mask) for one, mask in zip(x, a(), strict=True)
+            )
+            sums.append(wide.add(own, others))
+            parts.append(INTEGERS.to_bytes(own))
+            other.update(INTEGERS.to_bytes(others))
+        payload = b"".join(parts)
+        del parts
         incoming = await self._member.among_members(
-            {+1: own, -1: hash_of(other)}, {-1: len(own), +1: HASH_BYTES}
+            {+1: payload, -1: other.digest()}, {-1: len(payload), +1: HASH_BYTES}
         )
         must_agree(hash_of(incoming[-1]), incoming[+1], "a masked factor")
         opened, start = [], 0
-        for share in shares:
-            shape = share.shape[1:]
-            end = start + share[0].nbytes
-            third = INTEGERS.from_bytes(incoming[-1][start:end], shape)
-            opened.append(wide.add(wide.add(share[0], share[1]), third))
+        for both in sums:
+            end = start + both.nbytes
+            third = INTEGERS.from_bytes(incoming[-1][start:end], both.shape)
+            opened.append(wide.add(both, third))
             start = end
         return opened
 
@@ -140,13 +162,6 @@ class Products:
 def check_sizes(factors: int) -> tuple[int, ...]:
     """Bytes that a member sends to another in each round of `check`, for this many of factors."""
     return HASH_BYTES, 8, factors, HASH_BYTES
-
-
-def _difference(t: int, product: _Product) -> Limbs:
-    """Components of rho = t x - a."""
-    return np.stack(
-        [wide.subtract(_scaled(x, t), a) for x, a in zip(product.x, product.a, strict=True)]
-    )
 
 
 def _residue(t: int, product: _Product, rho: Limbs) -> Limbs:

@@ -245,6 +245,13 @@ class Member:
         own, other = (self._keystreams[i].draw(shape, ring.dtype) for i in self.held)
         return own, other
 
+    def set_aside(
+        self, ring: Ring[D], shape: tuple[int, ...]
+    ) -> Callable[[], tuple[NDArray[D], NDArray[D]]]:
+        """Return what `draw` would, as what draws it each time that it is needed."""
+        own, other = (self._keystreams[i].set_aside(shape, ring.dtype) for i in self.held)
+        return lambda: (own(), other())
+
     def keystreams(self) -> tuple[Keystream, Keystream]:
         """Those of k_i and of k_{i+1}."""
         return self._keystreams[self._own], self._keystreams[self._other]

@@ -46,13 +46,14 @@ class VerifiedMember:
     async def conjunction(self, x: Bits, y: Bits) -> Bits:
         """Multiply bits, and keep what the proof needs."""
         term = BITS.local_product(x, y)
-        plus, minus = self._member.draw(BITS, term.shape)
+        draw = self._member.set_aside(BITS, term.shape)
+        plus, minus = draw()
         term ^= plus
         term ^= minus
         payload = BITS.to_bytes(term)
         incoming = await self._member.among_members({-1: payload}, {+1: len(payload)}, Kind.CARRY)
         z = np.stack([term, BITS.from_bytes(incoming[+1], term.shape)])
-        self._gates.record(x, y, plus, minus, z)
+        self._gates.record(x, y, lambda: draw()[0], minus, z)
         return z
 
     async def check(self, accept: Callable[[], None]) -> None:
@@ -65,15 +66,15 @@ class VerifiedMember:
         """Prove this member's gates, and check the proofs of the two others. Two rounds."""
         proof = self._gates.check(*self._member.keystreams())
         layout = proof.layout
-        challenged = await self._member.among_members(
-            {+1: proof.challenge(), -1: proof.evaluations()},
-            {-1: CHALLENGE_BYTES, +1: layout.evaluation_bytes},
-        )
+        outgoing = {+1: proof.challenge(), -1: proof.evaluations()}
         proof.forget_evaluations()
-        proved = await self._member.among_members(
-            {+1: proof.proof(challenged[-1])}, {-1: layout.proof_bytes}
+        challenged = await self._member.among_members(
+            outgoing, {-1: CHALLENGE_BYTES, +1: layout.evaluation_bytes}
         )
+        del outgoing  # large
+        payload = proof.proof(challenged[-1])
         proof.forget_proof()
+        proved = await self._member.among_members({+1: payload}, {-1: layout.proof_bytes})
         if not proof.accepts(proved[-1], challenged[+1]):
             raise Unverified(
                 "SFY-ENG-028",
