@@ -22,14 +22,7 @@ from securefedyj.numerics.arrays import Index
 from securefedyj.numerics.encoding import LOGARITHM, RATIO, Domain
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable, shown
-from securefedyj.protocol.methods import (
-    DEFAULT,
-    METHODS,
-    Methods,
-    Questions,
-    check_methods,
-    check_resolution,
-)
+from securefedyj.protocol.methods import DEFAULT, METHODS, Methods, Questions, check_methods
 from securefedyj.strict import Finite, Malformed, Record, convert
 
 MOST_LEVELS = 8
@@ -187,25 +180,15 @@ class Agreement(ProtocolParameters):
             raise InputError("SFY-CON-005", 'no party has the role "silo": nobody has data.')
 
     def _check_methods(self) -> None:
+        size = len(self.features)
         for what, values in (("methods", self.methods), ("resolution", self.resolution)):
-            if values and len(values) != len(self.features):
+            if len(values) not in (0, size):
                 raise InputError(
-                    "SFY-CON-036",
-                    f"there are {len(values)} {what} for {len(self.features)} features.",
+                    "SFY-CON-036", f"there are {len(values)} {what} for {size} features."
                 )
-        for name, methods in zip(self.features, self.methods, strict=False):
-            check_methods(name, methods)
-        for name, resolution in zip(self.features, self.resolution, strict=False):
-            check_resolution(name, resolution)
-        for name, methods, lower in zip(
-            self.features, self.methods, self.domain.lower.tolist(), strict=False
-        ):
-            if "box-cox" in methods and lower <= 0:
-                raise InputError(
-                    "SFY-CON-037",
-                    f"feature {shown(name)} has method box-cox and the lower bound {lower:g}; "
-                    "box-cox is for values > 0, and needs a lower bound > 0.",
-                )
+        columns = (self.methods or (DEFAULT,) * size, self.resolution or ("",) * size)
+        for own in zip(self.features, *columns, self.domain.lower.tolist(), strict=True):
+            check_methods(*own)
 
     def _check_committee(self, size: int) -> None:
         committee = shown(list(self.committee))

@@ -34,7 +34,7 @@ _SEARCHED = (
     "and variance of the transformed feature;"
 )
 _RANKED = (
-    "the quantiles that were agreed on, and the signs of their searches, which follow from it;"
+    "the quantiles that were agreed on, and the signs of their searches, which follow from them;"
 )
 _OPENED = {
     "yeo-johnson": _SEARCHED,
@@ -107,7 +107,9 @@ class Audit:
 
     def how_precisely(self) -> list[str]:
         """What was agreed on, so that no more is revealed than is needed."""
-        agreement = self.revealed.agreement
+        agreement, asked = self.revealed.agreement, self.revealed.agreement.asked
+        if not len(asked.fitted):
+            return [f"Agreed precision: at most {asked.most_steps()} signs for a quantile."]
         return [
             f"Agreed precision: at most {agreement.max_steps} signs for lambda; for mean and "
             "variance at least",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -202,8 +202,8 @@ def methods_of(name: str, method: str, quantiles: str) -> Methods:
     return found
 
 
-def check_methods(name: str, methods: Methods) -> None:
-    """Refuse what is no method of a feature; raises InputError."""
+def check_methods(name: str, methods: Methods, resolution: str = "", lower: float = inf) -> None:
+    """Refuse what is no method of a feature, as far as more is known of it; raises InputError."""
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods:
         raise InputError(
@@ -222,13 +222,15 @@ def check_methods(name: str, methods: Methods) -> None:
                 f"{shown(list(quantiles))}; robust has three, quantiles 1 to {MOST_QUANTILES}, in "
                 "ascending order, and the other methods have none.",
             )
-
-
-def check_resolution(name: str, resolution: str) -> None:
-    """Refuse what is neither empty nor a decimal number > 0; raises InputError."""
     if resolution and not (_RESOLUTION.fullmatch(resolution) and Fraction(resolution)):
         raise InputError(
             "SFY-CON-035",
             f"the resolution of feature {shown(name)} is {shown(resolution)}; it must be a decimal "
             "number above 0, such as 0.01.",
+        )
+    if "box-cox" in methods and lower <= 0:
+        raise InputError(
+            "SFY-CON-037",
+            f"feature {shown(name)} has method box-cox and the lower bound {lower:g}; box-cox is "
+            "for values > 0, and needs a lower bound > 0.",
         )

@@ -58,12 +58,12 @@ def exchanges_done(revealed: Revealed) -> int:
     agreement = revealed.agreement
     size, levels = features_at_once(agreement), agreement.levels_per_exchange
 
-    def batch(reveal: Step | Moments) -> int:
+    def batch(reveal: Step | Moments | Final) -> int:
         return int(reveal.features[0]) // size if len(reveal.features) else 0
 
     counts = any(True for _ in revealed.all(Counts))
     searches = {(batch(reveal), reveal.step // levels) for reveal in revealed.all(Step)}
-    ends = {batch(reveal) for reveal in revealed.all(Moments)}
+    ends = {batch(reveal) for reveal in revealed.reveals if isinstance(reveal, Moments | Final)}
     return counts + len(searches) + len(ends)
 
 
