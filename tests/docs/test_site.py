@@ -76,5 +76,5 @@ def test_example_runs(example, tmp_path, monkeypatch):
     matplotlib.pyplot.close("all")
 
 
-def test_the_gallery_has_its_five_examples():
-    assert len(EXAMPLES) == 5
+def test_the_gallery_has_its_eight_examples():
+    assert len(EXAMPLES) == 8
