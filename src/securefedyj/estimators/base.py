@@ -10,7 +10,7 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
-from securefedyj.estimators.columns import InvertibleTransformer
+from securefedyj.estimators.columns import FeatureTransformer
 from securefedyj.estimators.export import OnError, onnx_model, power_transformer
 from securefedyj.numerics import boxcox, likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from securefedyj.estimators.display import PowerTransformDisplay
 
 
-class YeoJohnsonTransformer(InvertibleTransformer):
+class YeoJohnsonTransformer(FeatureTransformer):
     """What every fitted Yeo-Johnson transformation can do."""
 
     method: str = "yeo-johnson"

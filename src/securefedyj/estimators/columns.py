@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.cells import BadCellsError, TableError
+from securefedyj.tables.cells import BadCellsError, TableError, first_few
 from securefedyj.tables.source import as_array, as_source, is_table
 
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
@@ -29,7 +30,7 @@ OUTSIDE = "lie outside the agreed bounds"
 
 KEPT_TYPES = (np.float64, np.float32)
 """What is transformed keeps these types; all else becomes the first."""
-MOST_LISTED = 5
+_MOST_LISTED = 5
 
 
 @contextmanager
@@ -115,8 +116,7 @@ class ColumnReader(BaseEstimator):
     def _listed(self, chosen: Any) -> str:
         """The chosen features for a message, the first few by name."""
         names = np.array(self._feature_names(), dtype=object)[chosen]
-        more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-        return ", ".join(names[:MOST_LISTED]) + more
+        return first_few(names, most=_MOST_LISTED)
 
     def _named(self, chosen: Any, noun: str = "feature") -> str:
         """The same as part of a sentence."""
@@ -130,7 +130,10 @@ class ColumnReader(BaseEstimator):
 
 
 class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
-    """An estimator that transforms each feature on its own."""
+    """An estimator that transforms each feature on its own.
+
+    One that can undo that has `_inverse(z, j)`: the values of feature j that are transformed to z.
+    """
 
     copy: bool = True
 
@@ -156,6 +159,39 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
         """
         check_is_fitted(self)
         return self._transformed(self._validated(X))
+
+    @available_if(lambda estimator: hasattr(estimator, "_inverse"))  # type: ignore[untyped-decorator]
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Undo `transform`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Transformed data; NaN is kept.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+            The original data, of the type that `transform` would have. NaN, with a warning, where
+            no value has this transform: for lambda < 0 or lambda > 2 the Yeo-Johnson transformation
+            is bounded on one side.
+        """
+        check_is_fitted(self)
+        data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
+        self._check_width("SFY-FIT-002", data.shape[1])
+        known = ~np.isnan(data)
+        original = _by_columns(self._inverse, data, self.copy)
+        lost = ~np.isfinite(original) & known
+        if lost.any():
+            # "Some values in column" is scikit-learn's, whose tests ask for it.
+            warnings.warn(
+                f"Some values in {self._named(np.any(lost, axis=0), 'column')} have no original in "
+                f"{original.dtype}: they lie at, beyond or too close to the bound of the fitted "
+                "transformation. They become inf or NaN.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return original
 
     def _transformed(self, data: Array) -> Array:
         """Rows that were validated, transformed; called by `transform`."""
@@ -201,46 +237,6 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = [np.dtype(kept).name for kept in KEPT_TYPES]
         return tags
-
-
-class InvertibleTransformer(FeatureTransformer):
-    """One whose transformation can be undone."""
-
-    @abstractmethod
-    def _inverse(self, z: Array, j: int) -> Array:
-        """The values of feature j that are transformed to z."""
-
-    def inverse_transform(self, X: ArrayLike) -> Array:
-        """Undo `transform`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Transformed data; NaN is kept.
-
-        Returns
-        -------
-        X_original : ndarray of shape (n_samples, n_features)
-            The original data, of the type that `transform` would have. NaN, with a warning, where
-            no value has this transform: for lambda < 0 or lambda > 2 the Yeo-Johnson transformation
-            is bounded on one side.
-        """
-        check_is_fitted(self)
-        data: Array = check_array(unmasked(X), dtype=KEPT_TYPES, ensure_all_finite="allow-nan")
-        self._check_width("SFY-FIT-002", data.shape[1])
-        known = ~np.isnan(data)
-        original = _by_columns(self._inverse, data, self.copy)
-        lost = ~np.isfinite(original) & known
-        if lost.any():
-            # "Some values in column" is scikit-learn's, whose tests ask for it.
-            warnings.warn(
-                f"Some values in {self._named(np.any(lost, axis=0), 'column')} have no original in "
-                f"{original.dtype}: they lie at, beyond or too close to the bound of the fitted "
-                "transformation. They become inf or NaN.",
-                UserWarning,
-                stacklevel=2,
-            )
-        return original
 
 
 def check_choice(code: str, name: str, value: object, choices: Collection[str]) -> None:

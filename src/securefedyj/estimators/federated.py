@@ -15,7 +15,6 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError, code_of
 from securefedyj.estimators.base import FORMULAS, YeoJohnsonTransformer
 from securefedyj.estimators.columns import (
-    MOST_LISTED,
     ColumnReader,
     FeatureTransformer,
     check_choice,
@@ -28,9 +27,9 @@ from securefedyj.numerics.resolution import steps_wanted
 from securefedyj.protocol.agreement import MOST_BITS, MOST_STEPS, Agreement, bounds_of
 from securefedyj.protocol.methods import METHODS as SCALES
 from securefedyj.protocol.methods import Methods
-from securefedyj.protocol.result import Result
 from securefedyj.protocol.silos import Table
 from securefedyj.protocol.simulation import simulate
+from securefedyj.tables.cells import first_few
 from securefedyj.tables.source import as_source, is_table
 
 
@@ -89,7 +88,7 @@ class SecureEstimator(ColumnReader):
         -------
         self : estimator
         """
-        facts = facts_of(self.engine)
+        self._numbers, facts = None, facts_of(self.engine)
         for name in ("max_steps", "levels_per_exchange", "result_bits"):
             check_positive_integer(name, getattr(self, name))
         tables = self._validated_silos(silos)
@@ -196,34 +195,19 @@ class SecureTransformer(SecureEstimator, FeatureTransformer):
         columns = (Column(methods, *own) for own in zip(bounds, texts, strict=True))
         return dict(enumerate(columns))
 
-    def _places(self, method: str, features: Index) -> Index:
-        """Where the result of the run has these features of its agreement, for a method."""
-        asked = self.transcript_.agreement.asked
-        own = np.flatnonzero(asked.domain.scale[asked.fitted] == SCALES[method])
-        places: Index = own[np.searchsorted(asked.column[asked.fitted[own]], features)]
-        return places
-
-    def _result_at(self, places: Index) -> Result:
-        assert self.transcript_.result is not None
-        return self.transcript_.result.take(places)
-
     def _quantiles_of(self, quantiles: Sequence[str], features: Index) -> Array:
         """Quantiles of these features, NaN where one was refused; called by `_learn`."""
-        known = self.transcript_.quantiles()
+        known, names = self.transcript_.quantiles(), self._feature_names()
         found = [[known[j][q] for j in features.tolist()] for q in quantiles]
         refused = [
             f"quantile {q} of {name}: {one.refused}"
             for q, row in zip(quantiles, found, strict=True)
-            for name, one in zip(self._feature_names(), row, strict=True)
+            for name, one in zip(names, row, strict=True)
             if one.refused
         ]
         if refused:
-            more = f"; and {len(refused) - MOST_LISTED} more" if len(refused) > MOST_LISTED else ""
-            warnings.warn(
-                f"Refused, and NaN: {'; '.join(refused[:MOST_LISTED])}{more}.",
-                UserWarning,
-                stacklevel=4,  # past this, _learn and fit
-            )
+            # past this, _learn and fit
+            warnings.warn(f"Refused: {first_few(refused, '; ')}.", UserWarning, stacklevel=4)
         return np.array([[one.value for one in row] for row in found])
 
 
@@ -338,9 +322,12 @@ class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
         return {self.method: ()}
 
     def _learn(self, features: Index) -> None:
-        asked, places = self.transcript_.agreement.asked, self._places(self.method, features)
+        asked, result = self.transcript_.agreement.asked, self.transcript_.result
+        assert result is not None
+        places = np.flatnonzero(asked.domain.scale[asked.fitted] == SCALES[self.method])
+        places = places[np.searchsorted(asked.column[asked.fitted[places]], features)]
         domain = asked.domain.take(asked.fitted[places])
-        self._set_result(self._result_at(places), domain)
+        self._set_result(result.take(places), domain)
         if self.converged_.all():
             return
         resolved, narrowed = (part[places] for part in self.transcript_.certainty())

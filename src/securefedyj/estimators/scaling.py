@@ -12,7 +12,6 @@ from sklearn.preprocessing import RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
-from securefedyj.estimators.columns import InvertibleTransformer
 from securefedyj.estimators.export import as_fitted
 from securefedyj.estimators.federated import SecureTransformer
 from securefedyj.numerics.arrays import Array, Index
@@ -26,7 +25,7 @@ _FEWEST_STEPS = 100
 _LOST = 1e-9
 
 
-class AffineScaler(SecureTransformer, InvertibleTransformer):
+class AffineScaler(SecureTransformer):
     """What scalers share. The center is the sum of two float64, so that no digit of x is lost."""
 
     def _map(self, x: Array, j: int) -> Array:
@@ -93,7 +92,8 @@ class SecureStandardScaler(AffineScaler):
         return {"standard": ()}
 
     def _learn(self, features: Index) -> None:
-        result = self._result_at(self._places("standard", features))
+        columns, found = self.transcript_.fit_of("standard")
+        result = found.take(np.searchsorted(columns, features))
         self.mean_, self.var_, self.n_samples_seen_ = result.mean, result.var, result.n
         self.converged_ = result.converged
         self.scale_ = result.width if self.with_std else None
