@@ -33,24 +33,13 @@ from flwr.supernode.nodestate import NodeStateFactory
 from flwr.supernode.start_client_internal import _insert_message
 
 from securefedyj.errors import CodedError, code_of
+from securefedyj.integrations.flower import template
 from securefedyj.integrations.flower.process import REFUSAL
 
 PATIENCE = 120.0  # seconds; Python imports Flower twice
 _LOOK_EVERY = 0.05
 _RUN = 1  # the identifier of whatever needs one
 
-_PROJECT = """\
-[project]
-name = "foreign"
-version = "1.0.0"
-license = "Apache-2.0"
-dependencies = []
-[tool.flwr.app]
-publisher = "nobody"
-[tool.flwr.app.components]
-serverapp = "foreign:app"
-clientapp = "foreign:app"
-"""
 _CODE = """\
 from pathlib import Path
 from flwr.clientapp import ClientApp
@@ -80,7 +69,10 @@ def rehearse() -> None:
 
 
 def _app(trace: Path) -> Fab:
-    files = {"pyproject.toml": _PROJECT, "foreign.py": _CODE.format(trace=str(trace))}
+    files = {
+        template.FILE: template.project("", (), server="foreign", client="foreign"),
+        "foreign.py": _CODE.format(trace=str(trace)),
+    }
     content, _ = build_fab_from_files({name: text.encode() for name, text in files.items()})
     return Fab(hashlib.sha256(content).hexdigest(), content, {})
 
@@ -90,7 +82,7 @@ def _said_of(app: Fab, home: Path) -> str:
     states = NodeStateFactory(ObjectStoreFactory())
     state = states.state()
     run = Run.create_empty(_RUN)
-    run.fab_id, run.fab_version, run.fab_hash = "nobody/foreign", "1.0.0", app.hash_str
+    run.fab_id, run.fab_version, run.fab_hash = "securefedyj/securefedyj-fit", "1.0.0", app.hash_str
     state.store_run(run)
     state.store_fab(app)
     state.set_run_series_context(run.series_id, Context(_RUN, _RUN, {}, RecordDict(), {}))

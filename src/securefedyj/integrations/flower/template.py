@@ -18,6 +18,17 @@ from securefedyj.network.consortium import Consortium
 FILE = "pyproject.toml"
 
 
+def project(
+    digest: str,
+    parties: Sequence[str],
+    server: str = "securefedyj.integrations.flower.server",
+    client: str = "securefedyj.integrations.flower.client",
+) -> str:
+    """The description of a run, with the modules of its apps."""
+    text = files(__package__).joinpath("template.toml").read_text(encoding="utf-8")
+    return text.format(digest=digest, parties=", ".join(parties), server=server, client=client)
+
+
 def write(consortium: Consortium, folder: Path) -> Path:
     """Write the file of a folder that `flwr run` starts; return its path."""
     if (folder / FILE).exists():
@@ -25,9 +36,7 @@ def write(consortium: Consortium, folder: Path) -> Path:
             f"{folder / FILE} exists; nothing is replaced: choose another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    parties = ", ".join(party.name for party in consortium.parties)
-    text = files(__package__).joinpath("template.toml").read_text(encoding="utf-8")
-    text = text.format(digest=named(consortium), parties=parties)
+    text = project(named(consortium), consortium.party_names)
     write_atomically(folder / FILE, text.encode())
     return folder / FILE
 
