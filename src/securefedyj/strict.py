@@ -127,20 +127,13 @@ def _kinds(names: str) -> str:
     return " or ".join(_KINDS.get(name, name) for name in names.split(" | "))
 
 
-def check_depth(value: Any) -> None:
+def check_depth(value: Any, left: int = MOST_DEPTH) -> None:
     """Refuse lists and objects that are nested too deeply to be shown."""
-    level = [value]
-    for _ in range(MOST_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, list | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, list | dict)
-        ]
-        if not level:
-            return
-    raise Malformed(_TOO_DEEP)
+    if isinstance(value, list | dict):
+        if left < 0:
+            raise Malformed(_TOO_DEEP)
+        for inner in value.values() if isinstance(value, dict) else value:
+            check_depth(inner, left - 1)
 
 
 def _not_finite(text: str) -> NoReturn:
