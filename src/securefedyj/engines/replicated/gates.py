@@ -51,7 +51,6 @@ import math
 import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -226,7 +225,7 @@ class Gates:
         """Begin the proofs of all gates since the last check, with draws from k_i and k_{i+1}."""
         layout = Layout.of(self.octets)
         kernel.give_back(self.octets)
-        arranged: list[Any] = [octets.arranged(layout) for octets in self._recorded]
+        x_own, x_other, y_own, y_other, e = (octets.arranged(layout) for octets in self._recorded)
         alphas, self._alphas = self._alphas, []
         self.octets, self._recorded = 0, [Tape() for _ in range(5)]
 
@@ -236,7 +235,7 @@ class Gates:
                 octets.append(alpha())
             return octets.arranged(layout)
 
-        recorded = Recorded(*arranged, f=f)
+        recorded = Recorded(x_own, x_other, y_own, y_other, e, f)
         return Check(recorded, layout, Draws.of(own, layout), Draws.of(other, layout))
 
 

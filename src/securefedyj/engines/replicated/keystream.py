@@ -70,7 +70,7 @@ def _drawn(encryptor: CipherContext, shape: tuple[int, ...], dtype: np.dtype[Any
     drawn = np.empty(count + _MORE, dtype=np.uint8)
     for start in range(0, count, len(_ZEROS)):  # where they are wanted, and not moved there
         zeros = _ZEROS[: count - start]
-        encryptor.update_into(zeros, memoryview(drawn)[start : start + len(zeros) + _MORE])
+        encryptor.update_into(zeros, drawn.data[start : start + len(zeros) + _MORE])
     return drawn[:count].view(dtype).reshape(shape)
 
 
