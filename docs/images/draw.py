@@ -141,7 +141,8 @@ def what_methods_find() -> str:
     return svg(panels[2].left + WIDTH + MARGIN / 2, MARGIN + HEIGHT + 30, lines)
 
 
+PICTURES = {"lambda.svg": what_lambda_does, "methods.svg": what_methods_find}
+
 if __name__ == "__main__":
-    folder = Path(__file__).parent
-    for name, picture in (("lambda", what_lambda_does()), ("methods", what_methods_find())):
-        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+    for name, draw in PICTURES.items():
+        Path(__file__).with_name(name).write_text(draw(), encoding="utf-8")

@@ -67,13 +67,13 @@ def test_the_front_pages_begin_with_the_same_words():
     assert len(readme.split()) <= 1200
 
 
-def test_the_picture_is_what_the_script_draws():
-    drawn = runpy.run_path(str(IMAGES / "lambda.py"))
-    assert (IMAGES / "lambda.svg").read_text(encoding="utf-8") == drawn["picture"]()
+def test_the_pictures_are_what_the_script_draws():
+    for name, draw in runpy.run_path(str(IMAGES / "draw.py"))["PICTURES"].items():
+        assert (IMAGES / name).read_text(encoding="utf-8") == draw()
 
 
 def test_the_picture_draws_the_transformation_of_the_package():
-    psi = runpy.run_path(str(IMAGES / "lambda.py"))["psi"]
+    psi = runpy.run_path(str(IMAGES / "draw.py"))["psi"]
     fitted = ExpYJ(standardize=False).fit([[1.0], [2.0]])
     for lmbda in (-1, 0, 1, 2, 3):
         fitted.lambdas_ = np.array([lmbda])

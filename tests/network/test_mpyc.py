@@ -14,8 +14,9 @@ import pytest
 
 from securefedyj import SecureFedYJ
 from securefedyj.cli.main import main
+from securefedyj.errors import InputError
 from securefedyj.network import local
-from securefedyj.network.consortium import Consortium, ConsortiumError, Feature
+from securefedyj.network.consortium import Consortium, Feature
 from securefedyj.network.identity import keygen
 from securefedyj.protocol.transcript import Transcript
 from tests.datasets import table
@@ -89,7 +90,7 @@ def test_the_agreed_file_says_who_computes_with_which_engine(tmp_path, capsys):
         ({"engine": "clear"}, "SFY-CON-008"),
         ({"committee": ("bob", "ana", "cem")}, "SFY-CON-017"),
     ):
-        with refused(code, ConsortiumError):
+        with refused(code, InputError):
             replace(agreed, **changes)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import functools
 import os
+import re
 import signal
 import struct
 import sys
@@ -254,7 +255,7 @@ def test_nothing_that_a_party_writes_tells_rows_sums_shares_or_keys(tmp_path, mo
     paths = {Path(line) for file in record.glob("*.paths") for line in file.read_text().split("\n")}
     assert all(path.is_relative_to(tmp_path) for path in paths - {Path(), Path(os.devnull)}), paths
     assert {folder / name / "state.jsonl" for name in FIVE} <= paths
-    assert any(path.name.startswith(".parameters.json.") for path in paths)
+    assert any(re.fullmatch(r"\.\w+\.parameters\.json", path.name) for path in paths)
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path not in own]
     written = [path for path in written if path.suffix not in (".shares", ".paths")]
     assert {"transcript.jsonl", "parameters.json", "eva.log"} <= {path.name for path in written}

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -172,14 +173,19 @@ def wrong_gates(cheater: str) -> Outcome:
 
 def shift_next(role: Any, error: Callable[[tuple[int, ...]], Any]) -> None:
     """Let a member add something to its next product, and keep it as what it has drawn."""
-    draw = role._member.draw
+    set_aside = role._member.set_aside
 
     def other(ring: Any, shape: tuple[int, ...]) -> Any:
-        del role._member.draw
-        plus, minus = draw(ring, shape)
-        return np.stack([plus ^ error(shape), minus])
+        del role._member.set_aside
+        draw, added = set_aside(ring, shape), error(shape)
 
-    role._member.draw = other
+        def drawn() -> Any:
+            plus, minus = draw()
+            return plus ^ added, minus
+
+        return drawn
+
+    role._member.set_aside = other
 
 
 def with_a_wrong_sign() -> list[dict[str, Any]]:
@@ -219,9 +225,7 @@ def keystream_again(cheater: str) -> Outcome:
     now, changed = Nth(20), []
 
     def change(engine: Any) -> None:
-        original, before = engine._role.draw, {}
-
-        def draw(ring: Any, shape: tuple[int, ...]) -> Any:
+        def again(original: Any, before: dict[Any, Any], ring: Any, shape: tuple[int, ...]) -> Any:
             drawn = original(ring, shape)
             earlier = before.get((ring.dtype, shape))
             before[ring.dtype, shape] = drawn
@@ -230,7 +234,8 @@ def keystream_again(cheater: str) -> Outcome:
             changed.append(None)
             return earlier
 
-        engine._role.draw = draw
+        for name in ("draw", "set_aside"):
+            setattr(engine._role, name, partial(again, getattr(engine._role, name), {}))
 
     return deafly(cheater, change, changed)
 
