@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import numpy as np
 from msgspec import Meta, defstruct
@@ -18,12 +18,15 @@ from msgspec.structs import asdict
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
-from securefedyj.numerics.arrays import Index
+from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.encoding import LOGARITHM, RATIO, Domain
+from securefedyj.numerics.points import MOST_DIGITS, points_of
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable, shown
 from securefedyj.protocol.methods import DEFAULT, METHODS, Methods, Questions, check_methods
 from securefedyj.strict import Finite, Malformed, Record, convert
+
+T = TypeVar("T")
 
 MOST_LEVELS = 8
 """The most levels per exchange. A level is one step of the search, and each doubles the work of an
@@ -44,9 +47,13 @@ READABLE = (3, VERSION)
 # In the order of the header of a transcript, whose digest depends on it.
 _KEYS = ("features", "lower", "upper", "parties", "committee", "engine", "max_steps",
          "levels_per_exchange", "minimum_values", "result_bits", "helpers", "verified",
-         "version", "methods", "resolution")  # fmt: skip
+         "version", "methods", "resolution", "digits", "rounded", "submitted")  # fmt: skip
 # Only where they are not what they are by default, so that agreements keep their digests.
-_OPTIONAL = ("methods", "resolution")
+_OPTIONAL = ("methods", "resolution", "digits", "rounded", "submitted")
+MOST_SUBMISSIONS = 255
+"""Of a submitted run: the sums of their shares fit into 192 bits."""
+# Besides the methods.
+_OF_FEATURES = ("resolution", "digits", "rounded")
 _LONGEST_LIST = 500  # characters of the names of all parties, in a sentence
 
 
@@ -67,6 +74,8 @@ class ProtocolParameters:
     """The run stops after the counts if a feature has fewer values over all silos."""
     verified: bool = True
     """Whether the result is opened in a verified exchange only."""
+    submitted: bool = False
+    """Whether silos submit the features with a resolution or digits once (section 13)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +91,11 @@ class Agreement(ProtocolParameters):
     methods: tuple[Methods, ...] = ()
     """Of each feature; by default yeo-johnson alone."""
     resolution: tuple[str, ...] = ()
-    """Of the grid of each feature's quantiles, as a decimal number; "" for 2^24 steps."""
+    """The distance of points, as a decimal number; "" for quantiles among 2^24 steps."""
+    digits: tuple[Annotated[int, Meta(ge=0, le=MOST_DIGITS)], ...] = ()
+    """Of each feature's points, how many are significant; 0 for all."""
+    rounded: tuple[bool, ...] = ()
+    """Whether a silo takes the point next to each value; otherwise another value is an error."""
     parties: tuple[str, ...]
     helpers: tuple[str, ...] = ()
     """Parties that compute and have no data."""
@@ -101,6 +114,28 @@ class Agreement(ProtocolParameters):
         return Questions.of(self.domain, methods, self.resolution)
 
     @cached_property
+    def points(self) -> tuple[Array, ...]:
+        """All values that each submitted feature can have; none of a live one."""
+        found = []
+        for j, (name, given) in enumerate(zip(self.features, self.given.tolist(), strict=True)):
+            ends = float(self.domain.lower[j]), float(self.domain.upper[j])
+            own = _at(self.resolution, j, ""), _at(self.digits, j, 0)
+            found.append(points_of(*ends, *own, name) if given else np.empty(0))
+        return tuple(found)
+
+    @property
+    def given(self) -> Bools:
+        """Which features are submitted."""
+        size = range(len(self.features))
+        known = [bool(_at(self.resolution, j, "") or _at(self.digits, j, 0)) for j in size]
+        return np.array(known, dtype=bool) & self.submitted
+
+    @property
+    def online(self) -> tuple[str, ...]:
+        """The parties that connect: the committee alone, if nothing is asked of rows."""
+        return self.committee if self.submitted and self.given.all() else self.parties
+
+    @cached_property
     def questions(self) -> list[str]:
         """The names of the questions."""
         return [f"feature {self.features[q.column]!r}{q.what}" for q in self.asked.all]
@@ -113,13 +148,13 @@ class Agreement(ProtocolParameters):
         methods = tuple({names[q.scale]: (q.quantile,) if q.quantile else ()} for q in asked)
         features = tuple(map(str, range(len(asked))))
         bounds = np.array([self.domain.lower, self.domain.upper]).T[column]
-        return replace(
-            self,
-            features=features,
-            domain=bounds_of(bounds, features, methods),
-            methods=methods,
-            resolution=tuple(self.resolution[j] for j in column) if self.resolution else (),
-        )
+        per_feature: dict[str, Any] = {
+            name: tuple(values[j] for j in column)
+            for name in _OF_FEATURES
+            if (values := getattr(self, name))
+        }
+        domain = bounds_of(bounds, features, methods)
+        return replace(self, features=features, domain=domain, methods=methods, **per_feature)
 
     def to_json(self) -> dict[str, Any]:
         """A form that JSON holds without loss: Python writes the shortest exact decimals."""
@@ -131,8 +166,9 @@ class Agreement(ProtocolParameters):
             values["methods"] = [
                 {name: list(own[name]) for name in METHODS if name in own} for own in self.methods
             ]
-        if not any(self.resolution):
-            del values["resolution"]
+        for name in (*_OF_FEATURES, "submitted"):
+            if not any(values[name] if name in _OF_FEATURES else [values[name]]):
+                del values[name]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
@@ -176,19 +212,30 @@ class Agreement(ProtocolParameters):
         self._check_committee(len(facts.committee_of(self.parties)))
         if strangers := set(self.helpers) - set(self.parties):
             raise InputError("SFY-CON-031", f"the helper {shown(min(strangers))} is not a party.")
+        if self.submitted:
+            self._check_submitted()
         if not self.silos:
             raise InputError("SFY-CON-005", 'no party has the role "silo": nobody has data.')
 
     def _check_methods(self) -> None:
         size = len(self.features)
-        for what, values in (("methods", self.methods), ("resolution", self.resolution)):
-            if len(values) not in (0, size):
+        for what in ("methods", *_OF_FEATURES):
+            if len(values := getattr(self, what)) not in (0, size):
                 raise InputError(
                     "SFY-CON-036", f"there are {len(values)} {what} for {size} features."
                 )
         columns = (self.methods or (DEFAULT,) * size, self.resolution or ("",) * size)
         for own in zip(self.features, *columns, self.domain.lower.tolist(), strict=True):
             check_methods(*own)
+
+    def _check_submitted(self) -> None:
+        if not self.verified or not self.given.any() or len(self.silos) > MOST_SUBMISSIONS:
+            raise InputError(
+                "SFY-CON-041",
+                "a submitted run is verified, has a feature with a resolution or digits, and at "
+                f"most {MOST_SUBMISSIONS} silos.",
+            )
+        self.points  # noqa: B018, refuses what is wrong
 
     def _check_committee(self, size: int) -> None:
         committee = shown(list(self.committee))
@@ -215,10 +262,18 @@ _TYPES = get_type_hints(Agreement, include_extras=True) | dict.fromkeys(
 )
 _InFile = defstruct(
     "_InFile",
-    [(key, _TYPES[key], ()) if key in _OPTIONAL else (key, _TYPES[key]) for key in _KEYS],
+    [
+        (key, _TYPES[key], getattr(Agreement, key)) if key in _OPTIONAL else (key, _TYPES[key])
+        for key in _KEYS
+    ],
     bases=(Record,),
     frozen=True,
 )
+
+
+def _at(values: tuple[T, ...], j: int, default: T) -> T:
+    """What was agreed on for one feature."""
+    return values[j] if values else default
 
 
 def bounds_of(bounds: Any, features: tuple[str, ...], methods: tuple[Methods, ...] = ()) -> Domain:

@@ -62,6 +62,8 @@ class PartyEntry:
     role: str
     fingerprint: str
     certificate: str
+    keys: str = ""
+    """The public keys for submissions, signed by the certificate's key, in Base64."""
 
     def check(self) -> None:
         check_name(self.name)
@@ -100,7 +102,11 @@ class Feature:
     quantiles: str = ""
     """Those of `quantiles`, or instead of the quartiles those of `robust`, with commas."""
     resolution: str = ""
-    """The distance between the points among which quantiles are found, such as "0.01"."""
+    """The distance between points, such as "0.01": those of quantiles, and of a submission."""
+    digits: int = 0
+    """How many digits of the points of a submission are significant; 0 for all."""
+    round: bool = False
+    """Whether a silo submits the point next to each value; otherwise a value must be a point."""
 
     @property
     def methods(self) -> Methods:

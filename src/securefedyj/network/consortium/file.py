@@ -135,14 +135,13 @@ class Consortium(ProtocolParameters):
         if self.engine != ENGINE:  # earlier releases know the default, and not the word
             head["engine"] = self.engine
         head["committee"] = self.committee
+        if self.submitted:
+            head["submitted"] = True
         tables = [("", head | {key: getattr(self, key) for key in WRITTEN})]
         if self.hub is not None:
             tables.append(("[hub]", asdict(self.hub)))
-        tables += [("[[party]]", asdict(party)) for party in self.parties]
-        for feature in self.features:  # without what is as by default, such as no unit
-            own = [(field, getattr(feature, field.name)) for field in fields(Feature)]
-            entries = {field.name: value for field, value in own if value != field.default}
-            tables.append(("[[feature]]", entries))
+        tables += [("[[party]]", _given(party)) for party in self.parties]
+        tables += [("[[feature]]", _given(feature)) for feature in self.features]
         return "\n".join(write_table(*table) for table in tables)
 
     @property
@@ -231,6 +230,8 @@ class Consortium(ProtocolParameters):
             "units": [feature.unit for feature in self.features],
             "max_interruptions": self.max_interruptions,
         }
+        if self.submitted:
+            content["keys"] = [party.keys for party in self.parties]
         return json.dumps(content, sort_keys=True).encode()
 
     def digest(self) -> str:
@@ -247,6 +248,8 @@ class Consortium(ProtocolParameters):
             domain=bounds_of(bounds, self.feature_names, methods),
             methods=methods,
             resolution=tuple(feature.resolution for feature in self.features),
+            digits=tuple(feature.digits for feature in self.features),
+            rounded=tuple(feature.round for feature in self.features),
             parties=self.party_names,
             helpers=tuple(party.name for party in self.parties if party.role == "helper"),
         )
@@ -337,6 +340,12 @@ def _check_numbers(data: Any) -> None:
     if isinstance(data, list | dict):
         for value in data.values() if isinstance(data, dict) else data:
             _check_numbers(value)
+
+
+def _given(entry: PartyEntry | Feature) -> dict[str, Any]:
+    """The fields of a section, without those that are as by default, such as no unit."""
+    own = [(field, getattr(entry, field.name)) for field in fields(entry)]
+    return {field.name: value for field, value in own if value != field.default}
 
 
 def write_table(head: str, entries: Mapping[str, Any]) -> str:
