@@ -21,6 +21,8 @@ from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.methods import METHODS
 from securefedyj.protocol.revealed import Revealed
 from securefedyj.protocol.reveals import Moments, lowest_opened
 
@@ -75,6 +77,13 @@ class Points(NamedTuple):
     number: Integers
     """Of the point."""
     value: Array
+
+
+def fit_of(agreement: Agreement, result: Result, method: str) -> tuple[Index, Result]:
+    """The numbers of the features that have a method, and what it found, in the same order."""
+    asked = agreement.asked
+    some = np.flatnonzero(asked.domain.scale[asked.fitted] == METHODS[method])
+    return asked.column[asked.fitted[some]], result.take(some)
 
 
 def compute_points(transcript: Revealed) -> Points:
