@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,15 @@ SHORT: dict[str, Any] = {"timeout": 5.0, "wait": 10.0}
 COMMITTEE = {3: ("ana", "bob", "cem"), 5: ("coordinator", "ana", "dua")}
 
 
-def prepare(folder: Path, tables: Mapping[str, Any] = THREE, **options: Any) -> Consortium:
-    features = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
+FEATURES = [Feature(name, *BOUNDS) for name in ("lactate", "age")]
+
+
+def prepare(
+    folder: Path,
+    tables: Mapping[str, Any] = THREE,
+    features: Sequence[Feature] = FEATURES,
+    **options: Any,
+) -> Consortium:
     options = {
         "minimum_values": 10,
         "max_steps": 12,
@@ -143,6 +150,7 @@ class Loopback:
         self.tasks: dict[str, asyncio.Task[Transcript]] = {}
         self.cables: dict[str, Cable] = {}
         self.hub: HubServer | None = None
+        self.mailbox: Path | None = None
 
     def identity(self, name: str) -> Identity:
         return Identity(self.folder / f"{name}.key", self.folder / f"{name}.pem")
@@ -151,7 +159,7 @@ class Loopback:
         def log(event: str, **fields: object) -> None:
             self.lines.append(f"{event} {fields}")
 
-        self.hub = HubServer([self.consortium], self.identity("hub"), log)
+        self.hub = HubServer([self.consortium], self.identity("hub"), log, self.mailbox)
         await self.hub.start(self.consortium.agreed_hub().host, self.consortium.agreed_hub().port)
 
     def start(

@@ -74,9 +74,11 @@ async def connected(net: Loopback, identity: Identity | None) -> Client:
     return Client(*await asyncio.open_connection(hub.host, hub.port, ssl=context))
 
 
-async def joined(net: Loopback, name: str, said: str | None = None) -> Client:
+async def joined(
+    net: Loopback, name: str, said: str | None = None, *, mailbox: bool = False
+) -> Client:
     client = await connected(net, net.identity(name))
-    hello = {"consortium": net.consortium.name, "party": said or name}
+    hello = {"consortium": net.consortium.name, "party": said or name, "mailbox": mailbox}
     client.send(HubFrame(FrameType.HELLO, body=json.dumps(hello).encode()))
     return client
 

@@ -29,8 +29,8 @@ CHROMIUM = next(
 NASTY = 'a"b\\c<script>alert(1)</script>&\n'
 
 
-def room(name: str, **status: PartyStatus) -> Any:
-    return SimpleNamespace(consortium=SimpleNamespace(name=name), status=status)
+def room(name: str, mail: Any = None, **status: PartyStatus) -> Any:
+    return SimpleNamespace(consortium=SimpleNamespace(name=name), status=status, mail=mail)
 
 
 ROOMS = [
@@ -96,6 +96,24 @@ def test_the_page_shows_names_as_names():
     assert "2023-11-14 22:13:20 (2\xa0min\xa0ago)" in text
     assert "3,456,789" in text
     assert "The hub serves no consortium." in page([], NOW)
+
+
+def test_the_page_and_the_metrics_show_who_has_submitted():
+    status = {"north": PartyStatus(submitted=1_700_000_000.0), "south": PartyStatus()}
+    mail = SimpleNamespace(finished=False, missing=("south",))
+    text = page([room("sepsis", mail, **status)], NOW)
+    assert "Submitted: north 2023-11-14 22:13:20 (2\xa0min\xa0ago)." in text
+    assert "Missing: south." in text
+    mail.missing = ()
+    assert "None is missing." in page([room("sepsis", mail, **status)], NOW)
+    mail.finished = True
+    assert "All members have sent their results." in page([room("sepsis", mail, **status)], NOW)
+    assert "Submitted" not in page(ROOMS, NOW)
+    found = samples(metrics([room("sepsis", mail, **status)]))
+    times = {key: value for key, value in found.items() if "submitted" in key}
+    assert times == {
+        'securefedyj_hub_party_submitted_seconds{consortium="sepsis",party="north"}': 1.7e9
+    }
 
 
 def ask(port: int, request: bytes) -> bytes:

@@ -39,6 +39,11 @@ def add(commands: Commands) -> None:
         "is connected; such as 127.0.0.1:7480 (default: none)"
     )
     option(parser, "--status", "HOST:PORT", words)
+    words = (
+        "keep submissions, which it cannot read, and signed results in this folder, for runs whose "
+        "agreed file says submitted (default: none)"
+    )
+    option(parser, "--mailbox", "FOLDER", words, Path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -57,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     status = None if options.status is None else parse_address(options.status, "--status")
     for trouble in troubles:
         log_line("trouble", reason=trouble.sentence)
-    asyncio.run(serve(consortia, files, identity, listen, status))
+    asyncio.run(serve(consortia, files, identity, listen, status, options.mailbox))
 
 
 def _listen(address: str | None, consortia: Sequence[Consortium]) -> tuple[str, int]:

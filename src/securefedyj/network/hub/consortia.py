@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -21,6 +21,9 @@ from securefedyj.network.transport.framing import FrameQueue, FrameType, Hello, 
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import shown
 from securefedyj.strict import Malformed, convert, parse
+
+if TYPE_CHECKING:
+    from securefedyj.network.hub.mailbox import MailFolder
 
 QUEUE = 1 << 18  # bytes that wait for one connection
 TELL_EVERY = 10.0  # seconds between two notices about the same party
@@ -50,6 +53,8 @@ class PartyStatus(Traffic):
     """When it connected; None while it is not connected."""
     active: float | None = None
     """When it last sent data for a peer."""
+    submitted: float | None = None
+    """When the hub stored its submission."""
 
     @property
     def connected(self) -> int:
@@ -97,6 +102,7 @@ class Room:
         # The time and words of the last refusal of each party that is not connected.
         self._refusals: dict[str, tuple[float, str]] = {}
         self._over = ""  # the reason, once it is
+        self.mail: MailFolder | None = None
 
     def enter(self, name: str, number: int) -> Connection:
         """Let a party in; an earlier connection of it must go."""
@@ -107,8 +113,7 @@ class Room:
                 FrameType.REFUSED, f"Another process has joined as {name}; this one must stop."
             )
             self._announce(FrameType.LEFT, previous)
-        if self._over:
-            raise HubRefusal("SFY-HUB-004", self._over)
+        self.check_open()
         connection.outbox.put_notice(HubFrame(FrameType.WELCOME, name, number))
         for other in self.present.values():
             connection.outbox.put_notice(HubFrame(FrameType.PRESENT, other.name, other.number))
@@ -119,6 +124,11 @@ class Room:
         self.present[name] = connection
         self.status[name].since = time.time()
         return connection
+
+    def check_open(self) -> None:
+        """Refuse to serve a consortium whose file is gone."""
+        if self._over:
+            raise HubRefusal("SFY-HUB-004", self._over)
 
     def leave(self, connection: Connection) -> None:
         connection.outbox.close()
@@ -202,8 +212,8 @@ class Served:
         self.rooms |= {room.consortium.name: room for room in new}
         return new, ended
 
-    def identified(self, first: HubFrame, der: bytes) -> tuple[Room, str]:
-        """Return the room and name of a party; its certificate must be the one of that name.
+    def identified(self, first: HubFrame, der: bytes) -> tuple[Room, Hello]:
+        """Return the room of a party, and what it said; it must have the certificate of its name.
 
         Tells the others of the room if a party that they may wait for is refused.
         """
@@ -236,7 +246,7 @@ class Served:
                 f"file of {hello.consortium!r}; it needs the same consortium.toml.",
             )
         check_same(room, hello)
-        return room, name
+        return room, hello
 
     def owner(self, der: bytes) -> str:
         """The parties that a certificate belongs to, in any of the files."""

@@ -19,6 +19,8 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 
 from securefedyj.errors import ProtocolError
 from securefedyj.network.consortium import Consortium, ConsortiumError
@@ -31,6 +33,7 @@ from securefedyj.network.hub.consortia import (
     Served,
 )
 from securefedyj.network.hub.limits import GRACE, Lobby, MadeRoom, heard, secured
+from securefedyj.network.hub.mailbox import MailFolder, Visit, open_mailbox
 from securefedyj.network.hub.status import StatusServer
 from securefedyj.network.identity import Identity, fingerprint_of_der
 from securefedyj.network.log import EventLog, Throttle, log_line
@@ -41,6 +44,7 @@ from securefedyj.network.transport.framing import (
     FrameReader,
     FrameType,
     FrameWriter,
+    Hello,
     HubFrame,
 )
 
@@ -55,10 +59,17 @@ class HubServer:
     """Serves several consortia on one port; `log` gets each event and its fields."""
 
     def __init__(
-        self, consortia: Sequence[Consortium], identity: Identity, log: EventLog = log_line
+        self,
+        consortia: Sequence[Consortium],
+        identity: Identity,
+        log: EventLog = log_line,
+        mailbox: Path | None = None,
     ) -> None:
         self.served = Served(consortia, identity)
-        self._log = log
+        self._log, self._mailbox = log, mailbox
+        if mailbox is not None:
+            open_mailbox(mailbox)
+        self._open_folders(self.served.rooms.values())
         self._numbers = itertools.count(1)
         self._lobby = Lobby()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,7 +93,16 @@ class HubServer:
             self._log("ended", consortium=room.consortium.name)
         for room in new:
             self._log("serving", consortium=room.consortium.name)
+        self._open_folders(new)
         self._check_clock(new)
+
+    def _open_folders(self, rooms: Iterable[Room]) -> None:
+        """Look for what silos have submitted."""
+        for room in rooms:
+            if self._mailbox is not None and room.consortium.submitted:
+                room.mail = MailFolder(self._mailbox, room.consortium)
+                for name, moment in room.mail.times().items():
+                    room.status[name].submitted = moment
 
     def _check_clock(self, rooms: Iterable[Room]) -> None:
         for room in rooms:
@@ -132,8 +152,12 @@ class HubServer:
                 async with asyncio.timeout(GRACE):
                     reader, writer = await secured(line, self.served.tls)
                     der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-                    room, name, frames, numbered = await self._introduced(reader, writer, der)
-            connection = room.enter(name, next(self._numbers))
+                    room, hello, frames, numbered = await self._introduced(reader, writer, der)
+            if hello.mailbox and room.mail is not None:
+                log = partial(self._log_some, f"the mail of {hello.party} of {hello.consortium!r}")
+                await Visit(room, room.mail, hello.party, frames, writer, numbered, log).run()
+                return
+            connection = room.enter(hello.party, next(self._numbers))
             await self._serve(connection, address, frames, writer, numbered)
         except TimeoutError:
             self._log_refusal(address, "it did not identify itself in time", der)
@@ -153,12 +177,18 @@ class HubServer:
 
     async def _introduced(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, der: bytes
-    ) -> tuple[Room, str, AsyncIterator[HubFrame], FrameWriter]:
+    ) -> tuple[Room, Hello, AsyncIterator[HubFrame], FrameWriter]:
         """Identify a party by its first frame and its certificate; tell it if it is refused."""
         bounded, numbered = FrameReader("this connection", HELLO), FrameWriter()
         frames = _incoming(reader, bounded)
         try:
-            room, name = self.served.identified(await anext(frames), der)
+            room, hello = self.served.identified(await anext(frames), der)
+            if hello.mailbox and room.mail is None:
+                raise HubRefusal(
+                    "SFY-HUB-023",
+                    f"The hub has no mailbox for {hello.consortium!r}: send the file by another "
+                    "way, or ask the hub's operator to start it with --mailbox.",
+                )
         except StopAsyncIteration:
             raise HubRefusal("SFY-HUB-001", "it closed the connection at once") from None
         except HubRefusal as error:
@@ -167,7 +197,7 @@ class HubServer:
             await writer.drain()
             raise
         bounded.most = MAX_FRAME_BODY
-        return room, name, frames, numbered
+        return room, hello, frames, numbered
 
     def _log_refusal(self, address: str, reason: str, der: bytes) -> None:
         """Log a line that names the party, by its certificate."""
@@ -267,9 +297,10 @@ async def serve(
     identity: Identity,
     listen: tuple[str, int],
     status: tuple[str, int] | None,
+    mailbox: Path | None,
 ) -> None:
     """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again."""
-    hub = HubServer(consortia, identity, log_line)
+    hub = HubServer(consortia, identity, log_line, mailbox)
     stopped, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

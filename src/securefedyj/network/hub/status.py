@@ -32,6 +32,7 @@ _PARTY_METRICS = (
     ("bytes_received", "received_bytes_total", "counter", "Bytes from the party."),
     ("bytes_sent", "sent_bytes_total", "counter", "Bytes to the party."),
     ("active", "last_activity_seconds", "gauge", "When it last sent data for a peer (Unix time)."),
+    ("submitted", "submitted_seconds", "gauge", "When its submission was stored (Unix time)."),
 )
 
 

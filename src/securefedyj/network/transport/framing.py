@@ -18,12 +18,19 @@ import struct
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from enum import IntEnum
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
 
 from securefedyj.errors import InputError, ProtocolError
 from securefedyj.party.messages import VERSION
 from securefedyj.strict import Record
 
 MAX_FRAME_BODY = 1 << 16  # bytes; longer streams travel in pieces
+WINDOW = 1 << 18  # bytes of a file for the mailbox that a party sends before it waits for PUT
+MailKind: TypeAlias = Literal["submission", "result"]
+SUBMISSION: MailKind = "submission"
+RESULT: MailKind = "result"
 
 _OVERHEAD = 128  # bytes that a frame takes in a queue besides its body
 _MOST_NOTICES = 1024
@@ -45,6 +52,10 @@ class FrameType(IntEnum):
     PONG = 8  # hub: it is
     CLOSING = 9  # hub: it is about to stop
     NOTICE = 10  # hub: a sentence about a peer that it has refused or lost
+    LIST = 11  # party: what is in the mailbox? hub: an `Item`; the last LIST is empty
+    PUT = 12  # party: I have this `Item` for the mailbox; hub: send the next `WINDOW` bytes
+    GET = 13  # party: send me this `Item`
+    STORED = 14  # hub: the item is on its disk
 
 
 class HubFrame(Record, frozen=True):
@@ -66,6 +77,16 @@ class Hello(Record, frozen=True, forbid_unknown_fields=False):
     party: str
     version: int = VERSION
     digest: str = ""  # of the agreed file
+    mailbox: bool = False  # whether the party comes for the mailbox, and not to meet others
+
+
+class Item(Record, frozen=True):
+    """A file in the mailbox; in JSON the body of LIST, PUT and GET."""
+
+    kind: MailKind
+    sender: str
+    size: Annotated[int, Meta(ge=1)]
+    sha256: str = ""  # of a file to be stored
 
 
 class FrameWriter:

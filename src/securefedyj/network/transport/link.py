@@ -171,8 +171,10 @@ async def connect(
     identity: Identity,
     timeout: float,
     proxy: Proxy | None = None,
+    *,
+    mailbox: bool = False,
 ) -> Link:
-    """Connect to the hub and identify ourselves; raises LinkLost if that fails."""
+    """Connect to the hub, or its mailbox, and identify ourselves; raises LinkLost if that fails."""
     hub = consortium.agreed_hub()
     settings = tls.context(identity, [hub.certificate], server_side=False)
     way = "" if proxy is None else f" through the proxy at {proxy.address}"
@@ -211,7 +213,7 @@ async def connect(
             "SFY-NET-015", f"Cannot connect to the hub at {hub.address}{way}: TLS broke."
         ) from None
     link = Link(reader, writer)
-    hello = Hello(consortium.name, name, VERSION, consortium.digest())
+    hello = Hello(consortium.name, name, VERSION, consortium.digest(), mailbox)
     link.post(HubFrame(FrameType.HELLO, body=json.dumps(msgspec.to_builtins(hello)).encode()))
     return link
 
@@ -231,9 +233,13 @@ class HubDialer:
         timeout: float,
         most_unwelcome: int,
         proxy: str | None = None,
+        *,
+        mailbox: bool = False,
     ) -> None:
         self.proxy = proxy_to(consortium.agreed_hub(), proxy)
-        self._connect = partial(connect, consortium, name, identity, min(timeout, 10.0), self.proxy)
+        self._connect = partial(
+            connect, consortium, name, identity, min(timeout, 10.0), self.proxy, mailbox=mailbox
+        )
         self._timeout, self._most_unwelcome = timeout, most_unwelcome
         self._attempts = self._unwelcome = 0
 
