@@ -84,6 +84,9 @@ soak: .venv/ready
 soak-cheating: .venv/ready
 	$(BIN)/python -m tests.engines.wrong_results --tries 10000
 	$(BIN)/python -m tests.protocol.cheating --changes 2200 --cheats 600
+	for game in box-cox standard robust quantiles mixed; do \
+		$(BIN)/python -m tests.protocol.cheating --game $$game --changes 1200 || exit 1; \
+	done
 
 fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000

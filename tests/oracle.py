@@ -31,14 +31,21 @@ Lambda: TypeAlias = mpf | float | str
 class Groups(NamedTuple):
     """Distinct data values and how often each occurs: ties cost nothing."""
 
-    values: tuple[float, ...]
+    values: tuple[float | mpf, ...]
     counts: tuple[int, ...]
 
 
-def group(x: Iterable[float]) -> Groups:
+def as_box_cox(x: Iterable[float]) -> list[mpf]:
+    """x/a - 1 to 900 digits: its Yeo-Johnson fit is the Box-Cox fit of x, but for an affine map."""
+    values = [float(value) for value in x]
+    with mp.workprec(3000):
+        return [mpf(value) / mpf(min(values)) - 1 for value in values]
+
+
+def group(x: Iterable[float | mpf]) -> Groups:
     """Collect ties; each value is the exact rational number that its double stands for."""
-    counter = Counter(float(value) for value in x)
-    if not all(math.isfinite(value) for value in counter):
+    counter = Counter(value if isinstance(value, mpf) else float(value) for value in x)
+    if not all(mp.isfinite(value) for value in counter):
         raise ValueError("the oracle takes finite values only")
     if len(counter) < 2:
         raise ValueError("the likelihood is unbounded: at least two distinct values are needed")
@@ -89,7 +96,7 @@ def mean_var(x: Iterable[float], lam: Lambda) -> tuple[mpf, mpf]:
 
 def transform(x: Iterable[float], lam: Lambda) -> list[mpf]:
     """Return Ψ(λ, x) of each value."""
-    values = tuple(float(value) for value in x)
+    values = tuple(value if isinstance(value, mpf) else float(value) for value in x)
     with mp.workdps(_digits(values, lam)):
         lam = mp.convert(lam)
         return [_psi(value, lam) for value in values]

@@ -143,7 +143,7 @@ def _in_feature(name, value):
 
 
 WRONG = {
-    "another version": (lambda d: d.update(version=4), "version 4, and this release reads"),
+    "another version": (lambda d: d.update(version=5), "version 5, and this release reads"),
     "another format": (lambda d: d.update(format="x"), "not a parameters.json of securefedyj"),
     "missing field": (lambda d: d.pop("standardize"), "the file lacks 'standardize'"),
     "unknown field": (lambda d: d.update(extra=1), "the file has an unknown field 'extra'"),

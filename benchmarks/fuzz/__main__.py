@@ -2,6 +2,7 @@
 
     python -m benchmarks.fuzz --features 20000 --seed 7
     python -m benchmarks.fuzz --minutes 10 --family narrow --family ties --fit federated
+    python -m benchmarks.fuzz --method box-cox --features 5000
 
 A feature is wrong if lambda is off by more than 1e-9 of max(|lambda|, 1/sqrt(|score'|/n)), a
 transformed value by more than 1e-9 of max(1, |z|), or the mean or the variance of all of them by
@@ -23,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 # Functions of a module of that name: other processes would not find those of `__main__`.
 from benchmarks.fuzz.campaign import Report, check, tasks
-from benchmarks.fuzz.cases import FITS
+from benchmarks.fuzz.cases import FITS, METHODS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--large", type=int, default=40, help="pooled features of 70,000 rows up")
     parser.add_argument("--seed", type=int, default=0, help="other features with every seed")
     parser.add_argument("--family", action="append", help="only this one; may be given again")
+    parser.add_argument("--method", choices=METHODS, default=METHODS[0])
     parser.add_argument("--fit", choices=["pooled", "federated"], help="only this one")
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="side by side; as many as cores"

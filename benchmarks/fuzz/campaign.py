@@ -25,6 +25,7 @@ class Task(NamedTuple):
     seed: int
     numbers: range
     deadline: float
+    method: str
 
 
 class Finding(NamedTuple):
@@ -45,7 +46,9 @@ def check(task: Task) -> tuple[dict[Place, Tally], list[Finding]]:
     found = []
     if time.time() < task.deadline:
         names = task.families
-        cases = [make(task.fit, names[k % len(names)], task.seed, k) for k in task.numbers]
+        cases = [
+            make(task.fit, names[k % len(names)], task.seed, k, task.method) for k in task.numbers
+        ]
         for case, outcome in zip(cases, outcomes(cases), strict=True):
             verdict = judge(case, outcome)
             tallies.setdefault((case.fit, case.family), Tally()).count(outcome, verdict)
@@ -65,7 +68,8 @@ def tasks(options: argparse.Namespace) -> list[Task]:
         features, size = (options.large, 1) if fit == "large" else (options.features, _AT_ONCE)
         for first in range(0, features, size):
             numbers = range(first, min(first + size, features))
-            todo.append((first / features, Task(fit, names, options.seed, numbers, deadline)))
+            task = Task(fit, names, options.seed, numbers, deadline, options.method)
+            todo.append((first / features, task))
     return [task for _, task in sorted(todo, key=lambda pair: pair[0])]
 
 

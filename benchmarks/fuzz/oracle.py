@@ -50,10 +50,12 @@ class Sample:
 
     values: Array
     counts: NDArray[np.int64]
+    box_cox: bool = False
+    """Whether L is log(x), in place of log(1+|x|)."""
 
     @classmethod
-    def of(cls, x: Array) -> Sample:
-        return cls(*np.unique(x[~np.isnan(x)] + 0.0, return_counts=True))
+    def of(cls, x: Array, box_cox: bool = False) -> Sample:
+        return cls(*np.unique(x[~np.isnan(x)] + 0.0, return_counts=True), box_cox)
 
     @property
     def n(self) -> int:
@@ -65,20 +67,21 @@ class Sample:
 
     @property
     def extent(self) -> float:
-        """How far apart log(1+|x|) of two values are, or how large where both signs occur."""
-        L = np.log1p(np.abs(self.values))
+        """How far apart the L of two values are, or how large where both signs occur."""
+        L = np.log(self.values) if self.box_cox else np.log1p(np.abs(self.values))
         one_sided = self.values[0] >= 0 or self.values[-1] <= 0
         return float(np.ptp(L)) if one_sided else float(L.max())
 
     def bits(self, lmbda: float) -> int:
         """Enough for the nearest two values to differ in their second derivatives."""
         with np.errstate(all="ignore"):
-            gaps = np.diff(self.values) / (1 + np.abs(self.values[1:]))
+            gaps = np.diff(self.values) / ((not self.box_cox) + np.abs(self.values[1:]))
         nearest = min(max(float(gaps.min()), 1e-320), 1.0)
         u = min((abs(v) for v in (lmbda, 2 - lmbda) if v), default=1.0)
         # What e^{uL} - 1 loses where it is near 0, and what it gains where it is large.
         lost = -4 * math.log2(nearest) + 2 * max(0.0, -math.log2(u))
-        largest = float(np.log1p(np.abs(self.values[[0, -1]]).max()))
+        ends = np.abs(self.values[[0, -1]])
+        largest = float(np.abs(np.log(ends) if self.box_cox else np.log1p(ends)).max())
         grown = 2 * max(0.0, math.log2(max(abs(lmbda), 1.0)) + math.log2(max(largest, 1e-300)))
         most = _MOST_BITS if len(self.values) <= _MANY else _MOST_BITS_OF_MANY
         return min(_BITS + int(lost + grown), most)
@@ -99,10 +102,12 @@ def moments(sample: Sample, lmbda: Any) -> Moments:
     """Means over the sample, at the precision of the context."""
     lmbda, n = mpfr(lmbda), sample.n
     weights = [mpfr(int(count)) for count in sample.counts]
-    L = [gmpy2.log1p(abs(mpfr(float(value)))) for value in sample.values]
+    logarithm = gmpy2.log if sample.box_cox else gmpy2.log1p
+    L = [logarithm(abs(mpfr(float(value)))) for value in sample.values]
     one_sided = sample.values[0] >= 0 or sample.values[-1] <= 0
     if one_sided:
-        # Psi = (1+|c|)^u r + constant with r = ((1+|x|)/(1+|c|))^u - 1)/u, for any c of the sample.
+        # Psi = (1+|c|)^u r + constant with r = ((1+|x|)/(1+|c|))^u - 1)/u, for any c of the sample;
+        # without the 1+ for Box-Cox.
         side = 1 if sample.values[0] >= 0 else -1
         origin = L[int(np.searchsorted(np.cumsum(sample.counts), n / 2))]
         u = lmbda if side > 0 else 2 - lmbda

@@ -78,14 +78,16 @@ def next_to_few_digits(x: float) -> bool:
 
 def judge(case: Case, outcome: Outcome) -> Verdict:
     """Compare with the oracle; of a feature that is flagged, no further than needed."""
-    sample = oracle.Sample.of(case.x)
+    box_cox = case.method == "box-cox"
+    sample = oracle.Sample.of(case.x, box_cox)
     if sample.constant:
         off = 0.0 if outcome.lmbda == 1 else math.inf
         near = case.fit == "federated" and next_to_few_digits(float(sample.values[0]))
         allowed = 2.0**-53 if near else 0.0
         return Verdict(off, most(outcome.z), *_moments_off(outcome.z, 0.0), allowed=allowed)
     extent = float(sample.values[-1] - sample.values[0])
-    closest = max(_CONSTANT_BELOW, 2.0**-53 * (1 + float(np.abs(sample.values).max())))
+    largest = float(np.abs(sample.values).max())
+    closest = 2.0**-53 * largest if box_cox else max(_CONSTANT_BELOW, 2.0**-53 * (1 + largest))
     if case.fit == "federated" and outcome.constant and extent <= closest:
         return Verdict(0.0 if outcome.lmbda == 1 else math.inf)
     if outcome.at_bound and outcome.converged:
@@ -140,10 +142,11 @@ def reproduction(case: Case, wrong: Callable[[Array], bool]) -> str:
         else:
             break
     values = f"np.array({x.tolist()!r})" if len(x) <= 60 else case.source
+    steps = f"method={case.method!r}, max_steps={case.max_steps}"
     estimator = (
-        f"SecureFedYJ(engine='clear', bounds={case.bounds}).fit([x[:, None]])"
+        f"SecureFedYJ(engine='clear', bounds={case.bounds}, {steps}).fit([x[:, None]])"
         if case.fit == "federated"
-        else f"ExpYJ(solver={case.fit!r}, max_steps={case.max_steps}).fit(x[:, None])"
+        else f"ExpYJ(solver={case.fit!r}, {steps}).fit(x[:, None])"
     )
     return f"    x = {values}\n    {estimator}"
 

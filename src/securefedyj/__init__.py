@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from securefedyj.estimators import ExpYJ as ExpYJ
+    from securefedyj.estimators import FrozenColumns as FrozenColumns
     from securefedyj.estimators import FrozenYJ as FrozenYJ
     from securefedyj.estimators import PowerTransformDisplay as PowerTransformDisplay
     from securefedyj.estimators import SecureColumnTransformer as SecureColumnTransformer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Cancelled": "joining.run",
     "ExpYJ": "estimators",
+    "FrozenColumns": "estimators",
     "FrozenYJ": "estimators",
     "PowerTransformDisplay": "estimators",
     "SecureColumnTransformer": "estimators",

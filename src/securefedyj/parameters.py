@@ -11,28 +11,32 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
 from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
 from securefedyj.printable import shown
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.methods import DEFAULT, METHODS
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import MOST_BYTES, Finite, Record, convert, parse
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import FrozenYJ
+    from securefedyj.estimators import FrozenColumns, FrozenYJ
 
 FORMAT = "securefedyj parameters"
-VERSION = 3
+VERSION = 4
+_WITHOUT_METHODS = 3
+"""The version of a file where all features have the method yeo-johnson alone."""
 # Fixed until version 2, agreed on since version 3.
 _AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified": False}
 # Not in files of version 1, which release 0.1 wrote.
@@ -57,6 +61,25 @@ class FeatureParameters(Record, frozen=True, kw_only=True, rename={"lmbda": "lam
     constant: bool
 
 
+class FittedParameters(FeatureParameters, frozen=True, kw_only=True):
+    """What one method found about a feature, but for quantiles."""
+
+    method: str
+
+
+class QuantileParameters(Record, frozen=True, kw_only=True):
+    """One quantile of a feature."""
+
+    name: str
+    quantile: str
+    n: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    rank: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    value: Finite | None
+    """None if it was refused."""
+    refused: str
+    """Why; empty if it was not."""
+
+
 class ParametersFile(Record, frozen=True, kw_only=True):
     """The file; the agreement and the features are declared by classes of their own."""
 
@@ -67,6 +90,7 @@ class ParametersFile(Record, frozen=True, kw_only=True):
     standardize: bool
     transcript_sha256: str
     features: list[dict[str, Any]]
+    quantiles: list[QuantileParameters] | UnsetType = UNSET
 
 
 class ParametersError(InputError):
@@ -82,6 +106,7 @@ class Parameters:
     standardize: bool
     transcript_sha256: str
     origin: Origin | None = None
+    quantiles: tuple[QuantileParameters, ...] = ()
 
     @classmethod
     def of(cls, transcript: Transcript, standardize: bool = True) -> Parameters:
@@ -94,18 +119,27 @@ class Parameters:
             standardize,
             digest_of(transcript),
             transcript.origin,
+            tuple(_quantiles(transcript)),
         )
 
-    def estimator(self) -> FrozenYJ:
+    def estimator(self) -> FrozenYJ | FrozenColumns:
         """The fitted estimator: it transforms as that of the run, to the last two digits."""
-        from securefedyj.estimators import FrozenYJ  # scikit-learn takes a while to import
+        from securefedyj.estimators import FrozenColumns, FrozenYJ  # scikit-learn takes a while
 
-        fitted = FrozenYJ(standardize=self.standardize)
+        methods = {tuple(own) for own in self.agreement.methods or [DEFAULT]}
+        fitted: FrozenYJ | FrozenColumns
+        if len(methods) == 1 and methods < {("yeo-johnson",), ("box-cox",)}:
+            fitted = FrozenYJ(self.standardize, method=methods.pop()[0])
+        else:
+            fitted = FrozenColumns(standardize=self.standardize)
         fitted.agreement_ = self.agreement
         fitted.n_features_in_ = len(self.agreement.features)
         if not self.unnamed:
             fitted.feature_names_in_ = np.array(self.agreement.features, dtype=object)
-        fitted._set_result(self.result, self.agreement.domain)
+        if isinstance(fitted, FrozenYJ):
+            fitted._set_result(self.result, self.agreement.domain)
+        else:
+            fitted._set_found(self)
         return fitted
 
     @property
@@ -115,15 +149,29 @@ class Parameters:
 
     def to_json(self) -> dict[str, Any]:
         """The content of the file, as an object (docs/parameters.md)."""
+        methods = {} if self._plain else {"quantiles": [asdict(one) for one in self.quantiles]}
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": _WITHOUT_METHODS if self._plain else VERSION,
             **({} if self.origin is None else {"consortium": self.origin._asdict()}),
             "agreement": self.agreement.to_json(),
             "standardize": self.standardize,
             "transcript_sha256": self.transcript_sha256,
-            "features": _features(self.agreement.features, self.result),
+            "features": self._features(),
+            **methods,
         }
+
+    @property
+    def _plain(self) -> bool:
+        return _is_plain(self.agreement)
+
+    def _features(self) -> list[dict[str, Any]]:
+        """The result as the file lists it: by feature, and by method if there are several."""
+        names, methods = _listed(self.agreement)
+        kind = FeatureParameters if self._plain else FittedParameters
+        columns = {**self.result._asdict(), "name": np.array(names), "method": np.array(methods)}
+        values = zip(*(columns[field].tolist() for field in kind.__struct_fields__), strict=True)
+        return [dict(zip(kind.__struct_encode_fields__, row, strict=True)) for row in values]
 
     def to_bytes(self) -> bytes:
         """The content of the file."""
@@ -139,7 +187,7 @@ class Parameters:
                 "this is not a parameters.json of securefedyj: such a file begins with "
                 f'{{"format": "{FORMAT}"}}',
             )
-        if data.get("version") not in (1, 2, VERSION):
+        if data.get("version") not in range(1, VERSION + 1):
             raise ParametersError(
                 "SFY-PAR-007",
                 f"this file is of version {shown(data.get('version'))}, and this release reads "
@@ -152,13 +200,14 @@ class Parameters:
             features, agreement = file.features, file.agreement
             if file.version == 1:
                 features = [_not_in_1(feature) for feature in features]
-            if file.version < VERSION:
+            if file.version < _WITHOUT_METHODS:
                 agreement = _from_before_3(agreement)
             agreed = Agreement.from_json(agreement)
             result = _result(features, agreed)
+            quantiles = _checked_quantiles(file, agreed)
         except ValueError as error:
             raise ParametersError(code_of(error, "SFY-PAR-010"), str(error)) from None
-        return cls(agreed, result, file.standardize, file.transcript_sha256, origin)
+        return cls(agreed, result, file.standardize, file.transcript_sha256, origin, quantiles)
 
 
 def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
@@ -204,7 +253,7 @@ def read(path: Path | str) -> Parameters:
         raise ParametersError(code_of(error, "SFY-PAR-009"), f"{path}: {error}") from None
 
 
-def load(path: Path | str) -> FrozenYJ:
+def load(path: Path | str) -> FrozenYJ | FrozenColumns:
     """The fitted transformer of a parameters.json.
 
     Parameters
@@ -214,7 +263,8 @@ def load(path: Path | str) -> FrozenYJ:
 
     Returns
     -------
-    fitted : FrozenYJ
+    fitted : FrozenYJ or FrozenColumns
+        The latter if the run had other methods than Yeo-Johnson or Box-Cox for all features.
         Transforms, and inverts, as the estimator of the run: bit for bit on the same machine, to
         the last two digits on another. It is fitted and stays so, also in a Pipeline, in a
         cross-validation and when it is cloned. It has no `transcript_` and no `cost_`: these
@@ -240,24 +290,59 @@ def _from_before_3(agreement: dict[str, Any]) -> dict[str, Any]:
     return {**agreement, **_AGREED_BEFORE_3, "version": PROTOCOL_VERSION}
 
 
-def _features(names: Sequence[str], result: Result) -> list[dict[str, Any]]:
-    """The result as the file lists it, feature by feature."""
-    columns = {**result._asdict(), "name": np.array(names)}
-    listed = [columns[field].tolist() for field in FeatureParameters.__struct_fields__]
-    names_in_file = FeatureParameters.__struct_encode_fields__
-    return [dict(zip(names_in_file, values, strict=True)) for values in zip(*listed, strict=True)]
+def _is_plain(agreement: Agreement) -> bool:
+    """Whether all features have the method yeo-johnson alone."""
+    return all(methods == DEFAULT for methods in agreement.methods)
+
+
+def _listed(agreement: Agreement) -> tuple[list[str], list[str]]:
+    """The features that the file lists in order, and the methods that were fitted to them."""
+    of_scale = {scale: method for method, scale in METHODS.items()}
+    asked = [agreement.asked.all[i] for i in agreement.asked.fitted]
+    return [agreement.features[q.column] for q in asked], [of_scale[q.scale] for q in asked]
+
+
+def _quantiles(transcript: Transcript) -> Iterator[QuantileParameters]:
+    """The quantiles as the file lists them, by feature."""
+    agreement = transcript.agreement
+    counts = transcript.values_of_features()
+    for name, n, own in zip(agreement.features, counts, transcript.quantiles(), strict=True):
+        for quantile, one in own.items():
+            value = None if one.refused else one.value
+            yield QuantileParameters(
+                name=name, quantile=quantile, n=n, rank=one.rank, value=value, refused=one.refused
+            )
+
+
+def _checked_quantiles(
+    file: ParametersFile, agreement: Agreement
+) -> tuple[QuantileParameters, ...]:
+    """The quantiles that the file lists."""
+    asked = [(agreement.features[q.column], q.quantile) for q in agreement.asked.all if q.quantile]
+    found = () if file.quantiles is UNSET else tuple(file.quantiles)
+    if [(one.name, one.quantile) for one in found] != asked or any(
+        (one.value is None) != bool(one.refused) for one in found
+    ):
+        raise ParametersError("SFY-PAR-011", "the quantiles are not those of the agreement")
+    return found
 
 
 def _result(features: list[dict[str, Any]], agreement: Agreement) -> Result:
     """The result that the file lists."""
-    if len(features) != len(agreement.features):
-        raise ParametersError(
-            "SFY-PAR-001", f"features must be a list of {len(agreement.features)} objects"
-        )
+    names, methods = _listed(agreement)
+    if len(features) != len(names):
+        raise ParametersError("SFY-PAR-001", f"features must be a list of {len(names)} objects")
+    kind = FeatureParameters if _is_plain(agreement) else FittedParameters
     checked = []
-    for name, feature in zip(agreement.features, features, strict=True):
+    for name, method, feature in zip(names, methods, features, strict=True):
         where = f"feature {shown(name)}"
-        checked.append(convert(feature, FeatureParameters, where))
+        checked.append(convert(feature, kind, where))
+        if feature.get("method", method) != method:
+            raise ParametersError(
+                "SFY-PAR-012",
+                f"{where} has method {method} in the agreement and {shown(feature['method'])} in "
+                "the list",
+            )
         if feature["name"] != name:
             raise ParametersError(
                 "SFY-PAR-002",

@@ -88,7 +88,7 @@ def test_a_clone_is_fitted_and_has_parameters_of_its_own(loaded, frame):
     check_is_fitted(copy)
     np.testing.assert_array_equal(copy.transform(frame), expected)
     copy.set_params(standardize=False).set_output(transform="pandas")
-    assert loaded.get_params() == {"standardize": True, "copy": True}
+    assert loaded.get_params()["standardize"] is True
     assert isinstance(loaded.transform(frame), np.ndarray)
     copy.lambdas_[:] = 1
     np.testing.assert_array_equal(loaded.transform(frame), expected)

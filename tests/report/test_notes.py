@@ -44,7 +44,7 @@ def features_by_kind(found) -> dict[str, list[str]]:
 
 
 def test_silo_learns_about_its_own_columns(transcript):
-    own = OwnRows(table()[:OURS], transcript.result)
+    own = OwnRows(table()[:OURS], transcript)
     found = features_by_kind(notes_of(transcript, transcript.result, own))
     assert found["empty here"] == ["empty"]
     assert found["constant here"] == ["constant"]
@@ -61,8 +61,8 @@ def test_nobody_else_learns_about_them(transcript):
 
 
 def test_shift_is_that_of_the_mean_in_standard_deviations_of_all(transcript):
-    X, result = table(), transcript.result
-    own = OwnRows(X[:OURS], result)
+    X = table()
+    own = OwnRows(X[:OURS], transcript)
     fitted = Parameters.of(transcript).estimator()
     z = fitted.transform(pd.DataFrame(X, columns=NAMES))
     np.testing.assert_allclose(own.shift[3], np.asarray(z)[:OURS, 3].mean(), rtol=1e-12)
@@ -72,7 +72,7 @@ def test_shift_is_that_of_the_mean_in_standard_deviations_of_all(transcript):
 
 
 def test_few_rows_are_not_called_shifted_by_chance(transcript):
-    own = OwnRows(table()[:OURS], transcript.result)
+    own = OwnRows(table()[:OURS], transcript)
     own.__dict__["shift"] = np.full(len(NAMES), 0.9)
     own.__dict__["count"] = np.array([100, 19, 20, 4, 1, 0, 16])
     assert own.shifted.tolist() == [True, False, True, False, False, False, False]

@@ -97,18 +97,18 @@ def test_report_tells_it_on_the_page_with_rows_and_nowhere_else():
     X = np.random.default_rng(1).lognormal(size=(60, 2))
     transcript = fit(X, ("fine", "<odd>"), ("a", "b"))
     assert transcript.result is not None
-    assert not implausible(X, transcript.result).any()
+    assert not implausible(X, transcript.agreement, transcript.result).any()
     lmbda = transcript.result.lmbda * [1, 0] + [0, 9.0]
     odd = dataclasses.replace(transcript, result=transcript.result._replace(lmbda=lmbda))
     assert odd.result is not None
-    assert implausible(X, odd.result).tolist() == [False, True]
+    assert implausible(X, odd.agreement, odd.result).tolist() == [False, True]
     warned = "lambda of &lt;odd&gt; is implausible"
     assert warned in page.render(odd, X)
     assert "is implausible" not in page.render(odd)
     assert "is implausible" not in page.render(transcript, X)
     constant = np.array([True, True])
-    assert not implausible(X, odd.result._replace(constant=constant)).any()
+    assert not implausible(X, odd.agreement, odd.result._replace(constant=constant)).any()
 
 
 def test_features_without_a_fit_are_left_alone(transcript):
-    assert not implausible(data(), transcript.result).any()
+    assert not implausible(data(), transcript.agreement, transcript.result).any()

@@ -237,9 +237,12 @@ def test_a_whole_run_of_an_own_table_knows_what_is_implausible():
     from securefedyj.report.plausibility import implausible, implausible_for
 
     X = table(300)
-    result = SecureFedYJ(engine="clear").fit([X]).transcript_.result
+    transcript = SecureFedYJ(engine="clear").fit([X]).transcript_
+    agreed, result = transcript.agreement, transcript.result
     for shift in (0.0, 30.0):
         moved = result._replace(lmbda=result.lmbda + shift)
         own: SiloTable = load_or_stream(as_source(known(parts_of(X, [100]))), 0)
-        np.testing.assert_array_equal(implausible_for(own, moved), implausible(X, moved))
-    assert implausible(X, moved).any()
+        np.testing.assert_array_equal(
+            implausible_for(own, agreed, moved), implausible(X, agreed, moved)
+        )
+    assert implausible(X, agreed, moved).any()

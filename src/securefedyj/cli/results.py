@@ -17,6 +17,7 @@ _EXAMPLE = """\
 securefedyj report result/transcript.jsonl --data rows.csv \\
     --cost result/cost.json --provenance result/provenance.json \\
     --output report.html"""
+_FOUND_BY = {"median": "the quantile 0.5", "mean": "the method standard"}
 _BECAME = {"clip": "replaced by the bound", "keep": "transformed as they are"}
 
 
@@ -35,6 +36,12 @@ def add(commands: Commands) -> None:
     option(parser, "--output", "OUT", words, Path, required=True)
     flag(parser, "--force", "replace OUT if it exists")
     flag(parser, "--inverse", "undo the transformation")
+    parser.add_argument(
+        "--impute",
+        choices=("median", "mean"),
+        help="replace missing values by the median or mean of all silos, where the run found it, "
+        "and change nothing else",
+    )
     parser.add_argument(
         "--outside",
         choices=("error", "clip", "keep"),
@@ -72,9 +79,14 @@ def add(commands: Commands) -> None:
 
 def transform(options: argparse.Namespace) -> None:
     from securefedyj import parameters
+    from securefedyj.estimators import FrozenColumns
     from securefedyj.estimators.columns import OUTSIDE
     from securefedyj.tables.transforming import listed, transform_table
 
+    if options.inverse and options.impute:
+        raise InputError(
+            "SFY-CLI-022", "--inverse cannot make values missing again: leave out --impute."
+        )
     if options.inverse and options.outside:
         raise InputError(
             "SFY-CLI-019",
@@ -83,6 +95,14 @@ def transform(options: argparse.Namespace) -> None:
     missing, dialect = reading_of(options, options.table)
     read = parameters.read(options.parameters)
     fitted, domain = read.estimator(), read.agreement.domain
+    if options.impute:
+        if not isinstance(fitted, FrozenColumns) or not fitted.changed(options.impute).any():
+            raise InputError(
+                "SFY-CLI-023",
+                f"{options.parameters}: the run found no {options.impute} of any column. Agree on "
+                f"{_FOUND_BY[options.impute]} (docs/methods.md).",
+            )
+        fitted.set_params(use=options.impute)
     display = Display()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -104,6 +124,11 @@ def transform(options: argparse.Namespace) -> None:
             )
         finally:
             display.end()
+    changed, did = done.transformed, "transformed back" if options.inverse else "transformed"
+    if isinstance(fitted, FrozenColumns):
+        changed = int(fitted.changed(fitted.use).sum())
+    if options.impute:
+        did = f"filled with the {options.impute} of all silos"
     notes = list(dict.fromkeys(str(warning.message) for warning in caught))
     if done.outside:
         became = _BECAME[options.outside]
@@ -112,9 +137,8 @@ def transform(options: argparse.Namespace) -> None:
         tell(f"securefedyj: note: {note}", error=True)
     files = f" in {done.files} files" if options.table.is_dir() else ""
     tell(
-        f"{options.output}: {done.rows} rows{files}, {done.transformed} columns "
-        f"{'transformed back' if options.inverse else 'transformed'}, "
-        f"{done.passed_through} passed through."
+        f"{options.output}: {done.rows} rows{files}, {changed} columns {did}, "
+        f"{done.transformed - changed + done.passed_through} passed through."
     )
 
 

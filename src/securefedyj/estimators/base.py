@@ -54,17 +54,15 @@ class YeoJohnsonTransformer(FeatureTransformer):
         """
         check_is_fitted(self)
         data = self._validated(X)
+        self._check_values(data)
         values = np.empty(self.n_features_in_)
         for j, x in enumerate(data.T):
             x = x[~np.isnan(x)]
             if len(x) == 0 or np.all(x == x[0]):
                 values[j] = np.inf if len(x) else np.nan
-            elif self.method == "box-cox":  # in units of the least value it is Yeo-Johnson
-                unit = np.float64(x.min())
-                values[j] = likelihood.log_likelihood(x / unit - 1, self.lambdas_[j])
-                values[j] -= len(x) * np.log(unit)
             else:
-                values[j] = likelihood.log_likelihood(x, self.lambdas_[j])
+                box_cox = self.method == "box-cox"
+                values[j] = likelihood.log_likelihood(x, self.lambdas_[j], box_cox)
         return values
 
     def to_sklearn(self, on_error: OnError = "raise") -> PowerTransformer:

@@ -1,20 +1,73 @@
-"""FrozenYJ: a transformation that was fitted elsewhere, for use among other estimators."""
+"""What was fitted in a run, for use among other estimators: FrozenYJ and FrozenColumns."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from securefedyj.estimators.base import YeoJohnsonTransformer
+from securefedyj.estimators.base import FORMULAS, YeoJohnsonTransformer
+from securefedyj.estimators.columns import FeatureTransformer, check_choice
+from securefedyj.estimators.export import as_fitted
+from securefedyj.estimators.scaling import AffineScaler
+from securefedyj.numerics.arrays import Array, Bools
 from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.methods import METHODS
+from securefedyj.protocol.result import fit_of
 from securefedyj.tables.source import is_table
 
+if TYPE_CHECKING:
+    from securefedyj.parameters import Parameters
 
-class FrozenYJ(YeoJohnsonTransformer):
-    """A Yeo-Johnson transformation that is fitted, and stays so.
+USES = ("scale", "median", "mean")
+_MEDIAN = "0.5"
+
+
+class Frozen(FeatureTransformer):
+    """An estimator that is fitted, and stays so."""
+
+    agreement_: Agreement
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Check that X has the columns of the run; nothing is learned from its rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or table
+            The data.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+        """
+        check_is_fitted(
+            self, msg="This %(name)s has no fit: securefedyj.load('parameters.json') makes one."
+        )
+        if is_table(X):
+            self._validated_source(X, reset=False)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return deepcopy(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks of scikit-learn fit columns of their own; FrozenEstimator does the same.
+        tags._skip_test = True
+        return tags
+
+
+class FrozenYJ(Frozen, YeoJohnsonTransformer):
+    """A Yeo-Johnson or Box-Cox transformation that is fitted, and stays so.
 
     `securefedyj.load` makes it from a parameters.json. It can be a step of a Pipeline or a
     ColumnTransformer as it is: `fit` checks the columns and learns nothing, and a clone is fitted
@@ -57,40 +110,157 @@ class FrozenYJ(YeoJohnsonTransformer):
     array([90, 90])
     """
 
-    agreement_: Agreement
+    def __init__(
+        self, standardize: bool = True, copy: bool = True, method: str = "yeo-johnson"
+    ) -> None:
+        self.standardize = standardize
+        self.copy = copy
+        self.method = method
 
-    def __init__(self, standardize: bool = True, copy: bool = True) -> None:
+
+class FrozenColumns(Frozen):
+    """What a run with several methods has found, applied to each column; it stays as it is.
+
+    `securefedyj.load` makes it from a parameters.json, and it can be a step of a Pipeline, as
+    `FrozenYJ`. To fill in missing values and then scale, use two of them.
+
+    Parameters
+    ----------
+    use : {"scale", "median", "mean"}, default="scale"
+        "scale" transforms each column by the first of its methods among `yeo-johnson`, `box-cox`,
+        `standard` and `robust`; a column without any of them stays as it is. "median" and "mean"
+        replace missing values by the median or mean of all silos, where the run found it, and
+        change nothing else; then `inverse_transform` changes nothing at all.
+    standardize : bool, default=True
+        As of `FrozenYJ`, for columns with Yeo-Johnson or Box-Cox.
+    copy : bool, default=True
+        As of `ExpYJ`.
+
+    Attributes
+    ----------
+    methods_ : list of str
+        What "scale" applies to each column; "" for nothing.
+    medians_, means_ : ndarray of shape (n_features,)
+        Over all silos; NaN where the run did not find them.
+    quantiles_ : list of dict
+        The quantiles of each column by what was agreed on, such as "0.5". A quantile that was
+        refused is NaN.
+    agreement_, n_features_in_, feature_names_in_
+        As of `FrozenYJ`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> import securefedyj
+    >>> X = np.array([[20.0], [np.nan], [40.0], [50.0], [900.0]])
+    >>> run = securefedyj.SecureQuantiles(bounds=(0, 1000), resolution=1).fit([X])
+    >>> with TemporaryDirectory() as folder:
+    ...     securefedyj.parameters.save(run.transcript_, f"{folder}/parameters.json")
+    ...     frozen = securefedyj.load(f"{folder}/parameters.json")
+    >>> frozen.set_params(use="median").transform(X).ravel()
+    array([ 20.,  40.,  40.,  50., 900.])
+    """
+
+    methods_: list[str]
+    medians_: Array
+    means_: Array
+    quantiles_: list[dict[str, float]]
+
+    def __init__(self, use: str = "scale", standardize: bool = True, copy: bool = True) -> None:
+        self.use = use
         self.standardize = standardize
         self.copy = copy
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check that X has the columns of the run; nothing is learned from its rows.
+    def _set_found(self, found: Parameters) -> None:
+        """Take the result of a run from a file."""
+        agreed = found.agreement
+        self._agreed = (agreed.domain.lower, agreed.domain.upper)
+        self.quantiles_ = [{} for _ in agreed.features]
+        places = {name: j for j, name in enumerate(agreed.features)}
+        for one in found.quantiles:
+            value = np.nan if one.value is None else one.value
+            self.quantiles_[places[one.name]][one.quantile] = value
+        self.medians_ = np.array([own.get(_MEDIAN, np.nan) for own in self.quantiles_])
+        self.means_ = np.full(len(places), np.nan)
+        columns, result = fit_of(agreed, found.result, "standard")
+        self.means_[columns] = np.where(result.n > 0, result.mean, np.nan)
+        self.methods_ = [""] * len(places)
+        self._parts: dict[int, tuple[FeatureTransformer, int]] = {}
+        for method in reversed(METHODS):  # the first one last, so that it replaces others
+            own = [j for j, methods in enumerate(agreed.methods) if method in methods]
+            part = self._part(found, method, own) if own else None
+            for i, j in enumerate(own):
+                if part is not None and not (method == "robust" and np.isnan(part._center[i])):
+                    self._parts[j], self.methods_[j] = (part, i), method
+
+    def changed(self, use: str) -> Bools:
+        """The columns that a use changes.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or table
-            The data.
-        y : None
-            Ignored.
+        use : {"scale", "median", "mean"}
+            As the parameter.
 
         Returns
         -------
-        self : FrozenYJ
+        changed : ndarray of bool of shape (n_features,)
         """
-        check_is_fitted(
-            self, msg="This %(name)s has no fit: securefedyj.load('parameters.json') makes one."
-        )
-        if is_table(X):
-            self._validated_source(X, reset=False)
-        else:
-            validate_data(self, X, reset=False, skip_check_array=True)
-        return self
+        if use == "scale":
+            return np.array([method != "" for method in self.methods_])
+        known: Bools = ~np.isnan(self.medians_ if use == "median" else self.means_)
+        return known
 
-    def __sklearn_clone__(self) -> Self:
-        return deepcopy(self)
+    def _part(self, found: Parameters, method: str, own: list[int]) -> Any:
+        """What applies a method to the columns that have it; None if it only finds quantiles."""
+        if method in FORMULAS:
+            _, result = fit_of(found.agreement, found.result, method)
+            power = as_fitted(FrozenYJ(self.standardize, method=method), self, own)
+            power._set_result(result, found.agreement.domain.take(np.array(own, dtype=np.intp)))
+            return power
+        scaler = as_fitted(AffineScaler(), self, own)
+        if method == "standard":
+            _, result = fit_of(found.agreement, found.result, method)
+            scaler._set_map(result.center, result.width, result.center_low)
+        elif method == "robust":
+            three = [self._three(j, found.agreement.methods[j][method]) for j in own]
+            center, scale = np.array(three).T
+            scaler._set_map(center, np.where(scale == 0, 1.0, scale))
+        return None if method == "quantiles" else scaler
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # The checks of scikit-learn fit columns of their own; FrozenEstimator does the same.
-        tags._skip_test = True
-        return tags
+    def _three(self, j: int, quantiles: Sequence[str]) -> tuple[float, float]:
+        """Center and scale by three quantiles; NaN if one of them was refused."""
+        center = _MEDIAN if _MEDIAN in quantiles else quantiles[1]
+        low, high = (self.quantiles_[j][q] for q in quantiles if q != center)
+        scale = high - low
+        return (self.quantiles_[j][center] if scale == scale else np.nan), scale
+
+    def _map(self, x: Array, j: int) -> Array:
+        if self.use != "scale":
+            fill = self.medians_ if self.use == "median" else self.means_
+            return np.where(np.isnan(x), fill[j], x)
+        part, i = self._parts.get(j, (None, 0))
+        return x if part is None else part._map(x, i)
+
+    def _inverse(self, z: Array, j: int) -> Array:
+        part, i = self._parts.get(j, (None, 0))
+        x: Array = z if part is None or self.use != "scale" else part._inverse(z, i)
+        return x
+
+    def _check_values(self, data: Array) -> None:
+        check_choice("SFY-FIT-031", "use", self.use, USES)
+        if self.use != "scale":
+            empty = ~self.changed(self.use) & np.isnan(data).any(axis=0)
+            self._warn(empty, f"missing values stay missing, as the run found no {self.use} of it")
+            return
+        box_cox = [j for j, method in enumerate(self.methods_) if method == "box-cox"]
+        if box_cox:
+            self._parts[box_cox[0]][0]._check_values(data[:, box_cox])
+        robust = np.array(["robust" in methods for methods in self.agreement_.methods])
+        unscaled = robust & (np.array(self.methods_) == "")
+        self._warn(unscaled, "its values stay as they are, as a quantile of it was refused")
+
+    def _warn(self, chosen: Bools, words: str) -> None:
+        if chosen.any():
+            # past this, _check_values, _transformed, transform, and scikit-learn's wrapper
+            warnings.warn(f"{self._listed(chosen)}: {words}.", UserWarning, stacklevel=6)

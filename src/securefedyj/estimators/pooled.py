@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from securefedyj.estimators.base import YeoJohnsonTransformer
+from securefedyj.estimators.base import FORMULAS, YeoJohnsonTransformer
 from securefedyj.estimators.columns import (
     check_choice,
     check_positive_integer,
     choice_of_columns,
 )
-from securefedyj.numerics import yeojohnson
-from securefedyj.numerics.passes import over_all
-from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.numerics.arrays import Array
+from securefedyj.numerics.passes import Source, over_all
+from securefedyj.numerics.pooled import PooledFit, fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
 
 
 class ExpYJ(YeoJohnsonTransformer):
-    """Yeo-Johnson transformation of pooled data, fitted by maximum likelihood.
+    """Yeo-Johnson or Box-Cox transformation of pooled data, fitted by maximum likelihood.
 
-    A drop-in for `sklearn.preprocessing.PowerTransformer(method="yeo-johnson")` that finds
-    the true optimum also where float64 arithmetic on the likelihood breaks down, and finds it
-    faster.
+    A drop-in for `sklearn.preprocessing.PowerTransformer` that finds the true optimum also where
+    float64 arithmetic on the likelihood breaks down, and finds it faster.
 
     Parameters
     ----------
+    method : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
+        "box-cox" is for values > 0.
     standardize : bool, default=True
         Give transformed features zero mean and unit variance.
+    copy : bool, default=True
+        Whether `transform` and `inverse_transform` leave X as it is. False saves memory: an array
+        of float64 or float32 that can be written to is then overwritten and returned.
     solver : {"newton", "expsearch"}, default="newton"
         "newton" reaches full precision in a few passes over the data; "expsearch" is the
         paper's exponential search (algorithm 1).
     max_steps : int, default=40
         Number of steps of the exponential search; "newton" takes what it needs.
-    copy : bool, default=True
-        Whether `transform` and `inverse_transform` leave X as it is. False saves memory: an array
-        of float64 or float32 that can be written to is then overwritten and returned.
 
     Attributes
     ----------
@@ -79,6 +81,10 @@ class ExpYJ(YeoJohnsonTransformer):
 
     It has one maximum. docs/transformation.md has a picture, and says what a large lambda means.
 
+    Box-Cox is (x^lambda - 1) / lambda, or log(x) at lambda = 0, with log(x) in place of
+    sgn(x) log(1 + |x|). A feature without values is refused, as scikit-learn does; a constant one
+    gets lambda = 1, where scikit-learn raises an error.
+
     NaN counts as missing: ignored in `fit`, kept in `transform`. The masked entries of a masked
     array count as NaN.
 
@@ -98,15 +104,18 @@ class ExpYJ(YeoJohnsonTransformer):
 
     def __init__(
         self,
+        method: str = "yeo-johnson",
+        *,
         standardize: bool = True,
+        copy: bool = True,
         solver: str = "newton",
         max_steps: int = 40,
-        copy: bool = True,
     ) -> None:
+        self.method = method
         self.standardize = standardize
+        self.copy = copy
         self.solver = solver
         self.max_steps = max_steps
-        self.copy = copy
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Find the lambda, mean and variance of every feature.
@@ -126,13 +135,21 @@ class ExpYJ(YeoJohnsonTransformer):
         -------
         self : ExpYJ
         """
+        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
         check_choice("SFY-FIT-016", "solver", self.solver, _SOLVERS)
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
-        fitted = partial(fit_pooled, solver=self.solver, max_steps=self.max_steps)
+        box_cox = self.method == "box-cox"
+        fitted: Callable[[Array | Source], PooledFit] = partial(
+            fit_pooled, solver=self.solver, max_steps=self.max_steps, box_cox=box_cox
+        )
         with choice_of_columns():
-            fit = fitted(data) if isinstance(data, np.ndarray) else over_all(data, fitted)
-        mean, var = yeojohnson.moments(fit.lmbda, fit.standardization)
+            if isinstance(data, np.ndarray):
+                self._check_values(data)
+                fit = fitted(data)
+            else:
+                fit = over_all(data, fitted)
+        mean, var = FORMULAS[self.method].moments(fit.lmbda, fit.standardization)
         self._set_fit(fit, mean, np.where(fit.constant, 0.0, var))
         self.path_ = fit.path
         self._warn()

@@ -257,7 +257,7 @@ class JoinRun:
     def _warn_of_implausible(self, transcript: Transcript) -> None:
         """Warn the silo alone where lambda does not fit its own rows."""
         if self._own is not None and transcript.result is not None:
-            doubtful = implausible_for(self._own, transcript.result)
+            doubtful = implausible_for(self._own, transcript.agreement, transcript.result)
             names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
             if names:
                 self.warn(f"Warning: {warning(names)}")

@@ -39,7 +39,7 @@ struct pair {
 struct yardstick {
     int64_t position; /* of its feature */
     int64_t complete; /* whether it holds all rows */
-    int64_t close;    /* whether D is taken from the difference to the reference */
+    int64_t close;    /* whether D is taken from the difference to the reference; 2 if log(x/c) */
     double least, most, reference, log_reference, size;
 };
 

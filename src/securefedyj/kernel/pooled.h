@@ -91,6 +91,10 @@ static void distances(const double *values, int64_t rows, const struct yardstick
     const vd c = all(by->reference), log_c = all(by->log_reference), size = all(by->size);
     for (int64_t i = 0; i < padded; i += WIDTH) {
         vd x = magnitude(load(out + i)), of = x;
+        if (by->close == 2) {
+            store(out + i, log_ratio_of(x, c) / size);
+            continue;
+        }
         mask whole = equal(x, x);
         if (by->close) {
             vd share = (x - c) / (1.0 + c);

@@ -16,7 +16,7 @@ import numpy as np
 from securefedyj import kernel
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
-from securefedyj.numerics.elementary import exponential
+from securefedyj.numerics.elementary import exponential, log_ratio
 from securefedyj.numerics.sides import Sides, distance_of, distance_of_close, logarithm
 from securefedyj.numerics.yeojohnson import phi_series
 
@@ -26,6 +26,8 @@ SUMS = 11
 # e^z is as good as 0 below this, and a normal number above.
 LEAST_EXPONENT = -700.0
 
+# How the kernel takes log(x/c): in place of whether values are close to their reference.
+_RATIO = 2
 
 # The struct yardstick of kernel.h.
 _YARDSTICK = np.dtype(
@@ -58,7 +60,8 @@ def distances(table: Table, sides: Sides, chosen: Index) -> Iterator[Distances]:
     yardsticks = np.empty(len(chosen), dtype=_YARDSTICK)
     yardsticks["position"], yardsticks["complete"] = position, sides.complete[chosen]
     yardsticks["least"], yardsticks["most"] = sides.least[chosen], sides.most[chosen]
-    yardsticks["close"], yardsticks["size"] = measure.close[chosen], measure.size[chosen]
+    yardsticks["close"] = _RATIO if sides.box_cox else measure.close[chosen]
+    yardsticks["size"] = measure.size[chosen]
     yardsticks["reference"], yardsticks["log_reference"] = reference, logarithm(reference)
     alone = len(features) == len(chosen) and bool(sides.complete[chosen].all())
     for chunk in table.take(features).chunks():
@@ -83,7 +86,7 @@ def _measured(chunk: Array, yardsticks: Any, D: Array, length: Integers) -> None
         by = yardsticks[k]
         x = chunk[by["position"], piece * width : (piece + 1) * width]
         x = np.abs(x[(x >= by["least"]) & (x <= by["most"])])
-        distance = distance_of_close if by["close"] else distance_of
+        distance = (distance_of, distance_of_close, log_ratio)[by["close"]]
         D[k, piece, : len(x)] = distance(x, by["reference"]) / by["size"]
         D[k, piece, len(x) :] = 0.0
         length[k, piece] = -(-len(x) // LANES) * LANES

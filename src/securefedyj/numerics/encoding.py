@@ -207,6 +207,14 @@ class Domain(NamedTuple):
             ranked,
         )
 
+    def at_constants(self) -> Array:
+        """Where features that do not vary are evaluated: lambda = 1, or less if that is too far.
+
+        It may be for Box-Cox, whose bounds have no limit.
+        """
+        nearest: Array = np.minimum(1.0, self.limits().highest)
+        return nearest
+
 
 class SideEncoding(NamedTuple):
     """What one side of a feature needs; numbers of bits."""

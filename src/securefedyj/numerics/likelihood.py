@@ -7,7 +7,8 @@ values < 0) is measured from a reference value c amid its data:
 
     y = y(c) ± (1+|c|)^u R,    R = (e^{u D} - 1)/u,    D = log((1+|x|)/(1+|c|)).
 
-If all values lie on one side, y(c) and (1+|c|)^u drop out of the problem altogether.
+If all values lie on one side, y(c) and (1+|c|)^u drop out of the problem altogether. Box-Cox has
+one side, and x in place of 1+|x|.
 
 Units: a side divides its D by their largest magnitude s, and multiplies u by it. A feature is
 searched over v = lambda * scale, where scale is s for a feature with one side, and the largest
@@ -94,9 +95,15 @@ class Likelihood:
     their references: these are kept, or else taken from the table again.
     """
 
-    def __init__(self, data: Array | Table, sides: Sides | None = None, keep: bool = True) -> None:
+    def __init__(
+        self,
+        data: Array | Table,
+        sides: Sides | None = None,
+        keep: bool = True,
+        box_cox: bool = False,
+    ) -> None:
         table = Held.copy_of(data.T) if isinstance(data, np.ndarray) else data
-        self.sides = sides = sides or Sides(table, *survey(table))
+        self.sides = sides = sides or Sides(table, *survey(table), box_cox)
         self._table = table
         self._kept = list(distances(table, sides, np.arange(len(sides.sign)))) if keep else None
         self.n = sides.n
@@ -261,17 +268,22 @@ class Likelihood:
                 ),
             )
         near = np.abs(D) < 0.5
-        distance = np.where(near, (1 + reference) * np.expm1(np.where(near, D, 0.0)), 0.0)
-        far = np.expm1(np.log1p(reference) + np.where(near, 0.0, D))  # keeps what is far below it
+        offset = 0.0 if sides.box_cox else 1.0
+        distance = np.where(near, (offset + reference) * np.expm1(np.where(near, D, 0.0)), 0.0)
+        rest = np.where(near, 0.0, D)
+        if sides.box_cox:
+            far = reference * np.exp(rest / 2) * np.exp(rest / 2)  # which may overflow as one
+        else:
+            far = np.expm1(np.log1p(reference) + rest)  # keeps what is far below it
         magnitude = np.where(near, reference + distance, far)
         low = np.where(near, distance - (magnitude - reference), 0.0)
         width = np.maximum(scale * np.sqrt(variance) / slope, _SMALLEST)
         return Standardization(sign * magnitude, width, sign * low)
 
 
-def log_likelihood(x: Array, lmbda: float) -> float:
-    """log L(lambda) of one sample, the paper's equation 3."""
-    return float(_evaluate_one(x, lmbda)[0].log_likelihood[0])
+def log_likelihood(x: Array, lmbda: float, box_cox: bool = False) -> float:
+    """log L(lambda) of one sample, the paper's equation 3, or that of Box-Cox."""
+    return float(_evaluate_one(x, lmbda, box_cox)[0].log_likelihood[0])
 
 
 def score(x: Array, lmbda: float) -> float:
@@ -286,8 +298,8 @@ def score_derivative(x: Array, lmbda: float) -> float:
     return float(evaluation.curvature[0] * scale * scale)
 
 
-def _evaluate_one(x: Array, lmbda: float) -> tuple[Evaluation, float]:
-    likelihood = Likelihood(np.array(x, dtype=np.float64).reshape(1, -1))
+def _evaluate_one(x: Array, lmbda: float, box_cox: bool = False) -> tuple[Evaluation, float]:
+    likelihood = Likelihood(np.array(x, dtype=np.float64).reshape(1, -1), box_cox=box_cox)
     scale = float(likelihood.scale[0])
     return likelihood.evaluate(np.array([0]), np.array([lmbda * scale])), scale
 

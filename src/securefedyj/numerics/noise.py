@@ -12,7 +12,7 @@ follow from the sums over the side, and w = e^-shift + |kappa| r0, which is at l
   and quotients add as much, and what happens to kappa D is like a change of D by 2 eps |D|. Where D
   is the difference of two logarithms, each is off by 6 eps of itself, and they differ by s |D|:
   far = 12 L_c/s. Where the values are close, only those with D < -log(2)/s are such differences;
-  that is 18 L_c |D| at most.
+  that is 18 L_c |D| at most. For Box-Cox, log(x/c) is right to 6 eps, whatever x and c.
 - This moves R by e times as much, and R' by |D| e; and |D| e <= (1 + z) |R|, D^2 e <= (2 + z) R',
   where z is the largest kappa D, or 0 if all are negative.
 - By series, R and R' are right to 16 eps. By exponentials, e is right to (8 + shift) eps, and so
@@ -108,7 +108,8 @@ def noise(at: Rounding, sides: Sides) -> Noise:
     """The bounds, for the features of an evaluation."""
     side, owner, ratio = at.side, at.owner, sides.ratio[at.side]
     measure, top = sides.measure, at.top[at.owner]
-    size, L = measure.size[side], np.log1p(measure.reference[side])
+    size = measure.size[side]
+    L = np.zeros(len(side)) if sides.box_cox else np.log1p(measure.reference[side])
     close, low, high = measure.close[side], measure.lowest_D[side], measure.highest_D[side]
     r0, r1, shift, share = at.r0, at.r1, at.shift, at.share
     with np.errstate(all="ignore"):

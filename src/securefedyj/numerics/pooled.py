@@ -37,7 +37,7 @@ class PooledFit(NamedTuple):
     n: Integers  # values that are not missing
 
 
-def fit_pooled(X: Array | Source, solver: str, max_steps: int) -> PooledFit:
+def fit_pooled(X: Array | Source, solver: str, max_steps: int, box_cox: bool = False) -> PooledFit:
     """Fit every column of X. A column with fewer than two distinct values gets lambda = 1.
 
     The result depends on the rows alone, in every bit: an array and a source that yields the same
@@ -49,7 +49,7 @@ def fit_pooled(X: Array | Source, solver: str, max_steps: int) -> PooledFit:
         tables, keep = _batches(held), True
     else:
         tables, keep = _streamed(X), False
-    batches = [_fit_batch(table, keep, solver, max_steps) for table in tables]
+    batches = [_fit_batch(table, keep, solver, max_steps, box_cox) for table in tables]
     visits = max(len(batch.path) for batch in batches)
     return PooledFit(*(_joined(parts, visits) for parts in zip(*batches, strict=True)))
 
@@ -91,7 +91,7 @@ def _joined(parts: tuple[Any, ...], visits: int) -> Any:
     return np.concatenate(paths, axis=1)
 
 
-def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledFit:
+def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int, box_cox: bool) -> PooledFit:
     """Fit all features of a table, and keep its distances in memory or not."""
     p = table.n_features
     rows, found = survey(table)
@@ -100,16 +100,20 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
             "SFY-NUM-008",
             "The table contains infinity. Declare it missing, or leave out the rows that have it.",
         )
+    if box_cox:
+        _check_positive(found)
     constant = ~found.varies
     center = np.where(found.n == 0, 0.0, found.lowest)
     # Of a constant c: Psi(1, x) - c = x - c, as if its standard deviation were 1.
-    width = 1 / (1 + np.abs(center))
+    width = 1 / np.maximum(np.abs(center) + (not box_cox), np.finfo(np.float64).tiny)
     standardization = Standardization(center, width, np.zeros(p))
     lmbda, at_bound, converged = np.ones(p), np.zeros(p, dtype=bool), np.ones(p, dtype=bool)
     path = np.empty((0, p))
     varying = np.flatnonzero(~constant)
     if len(varying):
-        optimum = _optimize(table.take(varying), rows, found.take(varying), keep, solver, max_steps)
+        chosen = table.take(varying)
+        sides = Sides(chosen, rows, found.take(varying), box_cox)
+        optimum = _optimize(chosen, rows, sides, keep, solver, max_steps)
         lmbda[varying], at_bound[varying] = optimum.lmbda, optimum.at_bound
         converged[varying] = optimum.converged
         for column, values in zip(standardization, optimum.standardization, strict=True):
@@ -119,16 +123,26 @@ def _fit_batch(table: Table, keep: bool, solver: str, max_steps: int) -> PooledF
     return PooledFit(lmbda, at_bound, converged, constant, standardization, path, found.n)
 
 
+def _check_positive(found: Survey) -> None:
+    """Refuse what has no Box-Cox transformation, in the words of scikit-learn."""
+    if np.any(found.lowest <= 0):
+        raise InputError(
+            "SFY-NUM-016",
+            "The Box-Cox transformation can only be applied to strictly positive data.",
+        )
+    if np.any(found.n == 0):
+        raise InputError("SFY-NUM-017", "Column must not be all nan.")
+
+
 def _optimize(
-    table: Table, rows: int, found: Survey, keep: bool, solver: str, max_steps: int
+    table: Table, rows: int, sides: Sides, keep: bool, solver: str, max_steps: int
 ) -> Optimum:
     """The optimum of every feature by the chosen solver."""
-    if solver == "expsearch":
-        return expsearch(Likelihood(table, Sides(table, rows, found), keep), max_steps)
-    many = rows > _MANY_ROWS
-    sides = Sides(table, rows, found)
-    start = _rough_fit(sides.sample) if many else None
+    many = rows > _MANY_ROWS and solver == "newton"
+    start = _rough_fit(sides) if many else None
     likelihood = Likelihood(table, sides, keep)
+    if solver == "expsearch":
+        return expsearch(likelihood, max_steps)
     optimum = newton(likelihood, start)
     if many and not optimum.converged.all():
         again = newton(likelihood, features=np.flatnonzero(~optimum.converged))
@@ -148,11 +162,12 @@ def _better(first: Optimum, second: Optimum) -> Optimum:
     )
 
 
-def _rough_fit(part: Array) -> Array:
+def _rough_fit(sides: Sides) -> Array:
     """Starting points from a sample of the rows, NaN where it will not do."""
+    part, box_cox = sides.sample, sides.box_cox
     start = np.full(len(part), np.nan)
     varies = survey(Held.copy_of(part.T))[1].varies
     if varies.any():
-        rough = newton(Likelihood(part[varies]), rough=True)
+        rough = newton(Likelihood(part[varies], box_cox=box_cox), rough=True)
         start[varies] = np.where(rough.converged, rough.lmbda, np.nan)
     return start

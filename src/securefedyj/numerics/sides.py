@@ -1,7 +1,8 @@
 """The sides of every feature, each measured from a reference amid its values, for `likelihood`.
 
 A side holds the values of a feature that are >= 0, or those that are < 0. Its reference is c, and
-its values are seen as D / s, with D = log((1+|x|)/(1+|c|)) and s the largest |D|.
+its values are seen as D / s, with D = log((1+|x|)/(1+|c|)) and s the largest |D|. For Box-Cox,
+whose features are positive, D = log(x/c).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import PIECE, Survey, Table, drawn
-from securefedyj.numerics.elementary import log1p
+from securefedyj.numerics.elementary import log1p, log_ratio
 
 # Below this, log(1+x) is x.
 TINY = 1e-290
@@ -33,7 +34,7 @@ class Measure(NamedTuple):
     n: Array
     size: Array  # s: the largest |D| before D was divided by it
     reference: Array  # |c|
-    close: Bools  # whether D is taken from the difference to c
+    close: Bools  # whether D keeps the digits of the difference to c
     lowest_D: Array
     highest_D: Array
 
@@ -45,6 +46,8 @@ class Sides:
     ----------
     table, rows, survey
         The features, their number of rows and what was found out about them.
+    box_cox
+        Whether they are all positive, and D = log(x/c).
 
     Attributes
     ----------
@@ -52,8 +55,8 @@ class Sides:
         Some rows of the table, drawn at random, of shape (n_features, rows).
     """
 
-    def __init__(self, table: Table, rows: int, survey: Survey) -> None:
-        n_features = table.n_features
+    def __init__(self, table: Table, rows: int, survey: Survey, box_cox: bool = False) -> None:
+        n_features, self.box_cox = table.n_features, box_cox
         # Zero is a fixed point of both sides: it joins whichever side there is.
         below, above = survey.negative > 0, survey.highest > 0
         self.one_sided: Bools = ~(below & above)
@@ -73,11 +76,12 @@ class Sides:
         self.most: Array = np.where(alone | ~negative, np.inf, _HIGHEST_NEGATIVE)
         samples, self.sample = self._samples(table, rows, n)
         samples[:, 0] = np.where(np.isnan(samples[:, 0]), outer, samples[:, 0])  # if nothing is
-        self.measure = measure = _measure(np.abs(samples), np.abs(inner), np.abs(outer), n)
+        magnitudes = np.abs(samples), np.abs(inner), np.abs(outer)
+        self.measure = measure = _measure(*magnitudes, n, box_cox)
 
         # Of each feature:
         self.n: Array = survey.n.astype(np.float64)
-        L_reference = np.log1p(measure.reference)
+        L_reference = np.log(measure.reference) if box_cox else np.log1p(measure.reference)
         # A side that holds one value only has no extent, whatever its D was divided by.
         extent = np.where(measure.highest_D > measure.lowest_D, measure.size, 0.0)
         self.scale: Array = np.zeros(n_features)
@@ -145,13 +149,17 @@ def _within(positions: Index, first: int, n: int) -> tuple[slice, Index]:
     return places, positions[places]
 
 
-def _measure(samples: Array, lowest: Array, highest: Array, n: Integers) -> Measure:
+def _measure(samples: Array, lowest: Array, highest: Array, n: Integers, box_cox: bool) -> Measure:
     """The reference of each side, and what follows from it for its extremes."""
-    reference, close = _references(samples)
-    low, high = (
-        np.where(close, distance_of_close(x, reference), distance_of(x, reference))
-        for x in (lowest, highest)
-    )
+    if box_cox:
+        reference, close = _lower_median(samples), np.ones(len(n), dtype=bool)
+        low, high = log_ratio(lowest, reference), log_ratio(highest, reference)
+    else:
+        reference, close = _references(samples)
+        low, high = (
+            np.where(close, distance_of_close(x, reference), distance_of(x, reference))
+            for x in (lowest, highest)
+        )
     size = np.maximum(high, -low)
     size[size == 0] = 1.0  # a side that holds one value only
     return Measure(n.astype(np.float64), size, reference, close, low / size, high / size)

@@ -46,7 +46,7 @@ class Standardization(NamedTuple):
         """That of one feature, or of some."""
         return Standardization(*(part[features] for part in self))
 
-    def told_by(self, mean: Array, var: Array, offset: float = 1.0) -> Bools:
+    def told_by(self, mean: Array, var: Array, offset: float | Array = 1.0) -> Bools:
         """The features whose mean and variance, as float64, contain the same.
 
         The slope at the center is ``(offset + |center|)^u``; for Box-Cox the offset is 0.

@@ -44,6 +44,11 @@ _OPENED = {
     "quantiles": _RANKED,
 }
 
+OF_ONE_ROW = (
+    "A quantile, though, is the value of one row, rounded up to the agreed grid. The protocol does "
+    "not reveal of which row, nor of which silo."
+)
+
 # More findings than these would hide the first ones.
 MOST_LISTED = 20
 
@@ -103,6 +108,7 @@ class Audit:
             f"Engine: {agreement.engine}, computed by {_names(agreement.committee)}.",
             *secrecy_of(agreement.engine).statement,
             *textwrap.wrap(few, 79, break_on_hyphens=False),
+            *(textwrap.wrap(OF_ONE_ROW, 79) if agreement.asked.ranked.any() else ()),
         ]
 
     def how_precisely(self) -> list[str]:

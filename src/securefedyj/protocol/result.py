@@ -16,11 +16,14 @@ import numpy as np
 
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers, each
+from securefedyj.numerics.elementary import exponential
 from securefedyj.numerics.encoding import LINEAR, RATIO, Domain, choose_encoding, is_decaying
 from securefedyj.numerics.resolution import Certainty, certainty
 from securefedyj.numerics.search import at_bound, recover_path
 from securefedyj.numerics.sums import ArraySilo
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.methods import METHODS
 from securefedyj.protocol.revealed import Revealed
 from securefedyj.protocol.reveals import Moments, lowest_opened
 
@@ -75,6 +78,13 @@ class Points(NamedTuple):
     number: Integers
     """Of the point."""
     value: Array
+
+
+def fit_of(agreement: Agreement, result: Result, method: str) -> tuple[Index, Result]:
+    """The numbers of the features that have a method, and what it found, in the same order."""
+    asked = agreement.asked
+    some = np.flatnonzero(asked.domain.scale[asked.fitted] == METHODS[method])
+    return asked.column[asked.fitted[some]], result.take(some)
 
 
 def compute_points(transcript: Revealed) -> Points:
@@ -132,6 +142,7 @@ def compute_result(transcript: Revealed) -> Result:
         _fill(result, feature, grid[feature], decays, V_j, S_j, float(domain.least[feature]))
     if transcript.agreement.version > CENTERED_BY_LOGARITHM:
         _place_constants(transcript, result, moments)
+    result.lmbda[constant] = 1.0
     result = result.take(transcript.agreement.asked.fitted)
     resolved, narrowed = certainty_of(transcript, result)
     result.converged[:] = resolved & narrowed
@@ -171,7 +182,7 @@ def _constant_values(
 
     A silo computes y from log(1 + |x|), rounded to float64, and most x share that logarithm with a
     neighbour. Of those with the y that was opened, on the grid at lambda = 1 and close to ``near``,
-    the one with the fewest decimal digits is the value.
+    the one with the fewest decimal digits is the value. (For Box-Cox lambda may be less than 1.)
 
     It is certain if no other value has the same y. Next to a value of few digits, one may have it
     that is no further away than 2^-53 (1 + |x|), or than two units of the grid. Digits are few if a
@@ -187,8 +198,11 @@ def _constant_values(
     rows = np.arange(len(near))
     first = np.argmax(fits, axis=1)
     value = np.where(np.any(fits, axis=1), candidates[rows, first], near)
-    unit = np.ldexp(1.0, -choose_encoding(domain, n, np.ones(len(n))).grid.astype(np.int32))
-    unit *= np.where(domain.scale == RATIO, domain.least, 1.0)
+    lmbda = domain.at_constants()
+    unit = np.ldexp(1.0, -choose_encoding(domain, n, lmbda).grid.astype(np.int32))
+    # By how much x grows where y does, for Box-Cox: x (x/least)^-lambda.
+    slope = np.where(lmbda < 1, value * exponential(-lmbda * domain.logarithm(value)), domain.least)
+    unit *= np.where(domain.scale == RATIO, slope, 1.0)
     stretch = _stretch(domain, value)
     alike = np.maximum(2 * unit, np.spacing(np.abs(domain.logarithm(value))) * stretch)
     few = 10.0 ** (first + 1) * alike <= _CHANCE * np.abs(value)
@@ -211,7 +225,7 @@ def _have(candidates: Array, domain: Domain, n: Integers, y: Sequence[int]) -> B
     feature = np.repeat(np.arange(p), each)
     domain, x = domain.take(feature), candidates.ravel()
     inside = (x >= domain.lower) & (x <= domain.upper)
-    found = y_of(np.where(inside, x, domain.lower), domain, n[feature], np.ones(len(x)))
+    found = y_of(np.where(inside, x, domain.lower), domain, n[feature], domain.at_constants())
     same = [own == y[j] for own, j in zip(found, feature.tolist(), strict=True)]
     return np.array(same).reshape(p, each) & inside.reshape(p, each)
 

@@ -96,8 +96,9 @@ class Revealed:
         return state
 
     def optimum(self) -> Array:
-        """lambda* of each feature as far as the search has come, 1 where there is none."""
-        return np.where(self.constant(), 1.0, self.search_state().value)
+        """lambda* of each feature as far as the search has come, or `Domain.at_constants`."""
+        nearest = self.agreement.asked.domain.at_constants()
+        return np.where(self.constant(), nearest, self.search_state().value)
 
     def unfinished(self) -> Bools:
         """Questions that are still without an answer; none while n is unknown."""

@@ -154,8 +154,9 @@ class Schedule:
         return batch[(scored | self.admitted[batch]) & ~over]
 
     def optimum(self, features: Index) -> Array:
-        """lambda* of some features, as far as the search has come: 1 for those that do not vary."""
-        return np.where(self.varies[features], self.bracket.value[features], 1.0)
+        """lambda* of some features, as far as the search has come, or `Domain.at_constants`."""
+        nearest = self.agreement.asked.domain.take(features).at_constants()
+        return np.where(self.varies[features], self.bracket.value[features], nearest)
 
     @property
     def measured(self) -> Bools:

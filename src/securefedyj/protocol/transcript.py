@@ -25,13 +25,13 @@ from securefedyj.numerics.resolution import Certainty
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.audit import Audit
 from securefedyj.protocol.findings import findings
-from securefedyj.protocol.methods import METHODS
 from securefedyj.protocol.result import (
     Points,
     Result,
     certainty_of,
     compute_points,
     compute_result,
+    fit_of,
 )
 from securefedyj.protocol.revealed import Revealed
 from securefedyj.protocol.reveals import Reveal, from_object, read_reveal, to_line, to_object
@@ -107,9 +107,7 @@ class Transcript(Revealed):
 
         For box-cox, mean and variance are those of x/lower; see `numerics.boxcox.moments`.
         """
-        asked, result = self.agreement.asked, self.result or self.compute_result()
-        some = np.flatnonzero(asked.domain.scale[asked.fitted] == METHODS[method])
-        return asked.column[asked.fitted[some]], result.take(some)
+        return fit_of(self.agreement, self.result or self.compute_result(), method)
 
     def quantiles(self) -> list[dict[str, Quantile]]:
         """The quantiles of each feature, by what was agreed on, such as "0.5"."""

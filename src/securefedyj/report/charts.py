@@ -11,7 +11,7 @@ three.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil, floor, isfinite, log10, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple, TypeAlias
@@ -107,13 +107,8 @@ def histogram(values: Array, title: str, label: str, curve: Curve | None) -> Mar
         grid = np.linspace(low, high, _CURVE_POINTS)
         heights = curve.density(grid)
     top, cut = _top(bins.density, float(heights.max(initial=0.0)))
-    chart, bars = Chart((low, high), (0.0, top)), ""
-    for left, right, height in zip(bins.left, bins.right, bins.density, strict=True):
-        if height > 0:  # such a bar stays visible, however low it is
-            base, start = chart.y(0), chart.x(left)
-            tip = round(min(chart.y(min(height, top)), base - _LEAST_HEIGHT), 1)
-            bars += f"M{start} {base}V{tip}H{max(chart.x(right), start + _LEAST_WIDTH)}V{base}"
-    chart.path("bars", bars)
+    chart = Chart((low, high), (0.0, top))
+    chart.bars(bins, top)
     if len(grid):
         chart.line("curve", grid, np.minimum(heights, top))
     for k in np.flatnonzero(cut):
@@ -213,6 +208,27 @@ class Chart:
     def line(self, kind: str, x: Array, y: Array) -> None:
         points = " ".join(f"{self.x(a)},{self.y(b)}" for a, b in zip(x, y, strict=True))
         self._marks.append(("polyline", {"class": kind, "points": points}, ""))
+
+    def bars(self, bins: Bins, top: float) -> None:
+        """The bars of a histogram, of at most that height."""
+        bars, base = "", self.y(0)
+        for left, right, height in zip(bins.left, bins.right, bins.density, strict=True):
+            if height > 0:  # such a bar stays visible, however low it is
+                start, end = self.x(left), self.x(right)
+                tip = round(min(self.y(min(height, top)), base - _LEAST_HEIGHT), 1)
+                bars += f"M{start} {base}V{tip}H{max(end, start + _LEAST_WIDTH)}V{base}"
+        self.path("bars", bars)
+
+    def box(self, kind: str, points: Array, height: float, inside: Sequence[int]) -> None:
+        """A line from the first to the last of some points, with a mark at each, and a box from the
+        first to the last of those inside."""
+        half, middle, x = 7, self.y(height), [self.x(point) for point in points.tolist()]
+        path = "".join(f"M{at} {middle - half}v{2 * half}" for at in x)
+        left, right = (x[inside[0]], x[inside[-1]]) if inside else (x[-1], x[-1])
+        path += f"M{x[0]} {middle}H{left}M{right} {middle}H{x[-1]}"
+        if inside:
+            path += f"M{left} {middle - half}H{right}V{middle + half}H{left}z"
+        self.path(kind, path)
 
     def dots(self, kind: str, x: Array, y: Array) -> None:
         """Lines of no length, which round line ends turn into dots."""

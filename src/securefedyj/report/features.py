@@ -13,8 +13,10 @@ import numpy as np
 from markupsafe import Markup
 
 from securefedyj.network.consortium import Consortium
-from securefedyj.numerics import yeojohnson
+from securefedyj.numerics import boxcox, yeojohnson
 from securefedyj.numerics.arrays import Array, Bools, Integers, Signs
+from securefedyj.numerics.encoding import LINEAR, LOGARITHM, RATIO
+from securefedyj.protocol.methods import METHODS
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.reveals import Step
 from securefedyj.protocol.transcript import Transcript
@@ -29,10 +31,53 @@ WIDEST = 3.5
 _ROWS_OF_A_PICTURE = 1000  # more would not change a picture of 20 bars
 
 
-def transform(result: Result, j: int, x: Array) -> Array:
-    """The values of a feature as the fit transforms them, to mean 0 and variance 1."""
-    with np.errstate(all="ignore"):
-        return yeojohnson.standardize(x, result.lmbda[j], result.standardization.take(j))
+class Fits:
+    """What a run has fitted: an entry for each method of each feature, but for quantiles."""
+
+    def __init__(self, transcript: Transcript, result: Result) -> None:
+        agreement, asked = transcript.agreement, transcript.agreement.asked
+        self.result, self.fitted = result, asked.fitted
+        self.column = asked.column[asked.fitted]
+        self.scale = asked.domain.scale[asked.fitted]
+        self.plain = bool(np.all(asked.domain.scale == LOGARITHM))
+        of_scale = {scale: f", {method}" * (not self.plain) for method, scale in METHODS.items()}
+        each = zip(self.column.tolist(), self.scale.tolist(), strict=True)
+        self.names = [agreement.features[j] + of_scale[scale] for j, scale in each]
+
+    def transform(self, j: int, x: Array) -> Array:
+        """The values of a feature as the fit transforms them, to mean 0 and variance 1."""
+        lmbda, at = self.result.lmbda[j], self.result.standardization.take(j)
+        with np.errstate(all="ignore"):
+            if self.scale[j] == LINEAR:
+                z: Array = ((x - at.center) - at.center_low) / at.width
+            else:
+                z = self._formulas(j).standardize(x, lmbda, at)
+        return z
+
+    def inverse(self, j: int, z: Array) -> Array:
+        """The values that are transformed to these."""
+        lmbda, at = self.result.lmbda[j], self.result.standardization.take(j)
+        with np.errstate(all="ignore"):
+            if self.scale[j] == LINEAR:
+                x: Array = at.center + z * at.width
+            else:
+                x = self._formulas(j).unstandardize(z, lmbda, at)
+        return x
+
+    def _formulas(self, j: int) -> Any:
+        return boxcox if self.scale[j] == RATIO else yeojohnson
+
+    def for_scikit_learn(self) -> Bools:
+        """The entries whose mean and variance, as float64, contain the same."""
+        result, ratio = self.result, self.scale == RATIO
+        with np.errstate(all="ignore"):  # of entries that are not for Box-Cox
+            moments = boxcox.moments(result.lmbda, result.standardization)
+        own = zip(moments, (result.mean, result.var), strict=True)
+        mean, var = (np.where(ratio, one, other) for one, other in own)
+        var = np.where(result.constant, 0.0, var)
+        told = result.standardization.told_by(mean, var, np.where(ratio, 0.0, 1.0))
+        told |= result.constant & (self.scale == LINEAR)
+        return told
 
 
 class FeatureValues(NamedTuple):
@@ -51,25 +96,28 @@ class FeatureValues(NamedTuple):
 class OwnRows:
     """Rows of a silo, with the fit of all silos; a sample if `rows` is the number of all its rows.
 
-    The features are in the order of the agreement. NaN marks a missing value.
+    The features are in the order of the agreement; here, there is an entry for each of their fits.
+    NaN marks a missing value.
     """
 
-    def __init__(self, values: Array, result: Result, rows: int | None = None) -> None:
-        self.values, self._result = values, result
+    def __init__(self, values: Array, transcript: Transcript, rows: int | None = None) -> None:
+        result = transcript.result or transcript.compute_result()
+        self._fits = Fits(transcript, result)
+        self.values = values = values[:, self._fits.column]
         self.rows = len(values) if rows is None else rows
-        columns = [_present(column) for column in values.T]
-        self.count: Integers = np.array([len(column) for column in columns])
+        columns = [present(column) for column in values.T]
+        self.count: Integers = np.array([len(column) for column in columns], dtype=np.int64)
         self.skewness = np.array([skew(column) for column in columns])
         # Equal up to rounding.
         equal = [len(column) > 0 and not distinguishable(column) for column in columns]
-        self.constant: Bools = np.array(equal)
+        self.constant: Bools = np.array(equal, dtype=bool)
         # The distance of the own mean from that of all silos, in standard deviations of all: after
         # the transformation these mean the same for every feature.
         means = [
             after.mean() if len(after := self.column(j).after) and not constant else np.nan
             for j, constant in enumerate(result.constant)
         ]
-        self.shift = np.array(means)
+        self.shift = np.array(means, dtype=np.float64)
 
     @property
     def sampled(self) -> bool:
@@ -78,8 +126,8 @@ class OwnRows:
     def column(self, j: int, most: int | None = None) -> FeatureValues:
         """The values of a feature; with `most`, from a sample of about that many rows."""
         step = 1 if most is None else max(1, len(self.values) // most)
-        x = _present(self.values[::step, j])
-        z = transform(self._result, j, x)
+        x = present(self.values[::step, j])
+        z = self._fits.transform(j, x)
         # Values that are not from the table of the run may become too large to draw.
         drawable = np.abs(z) < _LARGEST_DRAWN
         return FeatureValues(x[drawable], z[drawable])
@@ -92,7 +140,8 @@ class OwnRows:
         return beyond
 
 
-def _present(column: Array) -> Array:
+def present(column: Array) -> Array:
+    """The values that are not missing."""
     return column[~np.isnan(column)]
 
 
@@ -106,7 +155,7 @@ class Note(NamedTuple):
 
 def notes_of(transcript: Transcript, result: Result, own: OwnRows | None) -> list[Note]:
     """All notes that apply to at least one feature."""
-    certainty = transcript.certainty()
+    certainty, fits = transcript.certainty(), Fits(transcript, result)
     notes = [
         Note("at the limit", result.at_bound),
         Note("steep", ~(np.abs(result.lmbda) <= STEEP) & ~result.constant, result.lmbda),
@@ -115,7 +164,7 @@ def notes_of(transcript: Transcript, result: Result, own: OwnRows | None) -> lis
         Note("too few steps", certainty.resolved & ~certainty.narrowed),
         Note("few values", (result.n < Consortium.minimum_values) & (result.n > 0)),
         Note("no values", result.n == 0),
-        Note("not for scikit-learn", ~result.standardization.told_by(result.mean, result.var)),
+        Note("not for scikit-learn", ~fits.for_scikit_learn()),
     ]
     if own is not None:
         notes = [
@@ -134,7 +183,8 @@ class Features:
         self, transcript: Transcript, result: Result, own: OwnRows | None, plots: int
     ) -> None:
         self._transcript, self._result, self._own = transcript, result, own
-        self._names = transcript.agreement.features
+        self._fits = Fits(transcript, result)
+        self._names = self._fits.names
         self._notes = notes_of(transcript, result, own)
         self._drawn = self._chosen(plots)
         self.counts = {note.kind: int(note.chosen.sum()) for note in self._notes}
@@ -172,7 +222,7 @@ class Features:
 
     def cards(self) -> Iterator[dict[str, Any]]:
         """The features that are drawn; without own rows they show the search alone."""
-        searches = _searches(self._transcript)
+        searches = _searches(self._transcript, self._fits)
         for j in self._drawn:
             card, figures = self._one(j), dict[str, Markup]()
             name, result, (visited, signs) = card["name"], self._result, searches[j]
@@ -181,7 +231,7 @@ class Features:
                 card |= {"values": len(x), "missing": len(self._own.values) - card["here"]}
                 if values.varies:
                     card["skewness"] = skew(x), skew(z)
-                    back = None if result.constant[j] else _mapped_back(result, j)
+                    back = None if result.constant[j] else _mapped_back(self._fits, j)
                     own = (x - x.mean()) / x.std()
                     figures = {
                         "before": charts.histogram(x, f"{name} before", "value", back),
@@ -203,37 +253,36 @@ class Features:
         numbers = {part: getattr(result, part)[j].item() for part in ("n", "lmbda", "mean", "var")}
         kinds = [note.kind for note in self._notes if note.chosen[j]]
         found = {"place": j, "name": self._names[j], "kinds": kinds, **numbers}
+        found["searched"] = self._fits.scale[j] != LINEAR
         if own is None:
             return found
         shift = None if np.isnan(own.shift[j]) else own.shift[j]
         return found | {"here": int(own.count[j]), "shift": shift}
 
 
-def _mapped_back(result: Result, j: int) -> Curve:
+def _mapped_back(fits: Fits, j: int) -> Curve:
     """The density of values that the fit makes standard normal: the normal one times the slope."""
-    at = result.standardization.take(j)
 
     def density(x: Array) -> Array:
         step = 1e-4 * np.ptp(x)
-        z, low, high = (transform(result, j, x + away) for away in (0, -step, step))
+        z, low, high = (fits.transform(j, x + away) for away in (0, -step, step))
         with np.errstate(all="ignore"):
             found = charts.normal_density(z) * (high - low) / (2 * step)
         return np.nan_to_num(found, nan=0.0, posinf=0.0)
 
-    with np.errstate(all="ignore"):
-        ends = charts.MOST_OF_A_CURVE * np.array([-1, 1])
-        low, high = yeojohnson.unstandardize(ends, result.lmbda[j], at)
+    low, high = fits.inverse(j, charts.MOST_OF_A_CURVE * np.array([-1, 1]))
     # No value is transformed to what lies beyond the bound of a bounded transformation.
-    low, high = (end if np.isfinite(end) else at.center for end in (low, high))
+    center = fits.result.center[j]
+    low, high = (end if np.isfinite(end) else center for end in (low, high))
     return Curve(density, float(low), float(high))
 
 
-def _searches(transcript: Transcript) -> list[tuple[Array, Signs]]:
-    """The lambdas that each feature visited, and the signs opened there."""
+def _searches(transcript: Transcript, fits: Fits) -> list[tuple[Array, Signs]]:
+    """The lambdas that each fit visited, and the signs opened there."""
     shape = (transcript.agreement.max_steps, transcript.n_features)
     points, signs = np.zeros(shape), np.zeros(shape, dtype=np.int8)
     for reveal in transcript.all(Step):
         if 0 <= reveal.step < shape[0]:
             points[reveal.step, reveal.features] = reveal.lmbda
             signs[reveal.step, reveal.features] = reveal.delta
-    return [(points[s != 0, j], s[s != 0]) for j, s in enumerate(signs.T)]
+    return [(points[signs[:, i] != 0, i], signs[signs[:, i] != 0, i]) for i in fits.fitted]

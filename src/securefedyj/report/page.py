@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
 
 from securefedyj import __version__
@@ -22,12 +23,14 @@ from securefedyj.network.consortium import Consortium
 from securefedyj.numerics.arrays import Array
 from securefedyj.parameters import digest_of
 from securefedyj.printable import printable_lines
-from securefedyj.protocol.audit import MOST_LISTED, one_could_cheat, opened
+from securefedyj.protocol.audit import MOST_LISTED, OF_ONE_ROW, one_could_cheat, opened
+from securefedyj.protocol.methods import DEFAULT, METHODS
 from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.report import plausibility, templates
 from securefedyj.report.charts import number, signed
 from securefedyj.report.features import STEEP, WIDEST, Features, OwnRows
+from securefedyj.report.quantiles import Quantiles
 
 if TYPE_CHECKING:
     from securefedyj.report.results import CostColumn, Provenance
@@ -71,10 +74,10 @@ def render(
         raise InputError("SFY-REP-006", "the transcript has no result: the run did not finish")
     if provenance is not None and provenance.transcript_sha256 != digest_of(transcript):
         raise InputError("SFY-REP-007", "the provenance belongs to another transcript")
-    own, doubtful = None, list[str]()
+    own, doubtful, constant = None, list[str](), result.constant & (result.n > 1)
     if values is not None:
-        own = OwnRows(values, result, rows)
-        implausible = plausibility.implausible(values, result).nonzero()[0]
+        own = OwnRows(values, transcript, rows)
+        implausible = plausibility.implausible(values, agreement, result).nonzero()[0]
         doubtful = [agreement.features[j] for j in implausible]
     secrecy, name = secrecy_of(agreement.engine), Markup("<bdi>{}</bdi>")
     members = [name.format(printable_lines(member)) for member in agreement.committee]
@@ -84,6 +87,7 @@ def render(
         version=__version__,
         opened=opened(agreement),
         most_listed=MOST_LISTED,
+        of_one_row=OF_ONE_ROW,
         minimum=Consortium.minimum_values,
         steep=STEEP,
         widest=WIDEST,
@@ -102,5 +106,12 @@ def render(
         signs=transcript.signs_opened(),
         bits=transcript.bits_opened(),
         features=Features(transcript, result, own, plots),
+        quantiles=Quantiles(transcript, values, plots),
+        fitted=agreement.asked.fitted,
+        constants=len(np.unique(agreement.asked.column[agreement.asked.fitted][constant])),
+        used=[
+            name for name in METHODS if any(name in one for one in agreement.methods or [DEFAULT])
+        ],
+        n=np.array(transcript.values_of_features()),
         cost=cost or {},
     )

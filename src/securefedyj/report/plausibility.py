@@ -25,7 +25,8 @@ from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import RemoteSource, over_blocks
 from securefedyj.numerics.pooled import fit_pooled
 from securefedyj.printable import in_words
-from securefedyj.protocol.result import Result
+from securefedyj.protocol.agreement import Agreement
+from securefedyj.protocol.result import Result, fit_of
 from securefedyj.tables.silo_table import Census, SiloTable
 
 LIMIT = 0.5
@@ -58,24 +59,30 @@ def likelihood_lost(values: Array, lmbda: Array) -> Array:
     return lost
 
 
-def implausible(values: Array, result: Result) -> Bools:
+def implausible(values: Array, agreement: Agreement, result: Result) -> Bools:
     """The features whose lambda is implausible for these rows."""
-    doubtful: Bools = likelihood_lost(values, result.lmbda) > LIMIT
-    return doubtful & ~result.constant
+    found = np.zeros(len(agreement.features), dtype=bool)
+    for method in ("yeo-johnson", "box-cox"):
+        columns, fit = fit_of(agreement, result, method)
+        rows = values[:, columns]
+        if method == "box-cox":  # in units of the bound it is Yeo-Johnson
+            rows = np.where(rows > 0, rows, np.nan) / agreement.domain.lower[columns] - 1
+        found[columns] |= (likelihood_lost(rows, fit.lmbda) > LIMIT) & ~fit.constant
+    return found
 
 
-def implausible_for(own: SiloTable, result: Result) -> Bools:
+def implausible_for(own: SiloTable, agreement: Agreement, result: Result) -> Bools:
     """The same for a silo's table; remote rows are examined where they are."""
-    examine = partial(_of_sample, result=result)
+    examine = partial(_of_sample, agreement=agreement, result=result)
     if not isinstance(own.source, RemoteSource):
         return examine(own.census)
     every = range(len(own.source.names))
     found = over_blocks(own.source, every, Census.of, operator.add, examine)
-    return np.zeros(len(result.lmbda), dtype=bool) if found is None else found
+    return np.zeros(len(agreement.features), dtype=bool) if found is None else found
 
 
-def _of_sample(census: Census, result: Result) -> Bools:
-    return implausible(census.sample, result)
+def _of_sample(census: Census, agreement: Agreement, result: Result) -> Bools:
+    return implausible(census.sample, agreement, result)
 
 
 def warning(names: Sequence[str]) -> str:
