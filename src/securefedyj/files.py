@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import secrets
 import shutil
@@ -102,12 +103,12 @@ class TooLarge(InputError):
 
 
 def read_within(path: Path | str, most: int) -> bytes:
-    """The content of a file of at most `most` bytes."""
+    """The content of a file of at most `most` bytes, without a byte order mark of UTF-8."""
     with open(path, "rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise TooLarge("SFY-FILE-001", f"it is larger than {_size(most)}{_NO_FILE}")
-    return content
+    return content.removeprefix(codecs.BOM_UTF8)  # as Windows editors write it
 
 
 def lines_within(path: Path | str, most: int, most_in_line: int) -> Iterator[bytes]:

@@ -41,9 +41,10 @@ wait = 7
 """
 
 
-def test_file_gives_the_arguments_of_join(tmp_path):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_file_gives_the_arguments_of_join(encoding, tmp_path):
     path = tmp_path / "securefedyj.toml"
-    path.write_text(OWN)
+    path.write_text(OWN, encoding=encoding)
     site = read_site(path)
     assert (site.data, site.ledger) == (tmp_path / "ana.csv", tmp_path / "ana.ledger.jsonl")
     assert (site.missing, site.own_minimum, site.timeout, site.wait) == (("x",), 3, 60.0, 7)
@@ -56,7 +57,7 @@ def test_keys_are_the_options_of_the_command(capsys):
     with pytest.raises(SystemExit):
         main(["join", "--help"])
     shown = capsys.readouterr().out
-    assert len(DECLARED) == 17
+    assert len(DECLARED) == 18
     for one in DECLARED.values():
         assert one.name == "consortium" or f"  {one.flag} " in shown, one.name
 
@@ -93,6 +94,8 @@ def test_what_the_file_leaves_out_is_as_in_a_call(tmp_path):
         ('key = "k"\n', "SFY-SITE-001", "has no 'consortium'"),
         (NEEDED + "missing = [1]\n", "SFY-SITE-005", "missing: [0] must be a text"),
         (NEEDED + 'missing = "x"\n', "SFY-SITE-005", "missing must be a list"),
+        ('data = "C:\\Users\\x.csv"\n', "SFY-SITE-003", "single quotes"),
+        ('data = "C:\\temp\\rows.csv"\n', "SFY-SITE-006", "single quotes"),
         (NEEDED + "data = 1\n", "SFY-SITE-005", "data must be a text"),
         (NEEDED + "wait = 0\n", "SFY-SITE-005", "wait must be a number > 0"),
         (NEEDED + "timeout = nan\n", "SFY-SITE-005", "timeout must be a number > 0"),

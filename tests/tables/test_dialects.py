@@ -160,11 +160,11 @@ def test_duplicate_headers_matter_where_the_column_is_wanted(tmp_path):
     assert "'a'" in said("SFY-TAB-027", path, features=["a", "b"])
 
 
-def test_workbooks_are_not_csv(tmp_path):
+def test_archives_are_not_tables(tmp_path):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("x", "y")
-    assert said("SFY-TAB-016", table(tmp_path, packed.getvalue()))
+    assert said("SFY-TAB-047", table(tmp_path, packed.getvalue()))
 
 
 def test_compressed_files_come_in_dialects_too(tmp_path):

@@ -57,7 +57,7 @@ def test_numbers_may_stand_for_missing_values(name, tmp_path):
         ("t.csv.gz", b"a\n1\n", "SFY-TAB-004"),
         ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "SFY-TAB-004"),
         ("t.parquet", b"a\n1\n", "SFY-TAB-036"),
-        ("t.xlsx", b"", "SFY-TAB-034"),
+        ("t.ods", b"", "SFY-TAB-034"),
     ],
 )
 def test_file_that_is_no_table_is_named_with_the_reason(name, content, code, tmp_path):

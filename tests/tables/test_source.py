@@ -215,11 +215,11 @@ def test_files_of_a_folder_may_keep_numbers_differently_but_must_have_them(tmp_p
 
 
 def test_folder_without_tables_and_file_of_another_kind_are_refused(tmp_path):
-    (tmp_path / "notes.txt").touch()
+    (tmp_path / "notes.md").touch()
     with refused("SFY-TAB-028", naming=".csv, "):
         as_source(tmp_path)
     with refused("SFY-TAB-034", naming=".csv, "):
-        as_source(tmp_path / "notes.txt")
+        as_source(tmp_path / "notes.md")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
     with refused("SFY-TAB-036"):
         as_source(tmp_path / "broken.parquet")

@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     example = "securefedyj features patients.csv --output features.csv"
     more = "The bounds are wide on purpose; review them."
     parser = command(commands, "features", run, summary, example, more)
-    option(parser, "table", "TABLE", "a .csv, .csv.gz or .parquet file, or a folder", Path)
+    option(parser, "table", "TABLE", "CSV, Excel, Parquet (docs/tables.md), or a folder", Path)
     words = "file for `securefedyj new --features`; not overwritten"
     option(parser, "--output", "FILE.csv", words, Path, Path("features.csv"))
     add_reading(parser)

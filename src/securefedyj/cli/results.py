@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
     )
     parser = command(commands, "transform", transform, summary, example, more)
     option(parser, "parameters", "PARAMETERS", "parameters.json of a run", Path)
-    words = "a .csv, .csv.gz or .parquet file with a header, or a folder of such files"
+    words = "CSV, Excel, Parquet (docs/tables.md), or a folder of such files"
     option(parser, "table", "TABLE", words, Path)
     words = "the new table, in the same format; for a folder, a folder with files of the same names"
     option(parser, "--output", "OUT", words, Path, required=True)

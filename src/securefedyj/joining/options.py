@@ -63,7 +63,7 @@ class JoinOptions:
     ]
     data: Annotated[
         Path | Any,
-        Option("TABLE", "table of this silo: a .csv, .csv.gz or .parquet file, or a folder"),
+        Option("TABLE", "table of this silo: CSV, Excel, Parquet (docs/tables.md), or a folder"),
     ] = field(default=None, repr=False)  # it may hold the rows
     missing: Annotated[
         tuple[str, ...],
@@ -163,6 +163,7 @@ DIALECT = {
     "encoding": Option(
         "NAME", "encoding of CSV, such as windows-1252 (default: by byte order mark, or UTF-8)"
     ),
+    "sheet": Option("NAME", "sheet of an Excel workbook, if it has several"),
     # Columns that have other names in the table, with their agreed names.
     "columns": Option(kind=dict, annotation=dict[str, str]),
 }

@@ -45,8 +45,9 @@ def read_entries(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SiteError(
             "SFY-SITE-003",
-            f"{path} is not a TOML file: {error}. Names with characters other than A-Z, 0-9, - and "
-            '_ need quotes, such as "Größe".',
+            f"{path} is not a TOML file: {error}. Write paths of Windows in single quotes, such as "
+            "'C:\\data\\rows.csv'; names with characters other than A-Z, 0-9, - and _ need quotes, "
+            'such as "Größe".',
         ) from None
     except RecursionError:
         raise SiteError("SFY-SITE-004", f"{path}: it is nested too deeply.") from None
@@ -66,6 +67,13 @@ def _checked(data: dict[str, Any], folder: Path) -> dict[str, Any]:
                 convert(text, str, f"the file: {key}: {shown(name)}")
         entries[key] = convert(value, one.annotation, f"the file: {key}")
         if one.kind is Path:
+            if any(sign < " " for sign in value):  # "C:\temp" has a tab
+                raise SiteError(
+                    "SFY-SITE-006",
+                    f"the file: {key}: {shown(value)} has a character that no path has. In double "
+                    "quotes \\ begins such a character; write paths of Windows in single quotes, "
+                    "such as 'C:\\temp\\rows.csv'.",
+                )
             entries[key] = folder / value
     dialect_of(entries)
     return entries

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import ahead, rows_at_once
@@ -18,6 +18,7 @@ from securefedyj.tables.cells import BadCellsError, Cells, TableError, check_fin
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.rewriting import Change, Changed
 
+_DATES = " Compute a number from it, such as an age, or the days since an event."
 _MOST_BYTES = 1 << 24
 """Of a row group that is written; larger ones of the source are divided."""
 
@@ -73,6 +74,8 @@ class ArrowTable:
 class PandasTable(ArrowTable):
     """A `pandas.DataFrame`, which Arrow reads column by column: some may have no form in Arrow."""
 
+    where = "the table"
+
     def __init__(self, frame: Any) -> None:
         self._data, self.rows, self.names = frame, len(frame), [*map(str, frame.columns)]
         self.schema = pa.schema([(name, pa.null()) for name in self.names])  # checked when read
@@ -93,18 +96,20 @@ class PandasTable(ArrowTable):
         except (ValueError, TypeError, NotImplementedError, OverflowError):  # Arrow's own are such
             raise TableError(
                 "SFY-TAB-033",
-                f"the table: column {name!r} contains values that are not numbers, or numbers of "
-                "an unsupported type; convert it to float64",
+                f"{self.where}: column {name!r} contains values that are not numbers, or "
+                "numbers of an unsupported type; convert it to float64",
             ) from None
-        check_types("the table", pa.schema([(name, converted.type)]), [0])
+        check_types(self.where, pa.schema([(name, converted.type)]), [0])
         return converted
 
 
 class ParquetTable(ArrowTable):
     """A Parquet file; a pass reads the columns that it needs, batch by batch."""
 
+    copies = ".parquet"
+
     def __init__(self, path: Path | str, missing: Collection[str], dialect: Dialect) -> None:
-        self._path, self._cells = path, Cells(missing)
+        self._path, self.where, self.cells = path, str(path), Cells(missing)
         with _reading(path) as file:
             self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
         self.names = self.schema.names
@@ -125,27 +130,70 @@ class ParquetTable(ArrowTable):
 
         The other columns are copied as Arrow reads them.
         """
-        where, schema, first = str(self._path), self.schema, 1
-        check_types(where, schema, columns)
-        names = [self.names[j] for j in columns]
-        for j in columns:
-            field = schema.field(j).with_type(pa.float64()).with_nullable(True)
-            schema = schema.set(j, field)
-        with (
-            _reading(self._path) as file,
-            parquet.ParquetWriter(target, schema, compression=_compression(file)) as writer,
-            closing(ahead(_row_groups(file))) as groups,
-        ):
-            for group in groups:
-                old = block_of(group.select(list(columns)))
-                check_finite(where, names, old, first)
-                changed = change(self._cells.mask(old))
-                for j, values in zip(columns, changed.values.T, strict=True):
-                    new = pa.array(values, from_pandas=True)
-                    group = group.set_column(j, schema.field(j), new)
-                writer.write_table(group, row_group_size=max(group.num_rows, 1))
-                first += group.num_rows
-                yield changed
+        with _reading(self._path) as file, closing(ahead(_row_groups(file))) as groups:
+            yield from rewritten(self, groups, target, columns, change, _compression(file))
+
+
+class FeatherTable(ArrowTable):
+    """A file of Arrow, which is also called Feather; a copy is Parquet."""
+
+    copies = ".parquet"
+
+    def __init__(self, path: Path | str, missing: Collection[str], dialect: Dialect) -> None:
+        self._path, self.where, self.cells, self.rows = str(path), str(path), Cells(missing), None
+        try:
+            with ipc.open_file(pa.OSFile(self._path)) as file:
+                self.schema = file.schema
+        except pa.ArrowInvalid as error:
+            raise TableError(
+                "SFY-TAB-044", f"{path}: this is not an Arrow file (Feather, version 2): {error}"
+            ) from None
+        self.names = self.schema.names
+
+    def described(self) -> str:
+        return "Arrow"
+
+    def _batches(self, columns: Sequence[int], size: int) -> Iterator[Any]:
+        read = sorted(columns)
+        options = ipc.IpcReadOptions(included_fields=read)
+        with ipc.open_file(pa.OSFile(self._path), options=options) as file:
+            for k in range(file.num_record_batches):
+                yield file.get_batch(k).select([*map(read.index, columns)])
+
+    def rewrite(
+        self, target: Path, columns: Sequence[int], change: Change
+    ) -> Generator[Changed, None, None]:
+        """Write a copy with changed columns; yield each part once it is written."""
+        batches = self._batches(range(len(self.names)), 0)
+        groups = (pa.Table.from_batches([batch]) for batch in batches)
+        yield from rewritten(self, groups, target, columns, change)
+
+
+def rewritten(
+    table: Any,
+    groups: Iterator[Any],
+    target: Path,
+    columns: Sequence[int],
+    change: Change,
+    compression: Any = "snappy",
+) -> Generator[Changed, None, None]:
+    """Write a table as Parquet, with changed columns; yield each part once it is written."""
+    schema, first = table.schema, 1
+    check_types(table.where, schema, columns)
+    names = [table.names[j] for j in columns]
+    for j in columns:
+        field = schema.field(j).with_type(pa.float64()).with_nullable(True)
+        schema = schema.set(j, field)
+    with parquet.ParquetWriter(target, schema, compression=compression) as writer:
+        for group in groups:
+            old = block_of(group.select(list(columns)))
+            check_finite(table.where, names, old, first)
+            changed = change(table.cells.mask(old))
+            for j, values in zip(columns, changed.values.T, strict=True):
+                group = group.set_column(j, schema.field(j), pa.array(values, from_pandas=True))
+            writer.write_table(group, row_group_size=max(group.num_rows, 1))
+            first += group.num_rows
+            yield changed
 
 
 def _row_groups(file: Any) -> Generator[Any, None, None]:
@@ -207,7 +255,8 @@ def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
         # Nulls can be used, as missing values.
         known = ("integer", "floating", "boolean", "decimal", "null")
         if not any(getattr(pa.types, f"is_{name}")(kind) for name in known):
-            wrong[field.name] = f"holds {field.type}, not numbers."
+            advice = _DATES if pa.types.is_temporal(kind) else ""
+            wrong[field.name] = f"holds {field.type}, not numbers.{advice}"
     if wrong:
         raise BadCellsError(where, wrong, joint=" ")
 

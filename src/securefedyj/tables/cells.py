@@ -23,6 +23,10 @@ MISSING = ("", "NA", "N/A", "NaN", "null")
 SPACES = " \u00a0\u202f"
 """Digits grouped by spaces often use a non-breaking one."""
 
+DATES = "compute a number from it, such as an age, or the days since an event"
+"""What to do with a date."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?[./]\d\d?[./]\d{2,4}|\d\d?:\d\d")
+
 _MOST_TEXTS = 1000
 _LONGEST_KEPT = 200  # characters
 _MOST_QUOTED = 6
@@ -149,13 +153,13 @@ class BadCells:
         if times or len(self.texts) < _MOST_TEXTS:
             self.texts[text] = times + 1, first
 
-    def sentence(self, most: int) -> str:
-        """The texts, up to `most` of them, and their lines."""
+    def sentence(self, most: int, place: str) -> str:
+        """The texts, up to `most` of them, and their lines, which are called `place`."""
         if self.count == 1:
             ((text, (_, line)),) = self.texts.items()
-            return f"line {line}: {_quoted(text)} is not a finite number."
+            return f"{place} {line}: {_quoted(text)} is not a finite number."
         named = [
-            f"{_quoted(text)} ({f'{times} times, first in ' * (times > 1)}line {line})"
+            f"{_quoted(text)} ({f'{times} times, first in ' * (times > 1)}{place} {line})"
             for text, (times, line) in self.texts.items()
         ]
         these = ", ".join([*named[:most], *["others"] * (len(named) > most)])
@@ -171,14 +175,17 @@ def check_finite(where: str, names: Sequence[str], block: Array, first: int) -> 
         raise BadCellsError(where, {names[j]: wrong})
 
 
-def refuse_cells(where: str, columns: Mapping[str, BadCells], notation: Notation) -> None:
+def refuse_cells(
+    where: str, columns: Mapping[str, BadCells], notation: Notation, place: str
+) -> None:
     """Refuse columns with bad cells, with their lines and advice; the same advice only once."""
     columns = {name: cells for name, cells in columns.items() if cells.count}
     advised = {name: advice(cells.texts, notation) for name, cells in columns.items()}
     found = {}
     for name, words in each_once(advised).items():
         known = not words and len(columns[name].texts) > _MOST_QUOTED
-        found[name] = f"{columns[name].sentence(1 if known else _MOST_QUOTED)} {words}".rstrip()
+        sentence = columns[name].sentence(1 if known else _MOST_QUOTED, place)
+        found[name] = f"{sentence} {words}".rstrip()
     if found:
         raise BadCellsError(where, found)
 
@@ -218,6 +225,8 @@ def advice(texts: Iterable[str], notation: Notation) -> Advice:
         )
     if meant := other_reading(texts, notation):
         return meant
+    if all(map(_DATE.match, texts)):
+        return Advice(f"Instead of a date or time, {DATES}", ("date",))
     options = tuple(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])
     more = " and so on" * (len(texts) > _MOST_OPTIONS)
     them, they = ("it", "it means") if len(texts) == 1 else ("them", "they mean")

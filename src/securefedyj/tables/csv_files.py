@@ -1,4 +1,4 @@
-"""CSV files, plain or compressed, read in passes, and written again with new numbers.
+"""CSV files, read in passes, and written again with new numbers.
 
 Arrow reads them in pieces, on all cores (the fast path). Where it might read a cell differently
 from Python, it raises `FastPathFailed`, and Python continues from there, cell by cell (the careful
@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import os
-import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from math import nan
@@ -37,6 +34,7 @@ from securefedyj.numerics.arrays import Array
 from securefedyj.tables.arrow import side_by_side
 from securefedyj.tables.cells import BadCells, Cells, TableError, digit_groups, refuse_cells
 from securefedyj.tables.dialect import Dialect, decoding_errors, layout_of
+from securefedyj.tables.packed import opened, packing, unpacking
 from securefedyj.tables.rewriting import (
     Change,
     Changed,
@@ -51,55 +49,30 @@ _LARGEST_PIECE = 1 << 28
 _LINES_IN_PIECE = 16
 _BLOCK_ROWS = 1 << 14
 _FIRST_ROWS = 100
-_LEVEL = 6  # of 9; higher levels take long for little
 
 T = TypeVar("T")
-
-
-@contextmanager
-def opened(path: Path | str) -> Iterator[Any]:
-    """The bytes of a CSV file, decompressed; errors name the file."""
-    opener: Any = gzip.open if str(path).lower().endswith(".gz") else open
-    try:
-        with opener(path, "rb") as file:
-            yield file
-    except UnicodeError:
-        raise TableError(
-            "SFY-TAB-003",
-            f"{path}: some bytes do not fit the encoding; give another --encoding, or save the "
-            "table as UTF-8",
-        ) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TableError(
-            "SFY-TAB-004", f"{path}: the compressed file is damaged: {error}"
-        ) from None
-    except csv.Error as error:
-        raise TableError(
-            "SFY-TAB-005", f"{path}: this is not CSV: {error}; is a quote missing?"
-        ) from None
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file, compressed while it is written if its name ends in .gz."""
-    with open(path, "wb") as file:
-        if path.suffix.lower() != ".gz":
-            yield file
-            return
-        # Neither name nor time goes into the file: the same table gives the same bytes.
-        with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as unpacked:
-            yield unpacked  # type: ignore[misc]
 
 
 class CsvFile:
     """A CSV file, how it is written, and which cells mean what; a source of all its columns."""
 
+    copies = ".csv"
+    place = "line"
+    """What an error calls the place of a row."""
     rows = None
 
-    def __init__(self, path: Path | str, missing: Collection[str], dialect: Dialect) -> None:
-        self.path, self._dialect = path, dialect
-        with opened(path) as file:
-            self.layout = layout_of(path, file, dialect)
+    def __init__(
+        self,
+        path: Path | str,
+        missing: Collection[str],
+        dialect: Dialect,
+        opener: Callable[[], Any] | None = None,
+        where: str = "",
+    ) -> None:
+        self.where, self._dialect = where or str(path), dialect
+        self._opened = partial(opened, self.where, opener or partial(unpacking, path))
+        with self._opened() as file:
+            self.layout = layout_of(self.where, file, dialect)
         self.names: Sequence[str] = self.layout.header
         self.cells = Cells(missing, dialect.notation)
 
@@ -123,7 +96,7 @@ class CsvFile:
         """The results of `work`, a function of a piece of the rows, called in several threads."""
         workers = os.cpu_count() or 1
         waiting: deque[Future[T]] = deque()
-        with opened(self.path) as file, ThreadPoolExecutor(workers) as pool:
+        with self._opened() as file, ThreadPoolExecutor(workers) as pool:
             for piece in self._pieces(file):
                 waiting.append(pool.submit(work, piece))
                 if len(waiting) > 2 * workers:  # no worker waits while a result is used
@@ -147,11 +120,11 @@ class CsvFile:
             if not any(column.count for column in bad):
                 yield np.array(part, dtype=np.float64).reshape(len(part), len(columns))
         named = {self.names[j]: column for j, column in zip(columns, bad, strict=True)}
-        refuse_cells(str(self.path), named, self.cells.notation)
+        refuse_cells(self.where, named, self.cells.notation, self.place)
 
     def numbered_rows(self) -> Iterator[tuple[int, list[str]]]:
         """The rows, read by Python, and the lines in which they end."""
-        path, layout, encoding, ended = self.path, self.layout, self.layout.encoding, False
+        path, layout, encoding, ended = self.where, self.layout, self.layout.encoding, False
 
         def lines() -> Iterator[str]:
             nonlocal ended
@@ -159,7 +132,7 @@ class CsvFile:
             ended = True  # a row that ends only now has an open quote
 
         errors = decoding_errors(encoding)
-        with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
+        with self._opened() as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
             before = last = sum(1 for _ in islice(text, layout.lines))
             reader = csv.reader(lines(), delimiter=layout.delimiter)
             for row in reader:
@@ -221,7 +194,7 @@ class CsvFile:
     ) -> Generator[Changed, None, None]:
         """Write a copy with changed columns; yield each part once it is written."""
         encoding = self.layout.encoding
-        with writing(target) as new:
+        with packing(target) as new:
             out = new if encoding == "utf-8" else codecs.EncodedFile(new, "utf-8", encoding)
             out.write(self.layout.head)
             for changed, text in self._changed(columns, change):

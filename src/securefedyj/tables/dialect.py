@@ -36,7 +36,6 @@ _WORDS = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "space": " "
 _SEP_LINE = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE | re.DOTALL)
 _FIRST_LINES = 20
 _HEAD = 4096  # bytes
-_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,9 @@ class Dialect:
         UTF-8 by default; a byte order mark in the file takes precedence.
     rename : mapping of str
         Names of columns in the table, and their agreed names. This applies to all kinds of tables,
-        the rest to CSV.
+        the rest to text.
+    sheet : str, optional
+        The sheet of an Excel workbook; it is needed if there are several.
     """
 
     delimiter: str | None = None
@@ -64,6 +65,7 @@ class Dialect:
     thousands: str = ""
     encoding: str | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
@@ -166,10 +168,6 @@ def layout_of(path: Path | str, file: Any, dialect: Dialect) -> CsvLayout:
 
 
 def _encoding(path: Path | str, head: bytes, dialect: Dialect) -> str:
-    if head.startswith(_WORKBOOKS):
-        raise TableError(
-            "SFY-TAB-016", f"{path}: this is an Excel workbook or an archive; save it as CSV"
-        )
     for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name

@@ -22,17 +22,18 @@ from securefedyj.errors import InputError
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
+from securefedyj.tables.arrow import ParquetTable
 from securefedyj.tables.cells import MISSING, Advice, BadCellsError, each_once, other_reading
-from securefedyj.tables.csv_files import CsvFile, writing
+from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.formats import format_of, open_table
+from securefedyj.tables.packed import packing
 from securefedyj.tables.silo_table import Summary, summarize
 from securefedyj.tables.source import (
     as_array,
     as_source,
     column_names,
     files_of,
-    format_of,
-    open_table,
     wrong_columns,
 )
 
@@ -91,13 +92,13 @@ def write_table(path: Path | str, names: Sequence[str], values: ArrayLike) -> No
         raise InputError(
             "SFY-TAB-025", f"{len(names)} names do not fit an array of shape {data.shape}"
         )
-    as_csv = format_of(Path(path)) is CsvFile
+    ending = format_of(Path(path)).copies
     with replacing(path) as temporary:
-        if not as_csv:
+        if ending == ParquetTable.copies:
             columns = [pa.array(column, from_pandas=True) for column in data.T]
             parquet.write_table(pa.table(columns, names=list(names)), temporary)
             return
-        with writing(temporary) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+        with packing(temporary) as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(names)
             for row in data.tolist():
@@ -150,14 +151,14 @@ def check_table(
 
 
 def _value_findings(
-    name: str, found: Summary, lower: float, upper: float, line: int | None = None
+    name: str, found: Summary, lower: float, upper: float, line: str | None = None
 ) -> Iterator[TableFinding]:
     """Problems and notes about the values of a column.
 
-    `line` is the line of the first value outside the bounds, if the table has lines.
+    `line` is where the first value outside the bounds stands, if the table has lines.
     """
     if outside := found.below + found.above:
-        first = f"row {found.first_outside}" if line is None else f"line {line}"
+        first = line or f"row {found.first_outside}"
         text = (
             f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
             f"{upper:g}, first in {first}; the values range from {found.least:g} to "
@@ -179,7 +180,7 @@ def _value_findings(
         yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
-def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect) -> dict[str, int]:
+def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect) -> dict[str, str]:
     """The line of the first value outside in a CSV file, if it is in one of the first rows."""
     rows = {name: column.first_outside for name, column in columns.items() if column.first_outside}
     file = open_table(path, (), dialect) if rows and not path.is_dir() else None
@@ -187,7 +188,7 @@ def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect)
         return {}
     most = _MOST_CELLS_AGAIN // len(file.names)
     lines = file.lines_of({row for row in rows.values() if row <= most})
-    return {name: lines[row] for name, row in rows.items() if row in lines}
+    return {name: f"{file.place} {lines[row]}" for name, row in rows.items() if row in lines}
 
 
 def _summaries(

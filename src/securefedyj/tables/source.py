@@ -6,10 +6,11 @@ Arrow batches, files of the `FORMATS`, and folders of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import nan
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -17,14 +18,7 @@ import numpy as np
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import ChangedData, RemoteSource, Source, is_source, read
-from securefedyj.tables.arrow import (
-    ArrowTable,
-    PandasTable,
-    ParquetTable,
-    check_types,
-    gives_arrow,
-    is_of,
-)
+from securefedyj.tables.arrow import ArrowTable, PandasTable, check_types, gives_arrow, is_of
 from securefedyj.tables.cells import (
     MISSING,
     BadCellsError,
@@ -34,33 +28,14 @@ from securefedyj.tables.cells import (
     first_few,
     suggestion,
 )
-from securefedyj.tables.csv_files import CsvFile
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.rewriting import Change, Changed
+from securefedyj.tables.formats import FORMATS, format_found, in_folder, open_table
 
 _OTHERS_NAMED = 12
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-class TableFile(Source, Protocol):
-    """A file that holds a table: what a format offers."""
-
-    def described(self) -> str:
-        """How the table is written, for a person."""
-
-    def rewrite(
-        self, target: Path, columns: Sequence[int], change: Change
-    ) -> Generator[Changed, None, None]:
-        """Write a copy with changed columns; yield each part once it is written."""
-
-
-FORMATS: dict[str, Callable[[Path, Collection[str], Dialect], TableFile]] = {
-    ".csv": CsvFile,
-    ".csv.gz": CsvFile,
-    ".parquet": ParquetTable,
-    ".pq": ParquetTable,
-}
-"""What opens a file, by how its name ends; with the cells that mean a missing value."""
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # but no drive of Windows
 
 
 class Unchanged:
@@ -92,7 +67,7 @@ def as_source(
     ----------
     data : array-like, frame, table, path or Source
         Frames of pandas, polars and Dask, arrays, tables and datasets of Arrow, relations of
-        DuckDB; or the path of a .csv, .csv.gz or .parquet file or of a folder of such files.
+        DuckDB; or the path of a file of the `FORMATS`, or of a folder of such files.
     features : sequence of str, optional
         Names of columns, in the order of the source; all by default.
     missing : collection of str
@@ -152,34 +127,21 @@ def column_names(path: Path | str, dialect: Dialect | None = None) -> list[str]:
     return dialect.names(_header(open_table(first, (), dialect), partition(first, Path(path))))
 
 
-def format_of(path: Path) -> Callable[[Path, Collection[str], Dialect], TableFile]:
-    """What opens a file of its kind."""
-    for ending, opener in FORMATS.items():
-        if path.name.lower().endswith(ending):
-            return opener
-    raise TableError(
-        "SFY-TAB-034",
-        f"{path}: the name of a table must end in {', '.join(FORMATS)}; or give a folder of such "
-        "files",
-    )
-
-
-def open_table(path: Path, missing: Collection[str], dialect: Dialect) -> TableFile:
-    """The table in a file."""
-    return format_of(path)(path, missing, dialect)
-
-
 def files_of(path: Path) -> list[Unchanged]:
     """The files of a table: the path itself, or the tables in that folder, sorted by name.
 
     Names that begin with a dot or an underscore do not count.
     """
+    if _URL.match(str(path)) and not path.exists():
+        raise TableError(
+            "SFY-TAB-050", f"{path}: tables are not read over a network; download it, or mount it"
+        )
     if not path.is_dir():
         return [Unchanged(path)]
     found = [
         file
         for file in sorted(path.rglob("*"))
-        if file.name.lower().endswith(tuple(FORMATS))
+        if in_folder(file)
         and not any(part[0] in "._" for part in file.relative_to(path).parts)
         and file.is_file()
     ]
@@ -187,7 +149,7 @@ def files_of(path: Path) -> list[Unchanged]:
         raise TableError(
             "SFY-TAB-028", f"{path}: this folder contains no table ({', '.join(FORMATS)})"
         )
-    if len(set(map(format_of, found))) > 1:
+    if len(set(map(format_found, found))) > 1:
         raise TableError(
             "SFY-TAB-029",
             f"{path}: this folder contains files of several formats, such as CSV and Parquet; keep "

@@ -19,13 +19,11 @@ from securefedyj.numerics.arrays import Array, Integers
 from securefedyj.numerics.passes import OnRows
 from securefedyj.tables.cells import MISSING, TableError, first_few
 from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.formats import FORMATS, format_found, format_of, in_folder, open_table
 from securefedyj.tables.rewriting import Changed
 from securefedyj.tables.source import (
-    FORMATS,
     check_columns,
     files_of,
-    format_of,
-    open_table,
     partition,
 )
 
@@ -80,7 +78,7 @@ def transform_table(
     Parameters
     ----------
     source, target : path-like
-        Files of the same format (.csv and .csv.gz are one), or folders of such files. The target
+    XX folders of such files. The target
         appears when it is complete, and is never a part of the source.
     features : sequence of str
         Names of columns.
@@ -109,11 +107,13 @@ def transform_table(
         raise InputError(
             "SFY-TAB-002", f"outside must be one of {', '.join(OUTSIDE)}, got {outside!r}"
         )
-    if not source.is_dir() and format_of(source) is not format_of(target):
-        raise TableError(
-            "SFY-TAB-041", f"{target} must have the format of {source}: give it the same ending"
-        )
     files = files_of(source)
+    copies = format_found(files[0].path).copies
+    if not source.is_dir() and format_of(target) is not FORMATS[copies]:
+        raise TableError(
+            "SFY-TAB-041",
+            f"{target}: the name must end in {copies}, as {source} becomes such a file",
+        )
     _check_target(source, [file.path for file in files], target, force)
     tables = [open_table(file.path, missing, dialect) for file in files]
     headers = [dialect.names(table.names) for table in tables]
@@ -132,6 +132,8 @@ def transform_table(
     with (replacing_folder if source.is_dir() else replacing)(target) as new:
         for file, table, header in zip(files, tables, headers, strict=True):
             place = new / file.path.relative_to(source)  # nothing more for a single file
+            if source.is_dir() and format_of(place) is not FORMATS[copies]:
+                place = place.with_name(place.name + copies)
             place.parent.mkdir(parents=True, exist_ok=True)
             columns = [header.index(name) for name in features]
             with closing(table.rewrite(place, columns, change)) as parts:
@@ -186,7 +188,7 @@ def _check_target(source: Path, files: Sequence[Path], target: Path, force: bool
         kind = "folder" if target.is_dir() else "file"
         raise TableError("SFY-TAB-039", f"{target} already exists and is a {kind}; remove it")
     for path in target.rglob("*"):
-        if not path.is_dir() and not path.name.lower().endswith(tuple(FORMATS)):
+        if not path.is_dir() and not in_folder(path):
             raise TableError(
                 "SFY-TAB-040", f"{target} also contains {path.name}; remove that folder yourself"
             )
