@@ -236,3 +236,36 @@ def test_draft_of_decimal_commas_alone_says_so(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("a;b\n1,5;x\n")
     assert main(["features", str(tmp_path / "t.csv"), "--output", str(tmp_path / "f.csv")]) == 1
     assert "'a': '1,5' would be 1.5 with --decimal ,." in capsys.readouterr().err
+
+
+def test_draft_proposes_a_method_for_each_column_and_says_why(tmp_path, capsys):
+    """One column of each shape that docs/tables.md lists, and the lower bound of Box-Cox."""
+    rng = np.random.default_rng(0)
+    normal, skewed = rng.normal(50, 5, 400), rng.lognormal(0, 1, 400)
+    far = normal.copy()
+    far[7] = 900
+    columns = {
+        "normal": (normal, "standard"),
+        "far": (far, "robust"),
+        "skewed": (10 * np.minimum(skewed, 20), "yeo-johnson"),
+        "left": (100 - 10 * np.minimum(skewed, 9), "yeo-johnson"),
+        "wide": (rng.lognormal(0, 2, 400), "box-cox"),
+        "small": (skewed / 1000, "box-cox"),
+        "zeros": (np.where(np.arange(400) % 5, 0, skewed), "standard"),
+        "few": (rng.integers(0, 9, 400), "standard"),
+    }
+    table, output = tmp_path / "t.csv", tmp_path / "features.csv"
+    write_table(table, list(columns), np.column_stack([values for values, _ in columns.values()]))
+    assert main(["features", str(table), "--output", str(output)]) == 0
+    drafted = {row["name"]: row for row in csv.DictReader(output.open())}
+    assert {name: row["method"] for name, row in drafted.items()} == {
+        name: method for name, (_, method) in columns.items()
+    }
+    for name in ("wide", "small"):
+        lower, least = float(drafted[name]["lower"]), columns[name][0].min()
+        assert 0 < lower <= least / 2 <= 10 * lower
+    shown = flat(capsys.readouterr().out)
+    assert "robust: about symmetric, with values far from all others" in shown
+    assert "yeo-johnson: skewed to the left" in shown
+    assert "box-cox: skewed, and positive values far below 1" in shown
+    assert "another silo may propose others" in shown

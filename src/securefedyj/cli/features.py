@@ -25,9 +25,9 @@ _MOST_NAMED = 20
 
 
 def add(commands: Commands) -> None:
-    summary = "draft the features of a consortium from the numeric columns of a table"
+    summary = "draft features, with bounds and methods, from the numeric columns of a table"
     example = "securefedyj features patients.csv --output features.csv"
-    more = "The bounds are wide on purpose; review them."
+    more = "The bounds are wide on purpose, and the methods follow from this table; review them."
     parser = command(commands, "features", run, summary, example, more)
     option(parser, "table", "TABLE", "CSV, Excel, Parquet (docs/tables.md), or a folder", Path)
     words = "file for `securefedyj new --features`; not overwritten"
@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in features:
-        writer.writerow((one.name, f"{one.lower:g}", f"{one.upper:g}", "", _NOTE))
+        row = (one.name, f"{one.lower:g}", f"{one.upper:g}", "", _NOTE, one.method, "", "")
+        writer.writerow(row)
     write_atomically(options.output, text.getvalue().encode())
     tell(f"{options.output}: {len(features)} features, drafted from {drafted.rows:,} rows.")
     for one in features:
@@ -59,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
         few = f"; distinct values: {one.here.distinct}" * (one.here.distinct < FEW_DISTINCT)
         line = f"{printable(one.name)}: {one.lower:g} to {one.upper:g} (here {here}{few})"
         tell(wrapped(line, "  "))
+        tell(wrapped(f"{one.method}: {one.why}", "    "))
     misnamed = {one.name: "its name" for one in drafted.features if one not in features}
     if left_out := drafted.left_out | misnamed:
         named = [f"{name} ({why})" for name, why in left_out.items()]
@@ -71,8 +73,12 @@ def run(options: argparse.Namespace) -> None:
         "as far from 0 as the values here; all parties will see them. Replace them by what is "
         "possible at all silos, from what you know of the measurement and not from the data: a "
         "value outside stops a run.",
+        "The methods fit the values here (docs/methods.md); another silo may propose others. Agree "
+        "on one for each column, or on several with commas between them. To fill in missing values "
+        "with the median of all silos later, add the method quantiles, and 0.5 as its quantiles.",
         "Remove columns that are not measurements, such as identifiers, and think twice about "
-        "columns with few distinct values. The file contains no values of the table.",
+        "columns with few distinct values. The file contains no values of the "
+        "table, but the methods show the shape of their distributions.",
     ):
         tell(wrapped(sentence))
 

@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log10
+from math import ceil, floor, inf, log10
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +43,11 @@ _FARTHEST = 2.0**100
 """The greatest distance of a bound from 0."""
 FEW_DISTINCT = 20
 """With fewer distinct values, exact results over few rows can reveal how often each occurs."""
+
+# For a proposal: how far apart the distances of the 5 % and 95 % quantiles from the median may be,
+# as a share of their sum; how many times the range between the quartiles is far from these; how
+# many powers of ten are many; and where x changes 1 + |x| little.
+_SYMMETRIC, _FAR, _POWERS, _SMALL = 0.15, 3, 3, 0.1
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,8 @@ class Drafted(NamedTuple):
     lower: float
     upper: float
     here: Summary
+    method: str
+    why: str
 
 
 class Draft(NamedTuple):
@@ -236,7 +243,7 @@ class Draft(NamedTuple):
 def draft(
     path: Path | str, missing: Collection[str] = MISSING, dialect: Dialect | None = None
 ) -> Draft:
-    """All numeric columns of a table, with wide bounds."""
+    """All numeric columns of a table, with wide bounds, and a method for each."""
     path, dialect = Path(path), dialect or Dialect()
     header = column_names(path, dialect)
     readable = dict[str, Advice]()
@@ -260,8 +267,28 @@ def draft(
         elif max(-lower, upper) > _FARTHEST:
             left_out[name] = "values too large"
         else:
-            features.append(Drafted(name, lower, upper, here))
+            method, why = _proposed(here)
+            if method == "box-cox":
+                lower = float(f"1e{floor(log10(here.least) - log10(2) + 1e-9)}")
+            features.append(Drafted(name, lower, upper, here, method, why))
     return Draft(rows, features, left_out, each_once(readable) | bad)
+
+
+def _proposed(here: Summary) -> tuple[str, str]:
+    """A method for a column, and why (docs/methods.md)."""
+    low, first, third, high = here.spread
+    if here.distinct < FEW_DISTINCT or not first < third:
+        return "standard", "its values are few, or at least half of them are equal"
+    skewness, reach = (low + high - 2 * here.median) / (high - low), _FAR * (third - first)
+    if abs(skewness) < _SYMMETRIC:
+        if here.least < first - reach or here.greatest > third + reach:
+            return "robust", "about symmetric, with values far from all others"
+        return "standard", "about symmetric"
+    if here.least > 0 and log10(here.greatest) - log10(here.least) >= _POWERS:
+        return "box-cox", f"skewed, and positive over {_POWERS} powers of ten or more"
+    if here.least > 0 and high < _SMALL:
+        return "box-cox", "skewed, and positive values far below 1"
+    return "yeo-johnson", f"skewed to the {'right' if skewness > 0 else 'left'}"
 
 
 def round_bounds(least: float, greatest: float) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from securefedyj.tables.source import HeldSource, lacking
 
 MOST_DISTINCT = 1000
 """Distinct values are counted up to this number."""
+SPREAD = (0.05, 0.25, 0.75, 0.95)
 _SAMPLE_VALUES, _SAMPLE_ROWS = 1 << 22, 1 << 14
 """The maximum number of values in a sample, or of rows if there are many columns."""
 
@@ -43,6 +44,8 @@ class Summary:
     median: float = nan
     exact: bool = True
     """Whether the median is that of all values, or of a sample."""
+    spread: tuple[float, ...] = ()
+    """The quantiles `SPREAD`, of the same values as the median."""
 
     @classmethod
     def of(cls, column: Array, lower: float, upper: float) -> Summary:
@@ -74,7 +77,8 @@ class Summary:
 
     def to_json(self) -> dict[str, int | float | bool | None]:
         """With None instead of NaN, which JSON does not have."""
-        return {name: None if value != value else value for name, value in asdict(self).items()}
+        values = {name: value for name, value in asdict(self).items() if name != "spread"}
+        return {name: None if value != value else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, repr=False)  # it holds values
@@ -136,6 +140,7 @@ class Census:
                 missing=self.rows - int(self.count[j]),
                 distinct=min(len(self.distinct[j]), MOST_DISTINCT),
                 median=float(np.median(values[j])) if len(values[j]) else nan,
+                spread=tuple(np.quantile(values[j], SPREAD).tolist()) if len(values[j]) else (),
                 exact=self.stride == 1,
             )
             for j, summary in enumerate(self.columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +27,13 @@ def tables(features: int) -> dict[str, Array]:
     return {"north": rows[:200], "south": rows[200:350], "west": rows[350:]}
 
 
-def prepare(folder: Path, rows: Mapping[str, Array]) -> Consortium:
+def prepare(
+    folder: Path, rows: Mapping[str, Array], features: Sequence[Feature] = ()
+) -> Consortium:
     """Keys, tables and an agreed file without a hub."""
     names = [f"feature {j}" for j in range(next(iter(rows.values())).shape[1])]
-    consortium = local.prepare(folder, rows, [Feature(name, 0.0, 1000.0) for name in names])
+    features = features or [Feature(name, 0.0, 1000.0) for name in names]
+    consortium = local.prepare(folder, rows, features)
     consortium = dataclasses.replace(consortium, hub=None)
     (folder / "consortium.toml").unlink()
     consortium.write(folder / "consortium.toml")

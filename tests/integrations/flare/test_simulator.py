@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from securefedyj.network.consortium import Consortium
 from securefedyj.tables.files import read_table
+from tests import five
 from tests.integrations.flare import sites, walk
 from tests.patience import PATIENCE
 
@@ -49,6 +52,19 @@ def test_page_works_as_typed_and_the_server_sees_no_share(tmp_path):
     assert list((tmp_path / "watched").glob("*.lost"))
     sites.assert_nothing_shared(tmp_path / "watched", expected)
     assert not list((first / "simulated").rglob("custom"))  # no code came with the job
+
+
+def test_five_methods_give_the_bits_of_one_process(tmp_path):
+    """FLARE carries them without a change."""
+    rows = dict(zip(sites.tables(1), np.array_split(five.rows(), 3), strict=True))
+    consortium = sites.prepare(tmp_path, rows, five.FEATURES)
+    printed = simulate(tmp_path, tmp_path / "consortium.toml")
+    expected = sites.in_process(consortium, rows)
+    assert json.loads(expected)["version"] == 4
+    for name in rows:
+        path = tmp_path / name / "parameters.json"
+        assert path.exists(), printed
+        assert path.read_bytes() == expected
 
 
 def test_server_would_see_shares_without_our_tls(tmp_path):
