@@ -61,8 +61,9 @@ def test_digits_give_all_decimals_with_that_many(lower, upper, resolution, digit
     ],
 )
 def test_points_that_no_run_can_use_are_refused(arguments, code):
+    lower, upper, resolution, digits = arguments
     with refused(code, InputError):
-        points_of(*arguments, "x")
+        points_of(lower, upper, resolution, digits, "x")
 
 
 def test_as_many_points_as_are_allowed():
