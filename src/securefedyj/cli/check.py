@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from securefedyj.cli import options as shared
 from securefedyj.cli.display import COLUMNS, FAILED, OK, short, tell, wrapped
@@ -21,7 +21,8 @@ from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silo
 from securefedyj.printable import in_words, printable
 from securefedyj.protocol.methods import DEFAULT
 from securefedyj.protocol.secrecy import secrecy_of
-from securefedyj.tables.files import Checked, TableFinding, TableReader, check_table
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import HERE, Checked, TableReader, check_table
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
 _KNOWN = """\
@@ -30,7 +31,7 @@ parties on a machine with two cores: 650 to 720 rounds, each at least as long as
 takes; for each feature, with 3 parties 2 to 7 seconds and 3 MB that a party sends, with 5
 parties 8 to 15 seconds and 7 MB."""
 _NOT_VERIFIED = "NOT verified: one cheating member of the committee can falsify the result"
-_HEADER = ("missing", "distinct", "min", "median", "max", "agreed", "verdict")
+HEADER = ("feature", "missing", "distinct", "min", "median", "max", "agreed", "verdict")
 KINDS = {
     "missing column": (
         "no column",
@@ -56,6 +57,7 @@ KINDS = {
     "missing values": ("", ""),
 }
 """The kinds of findings: the verdict on a column, and what to do; bad cells have own advice."""
+ABOUT = "~ marks the median of a sample of the rows."
 _FINDINGS_OF_A_KIND = 10
 
 
@@ -128,83 +130,109 @@ def _asked_of(feature: Feature) -> str:
     return in_words(asked) if asked else ""
 
 
+class Examined(NamedTuple):
+    """What a silo should know of its own table before a run."""
+
+    checked: Checked
+    notes: list[str]
+    warnings: list[str]
+
+    @property
+    def stops(self) -> bool:
+        """Whether something in the table would stop a run."""
+        return any(finding.stops for finding in self.checked.findings)
+
+    def rows(self, features: Sequence[Feature]) -> Iterator[tuple[str, ...]]:
+        """Of each feature: its name, and what is below the other words of `HEADER`."""
+        verdicts: dict[str | None, str] = {}
+        for finding in self.checked.findings:
+            if verdict := KINDS[finding.kind][0]:
+                verdicts.setdefault(finding.feature, verdict)
+        for feature in features:
+            agreed = f"{short(feature.lower)} to {short(feature.upper)}"
+            cells = _cells(self.checked.columns.get(feature.name))
+            yield printable(feature.name), *cells, agreed, verdicts.get(feature.name, "fits")
+
+    def sentences(self) -> Iterator[tuple[str, str]]:
+        """Findings by kind, notes and warnings, each with its weight; "remedy" has what to do.
+
+        Missing values are in the table already.
+        """
+        order = list(KINDS)
+        more = [finding for finding in self.checked.findings if finding.kind != "missing values"]
+        more.sort(key=lambda finding: order.index(finding.kind))
+        for kind, group in groupby(more, key=lambda finding: finding.kind):
+            same = list(group)
+            weight = "stops a run" if same[0].stops else "note"
+            for finding in same[:_FINDINGS_OF_A_KIND]:
+                about = "" if finding.feature is None else f"{printable(finding.feature)}: "
+                yield weight, f"{weight}: {about}{finding.text}"
+            if (left := len(same) - _FINDINGS_OF_A_KIND) > 0:
+                yield weight, f"{weight}: and {left} more columns: {KINDS[kind][0]}"
+            if remedy := KINDS[kind][1]:
+                yield "remedy", remedy
+        yield from (("note", note) for note in self.notes)
+        yield from (("warning", f"Warning: {warning}") for warning in self.warnings)
+
+
+def examine(
+    consortium: Consortium,
+    data: Path,
+    reading: tuple[tuple[str, ...], Dialect],
+    ledger: Path | None,
+    reader: TableReader = HERE,
+) -> Examined:
+    """Compare a silo's own table with the agreed file and with earlier runs."""
+    domain, names = consortium.agreement().domain, consortium.feature_names
+    checked = check_table(data, names, domain.lower, domain.upper, *reading, reader)
+    examined = Examined(checked, [note_on_silos(consortium)], [])
+    if not examined.stops:  # else there is no table to take part with
+        empty = [name for name, column in checked.columns.items() if not column.present]
+        examined.notes.append(note_on_missing(consortium, empty))
+        record = LedgerRun(consortium, reader.source(data, names, *reading), ledger)
+        examined.warnings.extend([*record.refused(), *record.warnings()])
+    return examined._replace(notes=[note for note in examined.notes if note])
+
+
 def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:
     """A silo's own table; the exit code is 1 if something in it would stop a run."""
-    domain, names = consortium.agreement().domain, consortium.feature_names
     reading = shared.reading_of(options)
-    checked = check_table(options.data, names, domain.lower, domain.upper, *reading, reader)
-    stops = any(finding.stops for finding in checked.findings)
-    notes, warnings = [note_on_silos(consortium)], []
-    if not stops:  # else there is no table to take part with
-        empty = [name for name, column in checked.columns.items() if not column.present]
-        notes.append(note_on_missing(consortium, empty))
-        source = reader.source(options.data, names, *reading)
-        record = LedgerRun(consortium, source, options.ledger)
-        warnings = [*record.refused(), *record.warnings()]
-    notes = [note for note in notes if note]
+    examined = examine(consortium, options.data, reading, options.ledger, reader)
+    checked, stops = examined.checked, examined.stops
     if options.json:
         tell(json.dumps({"stops": stops, "rows": checked.rows, "written": checked.written,
                          "columns": {name: column.to_json()
                                      for name, column in checked.columns.items()},
                          "findings": [asdict(finding) for finding in checked.findings],
-                         "notes": notes, "warnings": warnings}))  # fmt: skip
+                         "notes": examined.notes, "warnings": examined.warnings}))  # fmt: skip
         return FAILED if stops else OK
     tell(wrapped(f"{options.data}: {checked.rows:,} rows, {checked.written}"))
-    for line in (
-        *_table_lines(checked, consortium.features),
-        *_finding_lines(checked.findings),
-        *map(wrapped, [*notes, *(f"Warning: {warning}" for warning in warnings)]),
-    ):
+    for line in _table_lines(list(examined.rows(consortium.features))):
         tell(line)
+    if any(not column.exact for column in checked.columns.values()):
+        tell(ABOUT)
+    said = list(examined.sentences())
+    for weight, sentence in said:
+        tell(wrapped(sentence, "  " * (weight == "remedy")))
     fits = "does not fit" if stops else "fits"
-    nothing = "" if checked.findings or notes or warnings else ": nothing to report"
+    nothing = "" if said or checked.findings else ": nothing to report"
     tell(wrapped(f"{options.data} {fits} {options.consortium}{nothing}."))
     return FAILED if stops else OK
 
 
-def _table_lines(checked: Checked, features: Sequence[Feature]) -> Iterator[str]:
+def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """One line for each feature; a long name has a line of its own."""
-    verdicts: dict[str | None, str] = {}
-    for finding in checked.findings:
-        if verdict := KINDS[finding.kind][0]:
-            verdicts.setdefault(finding.feature, verdict)
-    rows = [
-        (
-            *_cells(checked.columns.get(feature.name)),
-            f"{short(feature.lower)} to {short(feature.upper)}",
-            verdicts.get(feature.name, "fits"),
-        )
-        for feature in features
-    ]
-    widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
-    room = COLUMNS - sum(widths) - len(widths)
-    names = ["feature", *(printable(feature.name) for feature in features)]
-    room = max(min(room, max(map(len, names))), 0)
-    for name, row in zip(names, (_HEADER, *rows), strict=True):
+    widths = [max(map(len, column)) for column in zip(HEADER, *rows, strict=True)]
+    room = COLUMNS - sum(widths[1:]) - len(widths) + 1
+    room = max(min(room, widths[0]), 0)
+    for name, *row in (HEADER, *rows):
         if len(name) > room:
             yield wrapped(name)
             name = ""
-        numbers = " ".join(cell.rjust(width) for cell, width in zip(row[:5], widths, strict=False))
-        yield f"{name:<{room}} {numbers} {row[5]:<{widths[5]}} {row[6]}"
-    if any(not column.exact for column in checked.columns.values()):
-        yield "~ marks the median of a sample of the rows."
-
-
-def _finding_lines(findings: Sequence[TableFinding]) -> Iterator[str]:
-    """What to do about each kind of finding; missing values are in the table already."""
-    order = list(KINDS)
-    more = [finding for finding in findings if finding.kind != "missing values"]
-    more.sort(key=lambda finding: order.index(finding.kind))
-    for kind, group in groupby(more, key=lambda finding: finding.kind):
-        same = list(group)
-        weight = "stops a run" if same[0].stops else "note"
-        for finding in same[:_FINDINGS_OF_A_KIND]:
-            about = "" if finding.feature is None else f"{printable(finding.feature)}: "
-            yield wrapped(f"{weight}: {about}{finding.text}")
-        if (left := len(same) - _FINDINGS_OF_A_KIND) > 0:
-            yield f"{weight}: and {left} more columns: {KINDS[kind][0]}"
-        if remedy := KINDS[kind][1]:
-            yield wrapped(remedy, "  ")
+        numbers = " ".join(
+            cell.rjust(width) for cell, width in zip(row[:5], widths[1:], strict=False)
+        )
+        yield f"{name:<{room}} {numbers} {row[5]:<{widths[6]}} {row[6]}"
 
 
 def _cells(column: Summary | None) -> tuple[str, ...]:

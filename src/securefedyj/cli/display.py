@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
 import threading
 import time
 
+from securefedyj.errors import with_code
 from securefedyj.network.log import JoinLog
 from securefedyj.network.session.events import Progress
-from securefedyj.printable import printable_lines
+from securefedyj.printable import printable, printable_lines
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 COLUMNS = 79
 """Of a terminal, without the last, which some terminals leave free."""
 _LONGEST_NUMBER = 8  # characters
 _SECONDS_BETWEEN = 0.2
+_LONGEST_SENTENCE = 4000  # characters; it may quote a file
+TOO_LARGE = "the input is too large, or nested too deeply."
 
 
 def tell(words: str, *, error: bool = False) -> None:
@@ -54,6 +58,16 @@ def short(value: float, most: int = 4) -> str:
         if len(text) <= _LONGEST_NUMBER:
             return text
     return f"{value:.0e}"
+
+
+def sentence_of(error: Exception) -> str:
+    """What went wrong, with the code of the error."""
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+    return with_code(
+        text if len(text) <= _LONGEST_SENTENCE else f"{text[:_LONGEST_SENTENCE]}...", error
+    )
 
 
 class Display:

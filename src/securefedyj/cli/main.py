@@ -14,11 +14,7 @@ from typing import Any
 
 from securefedyj import __version__, kernel
 from securefedyj.cli import check, features, first_steps, hub, join, new, results
-from securefedyj.cli.display import FAILED, INTERRUPTED, OK, complain
-from securefedyj.errors import with_code
-from securefedyj.printable import printable
-
-_LONGEST = 4000  # characters of a sentence; it may quote a file
+from securefedyj.cli.display import FAILED, INTERRUPTED, OK, TOO_LARGE, complain, sentence_of
 
 # In the order of their use. The function `add` of each declares one to three commands; the
 # function that carries out a command imports what takes long to import.
@@ -39,19 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (OSError, ValueError) as error:
-        complain(_sentence(error))
+        complain(sentence_of(error))
         return FAILED
     except (MemoryError, RecursionError, OverflowError):
-        complain("the input is too large, or nested too deeply.")
+        complain(TOO_LARGE)
         return FAILED
-
-
-def _sentence(error: Exception) -> str:
-    """What went wrong, with the code of the error."""
-    text = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
-    return with_code(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", error)
 
 
 class _Version(argparse.Action):
