@@ -12,7 +12,7 @@ from cryptography import x509
 from securefedyj.cli.main import main
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
-from securefedyj.network.identity import fingerprint, keygen, sign, verify
+from securefedyj.network.identity import fingerprint, keygen
 from securefedyj.network.transport import tls
 
 
@@ -99,14 +99,3 @@ def test_key_that_others_can_read_is_refused(tmp_path, capsys):
         assert f"(mode 0640). Type: chmod 600 {key}." in error
         assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_a_signature_is_that_of_one_key_over_one_message(tmp_path):
-    north, south = (keygen(name, tmp_path) for name in ("north", "south"))
-    signature = sign(north, b"message")
-    pems = [identity.certificate.read_text() for identity in (north, south)]
-    assert verify(pems[0], signature, b"message")
-    assert not verify(pems[1], signature, b"message")
-    assert not verify(pems[0], signature, b"massage")
-    assert not verify(pems[0], signature[:-1], b"message")
-    assert not verify(pems[0], b"", b"message")

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -101,30 +100,6 @@ def read_identity(key: Path, certificate: Path) -> Identity:
             "one with `securefedyj keygen`."
         )
     return Identity(key, certificate)
-
-
-def sign(identity: Identity, message: bytes) -> bytes:
-    """Sign with the key of a certificate; `verify` needs the certificate alone."""
-    key = serialization.load_pem_private_key(identity.key.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise InputError(
-            "SFY-KEY-006",
-            f"{identity.key} cannot sign: it is no key of an elliptic curve, as `securefedyj "
-            "keygen` makes it. Make a new one, and agree on a file with its certificate.",
-        )
-    return key.sign(message, ec.ECDSA(hashes.SHA256()))
-
-
-def verify(pem: str, signature: bytes, message: bytes) -> bool:
-    """Whether the key of a certificate has signed a message."""
-    key = x509.load_der_x509_certificate(to_der(pem)).public_key()
-    try:
-        if isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
-            return True
-    except InvalidSignature:
-        pass
-    return False
 
 
 def fingerprint(pem: str) -> str:
