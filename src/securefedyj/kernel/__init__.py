@@ -72,6 +72,7 @@ class Loops:
         self.survey = partial(compiled.survey, number)
         self.distances = partial(compiled.distances, number)
         self.row_sums = partial(compiled.row_sums, number)
+        self.added_pieces = partial(compiled.added_pieces, number)
         self.transpose = partial(compiled.transpose, number)
         self.combine = partial(compiled.combine, number)
         self.bit_planes = partial(compiled.bit_planes, number)

@@ -112,10 +112,11 @@ def row_sums(
             fixed = part.D, pieces, width, part.length, where, at, sums
             work = len(chosen) * pieces * width
             kernel.shared_out(len(chosen) * pieces, work, partial(loops.row_sums, *fixed))
-        else:
-            for k, piece in np.ndindex(*sums.shape[:2]):
-                some = slice(part.length[where[k], piece])
-                sums[k, piece] = _sums(part.D[where[k], piece, some], *at[:, k])
+            loops.added_pieces(sums, pieces, total, lost)
+            continue
+        for k, piece in np.ndindex(*sums.shape[:2]):
+            some = slice(part.length[where[k], piece])
+            sums[k, piece] = _sums(part.D[where[k], piece, some], *at[:, k])
         for summand in sums.swapaxes(0, 1):
             added = total + summand
             back = added - total
