@@ -156,6 +156,8 @@ class ExpYJ(YeoJohnsonTransformer):
         return self
 
     def _warn(self) -> None:
+        empty = self.n_samples_seen_ == 0
+        self._warn_not_converged(empty, "all values are missing, so lambda is 1", UserWarning)
         advice = (
             f"{self.max_steps} steps are too few to find lambda. Set max_steps to "
             f"{2 * self.max_steps}, or solver to 'newton'"
