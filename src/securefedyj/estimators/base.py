@@ -10,7 +10,7 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
-from securefedyj.estimators.columns import FeatureTransformer
+from securefedyj.estimators.columns import FeatureTransformer, check_choice
 from securefedyj.estimators.export import OnError, onnx_model, power_transformer
 from securefedyj.numerics import boxcox, likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
@@ -124,6 +124,9 @@ class YeoJohnsonTransformer(FeatureTransformer):
         from securefedyj.estimators.display import PowerTransformDisplay
 
         return PowerTransformDisplay.from_estimator(self, X, feature=feature)
+
+    def _check_method(self) -> None:
+        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
 
     def _set_fit(self, fit: Result | PooledFit, mean: Array, var: Array) -> None:
         self.lambdas_, self.mean_, self.var_ = fit.lmbda, mean, var

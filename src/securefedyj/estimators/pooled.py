@@ -135,7 +135,7 @@ class ExpYJ(YeoJohnsonTransformer):
         -------
         self : ExpYJ
         """
-        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
+        self._check_method()
         check_choice("SFY-FIT-016", "solver", self.solver, _SOLVERS)
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)

@@ -50,7 +50,7 @@ def _with_digits(lower: float, upper: float, resolution: str, digits: int, name:
         lowest = _decade(min(abs(first), abs(last))) - digits + 1
     if finest.as_tuple().digits != (1,):
         raise InputError(
-            "SFY-NUM-016",
+            "SFY-NUM-019",
             f"feature {name!r} has {digits} significant digits and the resolution "
             f"{resolution or 'none'}: with digits, a resolution is a power of 10, such as 0.01, "
             "and bounds that contain 0 need one.",
@@ -89,7 +89,7 @@ def _decade(number: Fraction) -> int:
 def _check_number(count: int, name: str) -> None:
     if not 2 <= count <= MOST_POINTS:
         raise InputError(
-            "SFY-NUM-017",
+            "SFY-NUM-020",
             f"feature {name!r} has {count} points between its bounds; there must be 2 to "
             f"{MOST_POINTS}: agree on a {'finer' if count < 2 else 'coarser'} resolution, or on "
             "other bounds.",
