@@ -143,22 +143,14 @@ class YeoJohnsonTransformer(FeatureTransformer):
         self._agreed = (domain.lower, domain.upper)
 
     def _map(self, x: Array, j: int) -> Array:
-        lmbda, formulas = self.lambdas_[j], FORMULAS[self.method]
-        z: Array = (
-            formulas.standardize(x, lmbda, self._standardization.take(j))
-            if self.standardize
-            else formulas.transform(x, lmbda)
-        )
-        return z
+        lmbda, formulas, at = self.lambdas_[j], FORMULAS[self.method], self._standardization.take(j)
+        z = formulas.standardize(x, lmbda, at) if self.standardize else formulas.transform(x, lmbda)
+        return np.asarray(z)
 
     def _inverse(self, z: Array, j: int) -> Array:
-        lmbda, formulas = self.lambdas_[j], FORMULAS[self.method]
-        x: Array = (
-            formulas.unstandardize(z, lmbda, self._standardization.take(j))
-            if self.standardize
-            else formulas.inverse(z, lmbda)
-        )
-        return x
+        lmbda, formulas, at = self.lambdas_[j], FORMULAS[self.method], self._standardization.take(j)
+        x = formulas.unstandardize(z, lmbda, at) if self.standardize else formulas.inverse(z, lmbda)
+        return np.asarray(x)
 
     def _check_values(self, data: Array) -> None:
         if self.method == "box-cox" and np.any(data <= 0):

@@ -152,6 +152,11 @@ class ColumnReader(BaseEstimator):
             # past this, its caller and fit
             warnings.warn(f"{self._listed(chosen)}: {words}.", kind, stacklevel=4)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
 
 class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
     """An estimator that transforms each feature on its own.
@@ -258,7 +263,6 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = [np.dtype(kept).name for kept in KEPT_TYPES]
         return tags
 

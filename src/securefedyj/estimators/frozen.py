@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -87,6 +88,7 @@ class Frozen(FeatureTransformer):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class FrozenYJ(Frozen, YeoJohnsonTransformer):
     """A Yeo-Johnson or Box-Cox transformation that is fitted, and stays so.
 
@@ -131,14 +133,12 @@ class FrozenYJ(Frozen, YeoJohnsonTransformer):
     array([90, 90])
     """
 
-    def __init__(
-        self, standardize: bool = True, copy: bool = True, method: str = "yeo-johnson"
-    ) -> None:
-        self.standardize = standardize
-        self.copy = copy
-        self.method = method
+    standardize: bool = True
+    copy: bool = True
+    method: str = "yeo-johnson"
 
 
+@dataclass(eq=False, repr=False)
 class FrozenColumns(Frozen):
     """What a run with several methods has found, applied to each column; it stays as it is.
 
@@ -183,15 +183,13 @@ class FrozenColumns(Frozen):
     array([ 20.,  40.,  40.,  50., 900.])
     """
 
-    methods_: list[str]
-    medians_: Array
-    means_: Array
-    quantiles_: list[dict[str, float]]
-
-    def __init__(self, use: str = "scale", standardize: bool = True, copy: bool = True) -> None:
-        self.use = use
-        self.standardize = standardize
-        self.copy = copy
+    use: str = "scale"
+    standardize: bool = True
+    copy: bool = True
+    methods_: list[str] = field(init=False)
+    medians_: Array = field(init=False)
+    means_: Array = field(init=False)
+    quantiles_: list[dict[str, float]] = field(init=False)
 
     def _set_found(self, found: Parameters) -> None:
         """Take the result of a run from a file."""
