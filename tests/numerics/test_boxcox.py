@@ -94,9 +94,7 @@ def test_center_of_the_ratio_is_that_of_the_values(a, lmbda):
     with mp.workdps(60):
         exact = mpf(a) * (1 + mpf(0.7) + mpf(1e-18))
         center = float(exact)
-        of_values = Standardization(
-            np.array([center]), at.width, np.array([float(exact - center)])
-        )
+        of_values = Standardization(np.array([center]), at.width, np.array([float(exact - center)]))
     z = yeojohnson.standardize(ratio, lmbda, each(lambda column: column[0], at))
     # x is only as close to the ratio as its own rounding.
     allowed = EPS * 8 * (1 + abs(lmbda)) / 0.3

@@ -175,7 +175,8 @@ class FrozenColumns(Frozen):
     >>> import numpy as np
     >>> import securefedyj
     >>> X = np.array([[20.0], [np.nan], [40.0], [50.0], [900.0]])
-    >>> run = securefedyj.SecureQuantiles(bounds=(0, 1000), resolution=1).fit([X])
+    >>> asked = securefedyj.SecureQuantiles(bounds=(0, 1000), resolution=1)
+    >>> run = asked.fit([X[:2], X[2:4], X[4:]])
     >>> with TemporaryDirectory() as folder:
     ...     securefedyj.save(run, f"{folder}/parameters.json")
     ...     frozen = securefedyj.load(f"{folder}/parameters.json")

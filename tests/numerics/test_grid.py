@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.points import MOST_POINTS, points_of
+from securefedyj.numerics.grid import MOST_POINTS, points_of
 from tests.refusals import refused
 
 
