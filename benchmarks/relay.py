@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from securefedyj.network import local
 from securefedyj.network.consortium import Consortium, Feature, HubEntry, PartyEntry
 from securefedyj.network.hub.consortia import QUEUE
-from securefedyj.network.identity import Identity, fingerprint, keygen
+from securefedyj.network.identity import Identity, keygen, read_certificate
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
@@ -55,14 +55,11 @@ CASES = (
 
 def prepare(folder: Path, consortia: int, parties: int) -> list[Path]:
     """Keys and agreed files; the same parties and the same hub in all."""
-    hub = keygen("hub", folder).certificate.read_text(encoding="ascii")
+    hub = read_certificate(keygen("hub", folder).certificate)
     port = local.free_port()
-    pems = {
-        f"party-{k}": keygen(f"party-{k}", folder).certificate.read_text(encoding="ascii")
-        for k in range(parties)
-    }
-    entries = tuple(PartyEntry(name, "silo", fingerprint(pem), pem) for name, pem in pems.items())
-    committee = tuple(pems)[:3]
+    names = [f"party-{k}" for k in range(parties)]
+    entries = tuple(PartyEntry.read(n, "silo", keygen(n, folder).certificate) for n in names)
+    committee = tuple(names[:3])
     paths = []
     for number in range(consortia):
         address = HubEntry(f"127.0.0.1:{port}", hub)

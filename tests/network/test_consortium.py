@@ -17,7 +17,7 @@ from securefedyj.network.consortium import (
     HubEntry,
     PartyEntry,
 )
-from securefedyj.network.identity import fingerprint, keygen
+from securefedyj.network.identity import fingerprint, keygen, read_certificate
 from tests.refusals import refused
 
 
@@ -30,7 +30,7 @@ def pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pem(folder: Path, name: str) -> str:
-    return (folder / f"{name}.pem").read_text()
+    return read_certificate(folder / f"{name}.pem")
 
 
 def entry(folder: Path, name: str, role: str = "silo") -> PartyEntry:

@@ -21,7 +21,7 @@ from securefedyj.network import log as log_module
 from securefedyj.network.hub import consortia as rooms
 from securefedyj.network.hub import limits as lobby_module
 from securefedyj.network.hub import server as hub_module
-from securefedyj.network.identity import Identity, keygen
+from securefedyj.network.identity import Identity, keygen, read_certificate
 from securefedyj.network.transport import link, tls
 from securefedyj.network.transport.framing import (
     MAX_FRAME_BODY,
@@ -118,7 +118,7 @@ def test_a_stranger_with_an_odd_certificate_is_a_stranger_like_others(tmp_path):
     async def scenario(net: Loopback) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, found: troubles.append(found))
         identity = keygen("stranger", tmp_path / "elsewhere")
-        der = ssl.PEM_cert_to_DER_cert(identity.certificate.read_text())
+        der = ssl.PEM_cert_to_DER_cert(read_certificate(identity.certificate))
         odd = der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x26")  # version 39
         identity.certificate.write_text(ssl.DER_cert_to_PEM_cert(odd))
         for _ in range(3):

@@ -12,7 +12,7 @@ from cryptography import x509
 from securefedyj.cli.main import main
 from securefedyj.network import local
 from securefedyj.network.consortium import Feature
-from securefedyj.network.identity import fingerprint, keygen
+from securefedyj.network.identity import fingerprint, keygen, read_certificate
 from securefedyj.network.transport import tls
 
 
@@ -34,7 +34,7 @@ def test_certificate_names_the_party(tmp_path):
 
 
 def test_fingerprint_is_that_of_the_certificate_in_binary(tmp_path):
-    pem = keygen("Zürich 1", tmp_path).certificate.read_text()
+    pem = read_certificate(keygen("Zürich 1", tmp_path).certificate)
     der = ssl.PEM_cert_to_DER_cert(pem)
     assert fingerprint(pem) == f"sha256:{hashlib.sha256(der).hexdigest()}"
 
@@ -54,7 +54,7 @@ def altered(pem: str, before: bytes, after: bytes) -> str:
     ],
 )
 def test_what_tls_cannot_read_is_no_certificate(tmp_path, spoil):
-    pem = keygen("north", tmp_path).certificate.read_text()
+    pem = read_certificate(keygen("north", tmp_path).certificate)
     with pytest.raises(ValueError, match="this is not a certificate in PEM form"):
         fingerprint(spoil(pem))
 
@@ -63,9 +63,9 @@ def test_what_tls_cannot_read_is_no_certificate(tmp_path, spoil):
 def test_what_tls_trusts_is_what_the_fingerprint_is_of(tmp_path, between):
     """Python skips what OpenSSL stumbles over, in the text of a certificate."""
     identity = keygen("north", tmp_path)
-    head, *lines, end = identity.certificate.read_text().splitlines()
+    head, *lines, end = read_certificate(identity.certificate).splitlines()
     pem = between.join([head, *lines, end])
-    assert fingerprint(pem) == fingerprint(identity.certificate.read_text())
+    assert fingerprint(pem) == fingerprint(read_certificate(identity.certificate))
     settings = tls.context(identity, [pem], server_side=False)
     assert settings.cert_store_stats()["x509"] == 1
 

@@ -14,7 +14,7 @@ import pytest
 from securefedyj.network import log
 from securefedyj.network.carrier import Word
 from securefedyj.network.hub import consortia as rooms
-from securefedyj.network.identity import fingerprint, keygen
+from securefedyj.network.identity import fingerprint, keygen, read_certificate
 from securefedyj.network.log import Throttle
 from securefedyj.network.session.participant import JoinError
 from securefedyj.network.transport import tls
@@ -69,7 +69,7 @@ def test_the_others_are_told_who_was_refused_and_why(tmp_path):
 
     (line,) = lines(with_hub(tmp_path, scenario), "refused")
     assert "bob of 'on one machine'" in line
-    assert f"'certificate': '{fingerprint((tmp_path / 'bob.pem').read_text())}'" in line
+    assert f"'certificate': '{fingerprint(read_certificate(tmp_path / 'bob.pem'))}'" in line
 
 
 def test_a_key_that_was_made_anew_is_named_by_its_fingerprint(tmp_path):
@@ -78,7 +78,7 @@ def test_a_key_that_was_made_anew_is_named_by_its_fingerprint(tmp_path):
         assert (await ana.receive()).type == FrameType.WELCOME
         anew = keygen("bob", tmp_path / "anew")
         await refused(await connected(net, anew))
-        own = fingerprint(anew.certificate.read_text(encoding="ascii"))
+        own = fingerprint(read_certificate(anew.certificate))
         told = await notice(ana)
         assert told.startswith("A connection with a certificate in the name of bob was refused")
         assert own in told

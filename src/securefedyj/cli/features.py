@@ -15,7 +15,7 @@ from securefedyj.errors import InputError
 from securefedyj.files import write_atomically
 from securefedyj.network.consortium import Feature
 from securefedyj.network.consortium.entries import check_text
-from securefedyj.printable import in_words, printable
+from securefedyj.printable import in_words, printable, shown
 from securefedyj.tables.files import FEW_DISTINCT, draft
 
 COLUMNS = tuple(field.name for field in fields(Feature))
@@ -112,11 +112,31 @@ def read_features(path: Path) -> list[Feature]:
                     f"{path}, line {rows.line_num}: lower and upper must be numbers, with a "
                     "decimal point.",
                 ) from None
-            texts: dict[str, Any] = {
-                column: row[column] for column in COLUMNS[3:] if row.get(column)
+            where = f"{path}, line {rows.line_num}: {{}}"
+            more: dict[str, Any] = {
+                column: value_of(column, row[column], where.format(column))
+                for column in COLUMNS[3:]
+                if row.get(column)
             }
-            features.append(Feature(row["name"], *bounds, **texts))
+            features.append(Feature(row["name"], *bounds, **more))
     return features
+
+
+def value_of(field: str, text: str, where: str) -> str | int | bool:
+    """What the text of a cell or an option means for a field of `Feature`."""
+    kind = type(getattr(Feature, field))
+    if kind is str:
+        return text
+    known: dict[Any, dict[str, Any]] = {
+        bool: {"true": True, "false": False},
+        int: {str(n): n for n in range(10)},
+    }
+    try:
+        found: int | bool = known[kind][text.strip().lower()]
+        return found
+    except KeyError:
+        needed = "true or false" if kind is bool else "a number from 0 to 9"
+        raise InputError("SFY-CLI-024", f"{where} must be {needed}, not {shown(text)}.") from None
 
 
 def _is_valid(name: str) -> bool:

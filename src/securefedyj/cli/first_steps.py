@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from securefedyj.cli.options import Commands, command, flag, option
-from securefedyj.network.identity import fingerprint, keygen
+from securefedyj.network.identity import fingerprint, keygen, read_certificate, renew_keys
 
 
 def add(commands: Commands) -> None:
@@ -26,6 +26,11 @@ def add(commands: Commands) -> None:
     parser = command(commands, "keygen", run_keygen, summary, example)
     option(parser, "name", "NAME", "name of the party in the agreed file")
     option(parser, "--folder", "FOLDER", "folder for NAME.key and NAME.pem", Path, Path())
+    words = (
+        "replace the keys for submissions in NAME.key and NAME.pem, or add them; the certificate "
+        "stays (docs/life.md)"
+    )
+    flag(parser, "--renew", words)
     flag(parser, "--json", "print the paths and the fingerprint as JSON")
 
 
@@ -44,12 +49,15 @@ def run_example(options: argparse.Namespace) -> None:
 
 
 def run_keygen(options: argparse.Namespace) -> None:
-    identity = keygen(options.name, options.folder)
-    digest = fingerprint(identity.certificate.read_text(encoding="ascii"))
+    identity = (renew_keys if options.renew else keygen)(options.name, options.folder)
+    digest = fingerprint(read_certificate(identity.certificate))
     if options.json:
         paths = {"key": str(identity.key), "certificate": str(identity.certificate)}
         print(json.dumps(paths | {"fingerprint": digest}))
         return
+    if options.renew:
+        print(f"New keys for submissions are in {identity.key} and {identity.certificate}.")
+        print("What was sealed for the old ones cannot be opened any more.")
     print(f"Private key (never share it): {identity.key}")
     print(f"Certificate (send it to the author of the agreed file): {identity.certificate}")
     print(f"Fingerprint (compare it by telephone):\n  {digest}")

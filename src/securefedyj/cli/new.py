@@ -9,12 +9,12 @@ from typing import Any
 
 from securefedyj.cli.check import add_line, outlook_of, tell_differences
 from securefedyj.cli.display import tell, wrapped
-from securefedyj.cli.features import feature_of, read_features
+from securefedyj.cli.features import feature_of, read_features, value_of
 from securefedyj.cli.options import Commands, command, option, repeated
 from securefedyj.errors import InputError
 from securefedyj.network.consortium import ENGINE, Consortium, HubEntry, PartyEntry
 from securefedyj.network.consortium.succession import default_committee, successor
-from securefedyj.network.identity import fingerprint, read_certificate
+from securefedyj.network.identity import read_certificate
 from securefedyj.network.repeats import note_on_silos
 
 AUTO = "auto"
@@ -46,8 +46,18 @@ _METHODS = {
         "yeo-johnson (the default), box-cox, standard, robust, quantiles, or several with commas",
     ),
     "quantiles": ("NAME=Q,Q", "quantiles to find, from 0 to 1"),
-    "resolution": ("NAME=STEP", "distance between the points among which quantiles are found"),
+    "resolution": ("NAME=STEP", "distance of the points of quantiles, and of a submission"),
+    "digits": ("NAME=N", "number of significant digits of the points of a submission"),
+    "round": ("NAME=true", "submit the point next to each value; otherwise a value must be one"),
 }
+# Two options for one field, of which the first has the default.
+_EITHER = (
+    ("verified", True, "--verified", "accept a result only with a proof that it is right"),
+    ("verified", False, "--unverified", "trust the committee to follow the protocol"),
+    ("submitted", False, "--live", "all silos stay online during a run"),
+    ("submitted", True, "--submitted", "silos submit features with resolution or digits once, by "
+     "`securefedyj submit`"),
+)  # fmt: skip
 _CHANGES = {
     "add": ("NAME=CERT.pem", "silo that joins"),
     "remove": ("NAME", "party that leaves"),
@@ -95,11 +105,9 @@ def add(commands: Commands) -> None:
         "recommends for the rows and the line below)"
     )
     option(parser, "--levels-per-exchange", "N", words, _levels)
-    for verified, name, words in (
-        (False, "--unverified", "trust all members of the committee to follow the protocol"),
-        (True, "--verified", "accept a result only with a proof that it is right (the default)"),
-    ):
-        parser.add_argument(name, dest="verified", action="store_const", const=verified, help=words)
+    for dest, value, name, words in _EITHER:
+        words += " (the default)" * (value == getattr(Consortium, dest))
+        parser.add_argument(name, dest=dest, action="store_const", const=value, help=words)
     add_line(parser)
 
 
@@ -172,7 +180,7 @@ def _agreed(before: Consortium | None, options: argparse.Namespace) -> Consortiu
 
 
 def _with_methods(consortium: Consortium, options: argparse.Namespace) -> Consortium:
-    """What the options say is fitted to each feature."""
+    """What the options say is fitted to each feature, and whether these are submitted."""
     given: dict[str, dict[str, Any]] = {}
     for field in _METHODS:
         for entry in getattr(options, field):
@@ -182,9 +190,10 @@ def _with_methods(consortium: Consortium, options: argparse.Namespace) -> Consor
                     "SFY-CLI-021",
                     f"--{field} {entry!r} must be NAME=VALUE, with the name of a feature.",
                 )
-            given.setdefault(name, {})[field] = value
-    features = (replace(one, **given.get(one.name, {})) for one in consortium.features)
-    return replace(consortium, features=tuple(features)) if given else consortium
+            given.setdefault(name, {})[field] = value_of(field, value, f"--{field} {entry!r}")
+    features = tuple(replace(one, **given.get(one.name, {})) for one in consortium.features)
+    submitted = consortium.submitted if options.submitted is None else options.submitted
+    return replace(consortium, features=features, submitted=submitted)
 
 
 def _party(entry: str, role: str = "silo") -> PartyEntry:
@@ -194,8 +203,7 @@ def _party(entry: str, role: str = "silo") -> PartyEntry:
         raise InputError(
             "SFY-CLI-006", f"{entry!r} must be NAME=CERT.pem, such as north=north.pem."
         )
-    pem = read_certificate(Path(path))
-    return PartyEntry(name, role, fingerprint(pem), pem)
+    return PartyEntry.read(name, role, Path(path))
 
 
 def _levels(text: str) -> int | str:

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from securefedyj.errors import InputError
+from securefedyj.files import write_together
+from securefedyj.network import keys
 from securefedyj.printable import shown
 
 LONGEST_NAME = 64  # characters, the limit of a certificate's common name
@@ -62,25 +64,49 @@ def keygen(name: str, folder: Path) -> Identity:
                 f"{path} exists and is not overwritten: others may know this identity. Move it "
                 "away, or choose another --folder."
             )
-    key = ec.generate_private_key(ec.SECP256R1())
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    signer = ec.generate_private_key(ec.SECP256R1())
+    certificate = _self_signed(name, signer).public_bytes(serialization.Encoding.PEM).decode()
+    private, public = keys.new_keys(signer, fingerprint(certificate))
+    _write_new(identity.key, keys.to_pem(signer) + private, 0o600)
+    _write_new(identity.certificate, keys.behind(certificate, public).encode(), 0o644)
+    return identity
+
+
+def renew_keys(name: str, folder: Path) -> Identity:
+    """Replace the keys for submissions of an identity, or add them; the others stay."""
+    identity = identity_in(folder, name)
+    certificate = read_certificate(read_identity(*identity).certificate)
+    signer = keys.signer_in(identity.key)
+    if signer.public_key() != keys.certified(certificate):
+        raise InputError(
+            "SFY-KEY-009",
+            f"{identity.key} is not the key of the certificate {identity.certificate}; find the "
+            "file that is.",
+        )
+    private, public = keys.new_keys(signer, fingerprint(certificate))
+    write_together(
+        {
+            identity.key: keys.to_pem(signer) + private,
+            identity.certificate: keys.behind(certificate, public).encode(),
+        }
     )
-    _write_new(identity.key, private, 0o600)
-    certificate = _self_signed(name, key).public_bytes(serialization.Encoding.PEM)
-    _write_new(identity.certificate, certificate, 0o644)
     return identity
 
 
 def read_certificate(path: Path) -> str:
     """Read a certificate in PEM form; an error names the file."""
+    return read_public(path)[0]
+
+
+def read_public(path: Path) -> tuple[str, str]:
+    """The certificate in NAME.pem, and the keys for submissions behind it, if there are any."""
     try:
-        pem = path.read_text(encoding="ascii")
-        fingerprint(pem)
+        certificate, public = keys.apart(path.read_text(encoding="ascii"))
+        fingerprint(certificate)
     except ValueError as error:
         reason = "this is not text." if isinstance(error, UnicodeDecodeError) else str(error)
         raise InputError("SFY-KEY-003", f"{path}: {reason}") from None
-    return pem
+    return certificate, public
 
 
 def read_identity(key: Path, certificate: Path) -> Identity:

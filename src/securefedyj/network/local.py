@@ -26,7 +26,7 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.network.carrier import Data, LinkLost, Present
 from securefedyj.network.consortium import ENGINE, Consortium, Feature, HubEntry, PartyEntry
 from securefedyj.network.hub import HubServer
-from securefedyj.network.identity import fingerprint, identity_in, keygen
+from securefedyj.network.identity import identity_in, keygen, read_certificate
 from securefedyj.network.session.channels import Channels
 from securefedyj.network.session.events import ChannelStands, Event, RecordArrived
 from securefedyj.network.transport.link import Link, connect
@@ -84,14 +84,13 @@ def prepare(
     hub = keygen("hub", folder)
     parties = []
     for party, table in tables.items():
-        pem = keygen(party, folder).certificate.read_text(encoding="ascii")
         role = "helper" if table is None else "silo"
-        parties.append(PartyEntry(party, role, fingerprint(pem), pem))
+        parties.append(PartyEntry.read(party, role, keygen(party, folder).certificate))
         if table is not None:
             write_table(folder / f"{party}.csv", [feature.name for feature in features], table)
     consortium = Consortium(
         name=name,
-        hub=HubEntry(f"{host}:{port or free_port()}", hub.certificate.read_text(encoding="ascii")),
+        hub=HubEntry(f"{host}:{port or free_port()}", read_certificate(hub.certificate)),
         parties=tuple(parties),
         committee=tuple(committee) or facts_of(engine).committee_of(tuple(tables)),
         engine=engine,

@@ -73,8 +73,8 @@ class RemoteSource(Protocol):
         columns: Sequence[int],
         function: Callable[[Array], T],
         add: Callable[[T, T], T],
-        finish: Callable[[T], R] | None,
-    ) -> R | T | None:
+        finish: Callable[[T], R],
+    ) -> R | None:
         """As of `over_blocks`."""
 
     def whole(self, function: Callable[[Source], R]) -> R:
@@ -104,12 +104,16 @@ def read(
                 on_rows(done, total)
 
 
+def _same(value: T) -> T:
+    return value
+
+
 def over_blocks(
     source: Source,
     columns: Sequence[int],
     function: Callable[[Array], T],
     add: Callable[[T, T], T],
-    finish: Callable[[T], Any] | None = None,
+    finish: Callable[[T], Any] = _same,
 ) -> Any:
     """The function of each block of a pass, added up and finished; None if there is no block.
 
@@ -122,7 +126,7 @@ def over_blocks(
     for block in read(source, columns):
         part = function(block)
         total = part if total is None else add(total, part)
-    return total if total is None or finish is None else finish(total)
+    return None if total is None else finish(total)
 
 
 def over_all(source: Source, function: Callable[[Source], R]) -> R:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from securefedyj.errors import InputError
-from securefedyj.network.identity import check_name, fingerprint
+from securefedyj.network.identity import check_name, fingerprint, read_public
+from securefedyj.network.keys import PublicKeys, public_keys
 from securefedyj.numerics.encoding import LARGEST_BOUND
 from securefedyj.printable import shown
 from securefedyj.protocol.methods import YEO_JOHNSON, Methods, methods_of
@@ -65,6 +67,12 @@ class PartyEntry:
     keys: str = ""
     """The public keys for submissions, signed by the certificate's key, in Base64."""
 
+    @classmethod
+    def read(cls, name: str, role: str, path: Path) -> PartyEntry:
+        """A party with what is in its file NAME.pem."""
+        certificate, keys = read_public(path)
+        return cls(name, role, fingerprint(certificate), certificate, keys)
+
     def check(self) -> None:
         check_name(self.name)
         if self.role == "member":
@@ -86,6 +94,13 @@ class PartyEntry:
                 f"the fingerprint of {self.name!r} does not match its certificate, which has "
                 f"{actual}; ask {self.name!r} by another channel which of the two is right.",
             )
+        if self.keys:
+            self.public  # noqa: B018, refuses what is wrong
+
+    @property
+    def public(self) -> PublicKeys:
+        """The keys for submissions."""
+        return public_keys(self.keys, self.certificate, self.fingerprint, self.name)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -108,6 +108,15 @@ class Consortium(ProtocolParameters):
                 )
         agreement = self.agreement()
         agreement.check()
+        needed = {*self.committee, *agreement.silos} if self.submitted else ()
+        if lacking := [one.name for one in self.parties if one.name in needed and not one.keys]:
+            raise ConsortiumError(
+                "SFY-CON-042",
+                f"{in_words(lacking, 5)} {'has' if len(lacking) == 1 else 'have'} no keys for "
+                "submissions, which each silo and each member of the committee needs. `securefedyj "
+                "keygen NAME --renew` adds them to NAME.pem; agree on a file with them "
+                "(`securefedyj new`, for a party of an earlier file with --renew).",
+            )
         if agreement.asked.ranked.any() and self.minimum_values < FEWEST_VALUES:
             raise ConsortiumError(
                 "SFY-CON-038",
@@ -140,7 +149,9 @@ class Consortium(ProtocolParameters):
         tables = [("", head | {key: getattr(self, key) for key in WRITTEN})]
         if self.hub is not None:
             tables.append(("[hub]", asdict(self.hub)))
-        tables += [("[[party]]", _given(party)) for party in self.parties]
+        # Earlier releases do not know the keys, which only a submitted run needs.
+        parties = [one if self.submitted else replace(one, keys="") for one in self.parties]
+        tables += [("[[party]]", _given(party)) for party in parties]
         tables += [("[[feature]]", _given(feature)) for feature in self.features]
         return "\n".join(write_table(*table) for table in tables)
 

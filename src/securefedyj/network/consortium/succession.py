@@ -97,6 +97,8 @@ def differences(before: Consortium, after: Consortium) -> list[str]:
     for party in after.parties:
         if party.name in known and party.fingerprint != known[party.name].fingerprint:
             lines.append(f"{printable(party.name)} has another certificate: {party.fingerprint}")
+        elif after.submitted and party.name in known and party.keys != known[party.name].keys:
+            lines.append(f"{printable(party.name)} has other keys for submissions")
     if after.committee != before.committee:
         was = ", ".join(map(printable, before.committee))
         lines.append(f"the committee is {', '.join(map(printable, after.committee))}; was {was}")
@@ -112,7 +114,7 @@ def differences(before: Consortium, after: Consortium) -> list[str]:
             )
         others = [key for key in Feature.__annotations__ if key not in ("lower", "upper", "note")]
         lines += _changes(old, feature, others, of=f"{printable(feature.name)}: ")
-    lines += _changes(before, after, ("name", "engine", *WRITTEN))
+    lines += _changes(before, after, ("name", "engine", "submitted", *WRITTEN))
     if before.hub != after.hub:
         lines.append("the hub has another address or certificate")
     return lines

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from securefedyj.errors import CodedError, InputError
 from securefedyj.network.consortium import Consortium
-from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der
+from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der, read_certificate
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import FrameQueue, FrameType, Hello, HubFrame
 from securefedyj.party.messages import VERSION
@@ -180,7 +180,7 @@ class Served:
             raise InputError(
                 "SFY-HUB-008", "Two of the files have the same consortium name; rename one."
             )
-        own = fingerprint(identity.certificate.read_text(encoding="ascii"))
+        own = fingerprint(read_certificate(identity.certificate))
         for consortium in consortia:
             check_own(consortium, own, identity.certificate)
         self.rooms: dict[str, Room] = {}
@@ -340,7 +340,7 @@ class AgreedFiles:
 
     def __init__(self, paths: Sequence[Path], identity: Identity) -> None:
         self._paths, self._identity = paths, identity
-        self._own = fingerprint(identity.certificate.read_text(encoding="ascii"))
+        self._own = fingerprint(read_certificate(identity.certificate))
         self._folders = [path for path in paths if path.is_dir()]
         self._good: dict[Path, Consortium] = {}
 
