@@ -1,8 +1,9 @@
 # `make demo`, `make test` and `make paper` set up .venv from Python 3.11+, pip and make alone.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo check test test-reduced sanitize test-under-load coverage lint bench bench-network paper soak soak-cheating fuzz integrations docs dist clean
+.PHONY: help demo check test test-reduced sanitize test-under-load coverage lint bench bench-network paper soak soak-cheating fuzz integrations docs dist lock clean
 help:
 	@echo "make demo    fit example data, by a hub and three parties as well; write out/demo.svg"
 	@echo "make check   run the tests that are quick, in about a minute"
@@ -20,16 +21,33 @@ help:
 	@echo "make fuzz    give hostile files and records to all that reads them; minutes"
 	@echo "make integrations  install FLARE and Flower; runs with all their processes; minutes"
 	@echo "make docs    build the site with Sphinx, from docs/ and the docstrings, into out/site"
-	@echo "make dist    build wheel and sdist into out/dist, and check both; installs without a network"
+	@echo "make dist    build wheel, sdist and SBOM into out/dist, twice, and check them; installs without a network"
+	@echo "make lock    choose the exact versions of all dependencies again, with hashes, into locks/"
 	@echo "make clean   remove .venv, caches and out/"
 
-# The kernel is compiled here, if there is a C compiler.
-.venv/ready: pyproject.toml setup.py $(wildcard src/securefedyj/kernel/*.[ch])
+# The kernel is compiled here, if there is a C compiler. `make LOCKED=1 test`, as the workflows do,
+# takes the exact versions of locks/, each checked by its hash.
+KERNEL := pyproject.toml setup.py $(wildcard src/securefedyj/kernel/*.[ch])
+.venv/installed: $(KERNEL)
+	@echo "Setting up .venv with securefedyj and the libraries that it needs: a minute or two."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(PIP) install --editable .
+	@$(BIN)/securefedyj --version
 	@touch $@
 
-demo: .venv/ready
+.venv/ready: $(KERNEL)
+	@echo "Setting up .venv with everything that tests and linters need: some minutes, and 1 GB."
+	$(PYTHON) -m venv .venv
+ifdef LOCKED
+	$(PIP) install --require-hashes --requirement locks/build.txt --requirement locks/dev.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+else
+	$(PIP) install --editable ".[dev]"
+endif
+	@$(BIN)/securefedyj --version
+	@touch .venv/installed $@
+
+demo: .venv/installed
 	$(BIN)/securefedyj demo --output out
 
 check: .venv/ready
@@ -50,7 +68,7 @@ test-reduced: .venv/ready
 SANITIZED := out/sanitized
 sanitize: .venv/ready
 	rm -rf $(SANITIZED)
-	SECUREFEDYJ_SANITIZE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(SANITIZED) .
+	SECUREFEDYJ_SANITIZE=1 $(PIP) install --no-deps --target $(SANITIZED) .
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -s tests/numerics
 
 test-under-load: .venv/ready
@@ -92,14 +110,14 @@ fuzz: .venv/ready
 	$(BIN)/python -m benchmarks.fuzz.hostile --examples 2000
 
 integrations: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[flare,flower]" "flwr[simulation]"
+	$(PIP) install --editable ".[flare,flower]" "flwr[simulation]"
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/integrations
 	$(BIN)/python -m tests.integrations.flare.poc
 	$(BIN)/python -m tests.integrations.flower.deployment
 	$(BIN)/python -m tests.integrations.flower.walk
 
 docs: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(PIP) install --editable ".[docs]"
 	rm -rf out/site
 	$(BIN)/python docs/site/stage.py out/pages
 	$(BIN)/python -m sphinx -W --keep-going -q -c docs/site -d out/doctrees out/pages out/site
@@ -107,6 +125,17 @@ docs: .venv/ready
 
 dist:
 	PYTHON=$(PYTHON) .ci/dist out/dist
+
+# For every Python from 3.11 on and every system at once.
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header
+lock: .venv/installed
+	$(PIP) install uv
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' |\
+		$(COMPILE) - --output-file locks/build.txt
+	$(COMPILE) pyproject.toml --output-file locks/run.txt
+	$(COMPILE) pyproject.toml --extra dev --output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra docs --output-file locks/docs.txt
+	$(COMPILE) --group dist --output-file locks/dist.txt
 
 clean:
 	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache .hypothesis
