@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.literal_paper import fit_literal
+from experiments.formulas import derivative
 from securefedyj import SecureFedYJ
 from securefedyj.numerics.encoding import Domain, choose_encoding
 from securefedyj.numerics.sums import ArraySilo
-from securefedyj.numerics.yeojohnson import derivative, transform
+from securefedyj.numerics.yeojohnson import transform
 
 FEATURES = 100
 # Rows of each silo and features, beside the paper.

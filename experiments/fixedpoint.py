@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from experiments import style
 from experiments.datasets import features_108
+from experiments.formulas import derivative, phi
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from securefedyj import ExpYJ
 from securefedyj.numerics import wide
@@ -22,7 +23,7 @@ from securefedyj.numerics.encoding import (
 )
 from securefedyj.numerics.search import Bracket, at_bound, exp_update, finished
 from securefedyj.numerics.sums import ArraySilo
-from securefedyj.numerics.yeojohnson import derivative, phi, transform
+from securefedyj.numerics.yeojohnson import transform
 
 TITLE = "How many fractional bits the secure fit needs"
 SOURCE = "Figure 4; section 4"

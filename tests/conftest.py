@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from securefedyj.network.ledger import LEDGER_VARIABLE
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "default")
+
+# A shell starts background jobs with Ctrl-C ignored, and processes of tests would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Of fixtures of whole modules, which come before those of a test. Not made unless it is needed.
 os.environ[LEDGER_VARIABLE] = os.path.join(

@@ -40,7 +40,7 @@ OFFERED = {
     **dict.fromkeys(["SecureColumnTransformer", "SecureQuantiles"], "estimators"),
     **dict.fromkeys(["SecureRobustScaler", "SecureStandardScaler"], "estimators"),
     **dict.fromkeys(["Cancelled", "join", "join_async"], "joining"),
-    "load": "parameters",
+    **dict.fromkeys(["load", "save"], "parameters"),
 }
 OUTSIDE = {"benchmarks", "experiments", "tests"}
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from securefedyj.joining.call import join_async as join_async
     from securefedyj.joining.run import Cancelled as Cancelled
     from securefedyj.parameters import load as load
+    from securefedyj.parameters import save as save
 
 _HOMES = {
     "Cancelled": "joining.run",
@@ -32,6 +33,7 @@ _HOMES = {
     "join": "joining.call",
     "join_async": "joining.call",
     "load": "parameters",
+    "save": "parameters",
 }
 __all__ = [*_HOMES]
 __version__ = "0.2.0"

@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -22,21 +23,23 @@ from msgspec.structs import asdict
 
 from securefedyj.errors import InputError, code_of
 from securefedyj.files import read_within, write_atomically
+from securefedyj.numerics.encoding import LARGEST_BOUND, SMALLEST_BOUND
 from securefedyj.party.messages import VERSION as PROTOCOL_VERSION
-from securefedyj.printable import shown
-from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.methods import DEFAULT, METHODS
+from securefedyj.printable import in_words, shown
+from securefedyj.protocol.agreement import Agreement, bounds_of
+from securefedyj.protocol.methods import DEFAULT, METHODS, Methods
 from securefedyj.protocol.result import Result
 from securefedyj.protocol.transcript import Origin, Transcript
 from securefedyj.strict import MOST_BYTES, Finite, Record, convert, parse
 
 if TYPE_CHECKING:
-    from securefedyj.estimators import FrozenColumns, FrozenYJ
+    from securefedyj.estimators import ExpYJ, FrozenColumns, FrozenYJ
 
 FORMAT = "securefedyj parameters"
 VERSION = 4
 _WITHOUT_METHODS = 3
 """The version of a file where all features have the method yeo-johnson alone."""
+_POOLED = ("pooled data",)
 # Fixed until version 2, agreed on since version 3.
 _AGREED_BEFORE_3: dict[str, Any] = {"result_bits": 44, "helpers": [], "verified": False}
 # Not in files of version 1, which release 0.1 wrote.
@@ -122,6 +125,34 @@ class Parameters:
             tuple(_quantiles(transcript)),
         )
 
+    @classmethod
+    def of_pooled(cls, fitted: ExpYJ, standardize: bool = True) -> Parameters:
+        """The parameters of a fit to pooled data: no run, no transcript, the widest bounds."""
+        names = tuple(fitted._feature_names())
+        lower = SMALLEST_BOUND if fitted.method == "box-cox" else -LARGEST_BOUND
+        methods: tuple[Methods, ...] = ({fitted.method: ()},) * len(names)
+        agreement = Agreement(
+            features=names,
+            domain=bounds_of((lower, LARGEST_BOUND), names, methods),
+            methods=methods,
+            parties=_POOLED,
+            committee=_POOLED,
+            engine="clear",
+            verified=False,
+        )
+        agreement.check()
+        lmbda, mean, var = fitted.lambdas_, fitted.mean_, fitted.var_
+        if lost := [names[j] for j in np.flatnonzero(~np.isfinite(mean + var))]:
+            raise InputError(
+                "SFY-PAR-013",
+                f"the mean or variance of {in_words(lost, 5)} is beyond float64, so the fit cannot "
+                "be saved; fit without these columns, or values in another unit",
+            )
+        counted = (fitted.n_samples_seen_, fitted.at_bound_, fitted.converged_)
+        constant = (var == 0) & (lmbda == 1)
+        result = Result(lmbda, mean, var, *counted, constant, *fitted._standardization)
+        return cls(agreement, result, standardize, "")
+
     def estimator(self) -> FrozenYJ | FrozenColumns:
         """The fitted estimator: it transforms as that of the run, to the last two digits."""
         from securefedyj.estimators import FrozenColumns, FrozenYJ  # scikit-learn takes a while
@@ -133,6 +164,8 @@ class Parameters:
         else:
             fitted = FrozenColumns(standardize=self.standardize)
         fitted.agreement_ = self.agreement
+        if self.origin is not None:
+            fitted._source = f" of run {shown(self.origin.name)}"
         fitted.n_features_in_ = len(self.agreement.features)
         if not self.unnamed:
             fitted.feature_names_in_ = np.array(self.agreement.features, dtype=object)
@@ -210,19 +243,30 @@ class Parameters:
         return cls(agreed, result, file.standardize, file.transcript_sha256, origin, quantiles)
 
 
-def save(transcript: Transcript, path: Path | str, standardize: bool = True) -> None:
-    """Write the result of a run as parameters.json, whole or not at all.
+def save(fitted: Any, path: Path | str, standardize: bool | None = None) -> None:
+    """Write a fit as parameters.json, whole or not at all.
 
     Parameters
     ----------
-    transcript : Transcript
-        Of a finished run, such as `transcript_` of a fitted `SecureFedYJ`.
+    fitted : ExpYJ, SecureFedYJ, other estimator over silos, or Transcript
+        A fitted estimator, or the transcript of a finished run.
     path : path-like
         The file; an existing one is replaced.
-    standardize : bool, default=True
-        Whether the transformer that `load` makes of it gives zero mean and unit variance.
+    standardize : bool, optional
+        Whether the transformer that `load` makes of it gives zero mean and unit variance; by
+        default as the estimator does, and True for a transcript.
     """
-    write_atomically(path, Parameters.of(transcript, standardize).to_bytes())
+    if standardize is None:
+        standardize = getattr(fitted, "standardize", True)
+    transcript = getattr(fitted, "transcript_", fitted)
+    if isinstance(transcript, Transcript):
+        made = Parameters.of(transcript, standardize)
+    else:
+        from sklearn.utils.validation import check_is_fitted  # it takes a while
+
+        check_is_fitted(fitted, "lambdas_")
+        made = Parameters.of_pooled(fitted, standardize)
+    write_atomically(path, made.to_bytes())
 
 
 def read(path: Path | str) -> Parameters:
@@ -259,7 +303,7 @@ def load(path: Path | str) -> FrozenYJ | FrozenColumns:
     Parameters
     ----------
     path : path-like
-        A parameters.json that a run, or `securefedyj.parameters.save`, has written.
+        A parameters.json that a run, or `securefedyj.save`, has written.
 
     Returns
     -------
@@ -270,7 +314,9 @@ def load(path: Path | str) -> FrozenYJ | FrozenColumns:
         cross-validation and when it is cloned. It has no `transcript_` and no `cost_`: these
         belong to the run.
     """
-    return read(path).estimator()
+    fitted = read(path).estimator()
+    fitted._source += f", file of {date.fromtimestamp(Path(path).stat().st_mtime)}"
+    return fitted
 
 
 def digest_of(transcript: Transcript) -> str:

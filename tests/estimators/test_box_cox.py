@@ -208,4 +208,4 @@ def test_it_takes_the_arguments_of_power_transformer() -> None:
         ours: Any = ExpYJ(*arguments, **options)
         assert theirs.get_params().items() <= clone(ours).get_params().items()
     with pytest.raises(TypeError):
-        ExpYJ("box-cox", False)  # type: ignore[call-arg]
+        ExpYJ("box-cox", False)

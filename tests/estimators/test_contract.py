@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 import securefedyj
 from securefedyj import (
     ExpYJ,
+    FrozenColumns,
     FrozenYJ,
     SecureColumnTransformer,
     SecureFedYJ,
@@ -155,7 +156,7 @@ def test_who_fits_no_table_of_others_says_so_to_the_checks(estimator: Any) -> No
 
 
 def test_no_public_estimator_is_left_out() -> None:
-    assert set(public_estimators()) == {ExpYJ, FrozenYJ, *OURS}
+    assert set(public_estimators()) == {ExpYJ, FrozenColumns, FrozenYJ, *OURS}
 
 
 @pytest.mark.parametrize(

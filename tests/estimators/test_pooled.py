@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 
-from securefedyj import ExpYJ
+from securefedyj import ExpYJ, load, save
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.search import Limits, recover_path
 from securefedyj.numerics.solvers import LAMBDA_LIMIT
@@ -29,6 +29,7 @@ from securefedyj.tables.cells import TableError
 from securefedyj.tables.source import as_source
 from tests import oracle
 from tests.datasets import NAMES, WRONG_IN_SCIKIT_LEARN, features, table
+from tests.refusals import refused
 
 MAX = float(np.finfo(np.float64).max)
 CLOSE = np.array([[10.0], [10.0], [10.0], [10 - 1e-4]])
@@ -586,3 +587,41 @@ def test_columns_of_a_file_are_chosen_by_name_and_found_again(tmp_path):
     expected = ExpYJ().fit(frame[["a", "b"]])
     np.testing.assert_array_equal(fitted.lambdas_, expected.lambdas_)
     np.testing.assert_array_equal(fitted.transform(path), expected.transform(frame[["a", "b"]]))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_frame_that_hold_no_numbers_are_named(kind: Any) -> None:
+    days = pd.date_range("2026-01-01", periods=3).to_pydatetime()
+    columns = {"age": [50.0, 60.0, 70.0], "seen": list(days), "ward": ["a", "b", "c"]}
+    for wrong, right in (("seen", "age"), ("ward", "age")):
+        with refused("SFY-TAB-100", naming=f"column {wrong!r}"):
+            ExpYJ().fit(kind({name: columns[name] for name in (right, wrong)}))
+    with refused("SFY-FIT-032"):
+        ExpYJ().fit(np.array(columns["seen"], dtype="datetime64[s]")[:, None])
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("method", ["yeo-johnson", "box-cox"])
+def test_what_was_fitted_to_pooled_data_is_saved_and_loaded(
+    method: str, standardize: bool, tmp_path: Path
+) -> None:
+    X = pd.DataFrame(table("wine")[:, :3], columns=list("abc")).assign(same=3.0, empty=np.nan)
+    X = X.drop(columns="empty") if method == "box-cox" else X
+    fitted = ExpYJ(method, standardize=standardize)
+    with pytest.raises(NotFittedError):
+        save(fitted, tmp_path / "parameters.json")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Z = fitted.fit(X).transform(X)
+    assert [str(one.message)[:6] for one in caught] == ["empty:"] * ("empty" in X)
+    save(fitted, tmp_path / "parameters.json")
+    loaded = load(tmp_path / "parameters.json")
+    np.testing.assert_array_equal(loaded.transform(X[X.columns[::-1]]), Z)
+    np.testing.assert_array_equal(loaded.inverse_transform(Z), fitted.inverse_transform(Z))
+    assert "a, b" in repr(loaded)
+    assert ", file of 20" in repr(loaded)
+
+
+def test_a_fit_whose_moments_float64_cannot_hold_is_not_saved(tmp_path: Path) -> None:
+    with refused("SFY-PAR-013", naming="0"):
+        save(ExpYJ().fit(CLOSE), tmp_path / "parameters.json")

@@ -22,7 +22,7 @@ import securefedyj
 from securefedyj import Cancelled, join, join_async
 from securefedyj.cli.main import main
 from securefedyj.errors import code_of
-from securefedyj.joining import call, run
+from securefedyj.joining import call, own
 from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.run import JoinRun
 from securefedyj.network.errors import JoinError
@@ -127,7 +127,7 @@ def part_of(stage, **others):
 @pytest.fixture
 def without_reports(monkeypatch):
     """Reports take as long as runs, and are looked at elsewhere."""
-    monkeypatch.setattr(run, "write_report", lambda *report: None)
+    monkeypatch.setattr(own, "write_report", lambda *report: None)
 
 
 # Ways to call it.

@@ -27,7 +27,7 @@ from securefedyj.network.session import records
 from securefedyj.network.session.participant import JoinError
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import FrameType, HubFrame
-from securefedyj.party.messages import VERSION
+from securefedyj.party.messages import VERSION, Message
 from securefedyj.protocol.transcript import Transcript
 from tests.network import clock, odd_party
 from tests.network.clock import until
@@ -267,7 +267,7 @@ def test_a_record_that_is_too_long_is_refused_before_it_comes(tmp_path):
         channels.append(tls.Channel(peer, known.fingerprint, settings, server_side=own == "ana"))
     ana, bob = channels
     established(ana, bob)
-    bob.send(tls.RawRecord(records.MESSAGE, bytes(tls.MOST_AT_FIRST + 1)))
+    bob.send(tls.RawRecord(records.NUMBERS[Message], bytes(tls.MOST_AT_FIRST + 1)))
     stream = bob.outgoing()
     with pytest.raises(ProtocolError, match=f"at most {tls.MOST_AT_FIRST} are possible now"):
         list(ana.receive(stream[: 1 << 16]))
@@ -427,7 +427,7 @@ ODD_RECORDS = {
     "clock": (records.NUMBERS[records.Greeting], {"version": VERSION, "digest": "?", "clock": "?"}),
     "reveals": (records.NUMBERS[records.Ready], {"random": "00", "reveals": "many"}),
     "no object": (records.NUMBERS[records.Begin], [1, 2]),
-    "no message": (records.MESSAGE, {}),
+    "no message": (records.NUMBERS[Message], {}),
 }
 
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import PowerTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
-from securefedyj.estimators.columns import FeatureTransformer
+from securefedyj.estimators.columns import FeatureTransformer, check_choice
 from securefedyj.estimators.export import OnError, onnx_model, power_transformer
 from securefedyj.numerics import boxcox, likelihood, yeojohnson
 from securefedyj.numerics.arrays import Array
@@ -125,6 +125,9 @@ class YeoJohnsonTransformer(FeatureTransformer):
 
         return PowerTransformDisplay.from_estimator(self, X, feature=feature)
 
+    def _check_method(self) -> None:
+        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
+
     def _set_fit(self, fit: Result | PooledFit, mean: Array, var: Array) -> None:
         self.lambdas_, self.mean_, self.var_ = fit.lmbda, mean, var
         self.at_bound_, self.converged_, self.n_samples_seen_ = fit.at_bound, fit.converged, fit.n
@@ -140,22 +143,14 @@ class YeoJohnsonTransformer(FeatureTransformer):
         self._agreed = (domain.lower, domain.upper)
 
     def _map(self, x: Array, j: int) -> Array:
-        lmbda, formulas = self.lambdas_[j], FORMULAS[self.method]
-        z: Array = (
-            formulas.standardize(x, lmbda, self._standardization.take(j))
-            if self.standardize
-            else formulas.transform(x, lmbda)
-        )
-        return z
+        lmbda, formulas, at = self.lambdas_[j], FORMULAS[self.method], self._standardization.take(j)
+        z = formulas.standardize(x, lmbda, at) if self.standardize else formulas.transform(x, lmbda)
+        return np.asarray(z)
 
     def _inverse(self, z: Array, j: int) -> Array:
-        lmbda, formulas = self.lambdas_[j], FORMULAS[self.method]
-        x: Array = (
-            formulas.unstandardize(z, lmbda, self._standardization.take(j))
-            if self.standardize
-            else formulas.inverse(z, lmbda)
-        )
-        return x
+        lmbda, formulas, at = self.lambdas_[j], FORMULAS[self.method], self._standardization.take(j)
+        x = formulas.unstandardize(z, lmbda, at) if self.standardize else formulas.inverse(z, lmbda)
+        return np.asarray(x)
 
     def _check_values(self, data: Array) -> None:
         if self.method == "box-cox" and np.any(data <= 0):

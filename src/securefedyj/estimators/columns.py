@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from securefedyj.errors import InputError, code_of
 from securefedyj.numerics.arrays import Array, unmasked
 from securefedyj.numerics.passes import Source
-from securefedyj.tables.cells import BadCellsError, TableError, first_few
-from securefedyj.tables.source import as_array, as_source, is_table
+from securefedyj.tables.cells import DATES, BadCellsError, TableError, first_few
+from securefedyj.tables.source import as_array, as_source, has_column_names, is_table
 
 # Columns are transformed in blocks of this many numbers, which stay in the cache.
 _BLOCK = 1 << 14
@@ -45,6 +45,23 @@ def choice_of_columns() -> Iterator[None]:
             "fit(as_source(table, ['age', 'lactate'])), with as_source of "
             "securefedyj.tables.source, which takes `missing` and `dialect` as well.",
         ) from None
+
+
+def _refuse_dates(X: Any) -> None:
+    """NumPy counts dates as numbers."""
+    kinds = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]
+    if any(
+        getattr(kind, "kind", "") in ("m", "M") or getattr(kind, "is_temporal", bool)()
+        for kind in kinds
+    ):
+        _refuse_columns(X)
+        raise InputError("SFY-FIT-032", f"X holds dates or times; {DATES}.")
+
+
+def _refuse_columns(X: Any) -> None:
+    """Refuse the columns of a frame that do not hold numbers, by their names."""
+    if has_column_names(X):
+        as_array(as_source(X))
 
 
 def _is_plain(X: Any, dtype: Any, ensure_min_samples: int = 1) -> TypeGuard[Array]:
@@ -86,7 +103,12 @@ class ColumnReader(BaseEstimator):
                 del self.feature_names_in_
             return X
         checks |= {"dtype": dtype, "ensure_all_finite": "allow-nan"}
-        validated: Array = validate_data(self, unmasked(X), reset=reset, **checks)
+        _refuse_dates(X)
+        try:
+            validated: Array = validate_data(self, unmasked(X), reset=reset, **checks)
+        except (TypeError, ValueError):
+            _refuse_columns(X)
+            raise
         return validated
 
     def _validated_source(self, X: Any, reset: bool) -> Source:
@@ -122,11 +144,18 @@ class ColumnReader(BaseEstimator):
         """The same as part of a sentence."""
         return f"{noun}{'s' if np.count_nonzero(chosen) > 1 else ''} {self._listed(chosen)}"
 
-    def _warn_not_converged(self, chosen: NDArray[np.bool_], words: str) -> None:
+    def _warn_not_converged(
+        self, chosen: NDArray[np.bool_], words: str, kind: type[Warning] = ConvergenceWarning
+    ) -> None:
         """Warn of features whose result is not certain; called by a method that `fit` calls."""
         if chosen.any():
             # past this, its caller and fit
-            warnings.warn(f"{self._listed(chosen)}: {words}.", ConvergenceWarning, stacklevel=4)
+            warnings.warn(f"{self._listed(chosen)}: {words}.", kind, stacklevel=4)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
@@ -234,7 +263,6 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, ColumnReader):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = [np.dtype(kept).name for kept in KEPT_TYPES]
         return tags
 

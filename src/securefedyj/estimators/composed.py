@@ -207,11 +207,6 @@ class SecureColumnTransformer(OneToOneFeatureMixin, TransformerMixin, SecureEsti
     def _together(self) -> Iterable[tuple[SecureTransformer, Sequence[int]]]:
         return [(fitted, fitted._numbers) for _, fitted, _ in self.transformers_]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 def _listed(columns: Any) -> Sequence[Any]:
     """Columns as a sequence."""

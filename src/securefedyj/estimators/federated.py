@@ -13,11 +13,10 @@ import numpy as np
 
 from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError, code_of
-from securefedyj.estimators.base import FORMULAS, YeoJohnsonTransformer
+from securefedyj.estimators.base import YeoJohnsonTransformer
 from securefedyj.estimators.columns import (
     ColumnReader,
     FeatureTransformer,
-    check_choice,
     check_positive_integer,
     choice_of_columns,
 )
@@ -318,7 +317,7 @@ class SecureFedYJ(SecureTransformer, YeoJohnsonTransformer):
         self.minimum_values = minimum_values
 
     def _methods(self) -> Methods:
-        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
+        self._check_method()
         return {self.method: ()}
 
     def _learn(self, features: Index) -> None:

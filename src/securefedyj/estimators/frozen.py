@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,22 +17,26 @@ from securefedyj.estimators.columns import FeatureTransformer, check_choice
 from securefedyj.estimators.export import as_fitted
 from securefedyj.estimators.scaling import AffineScaler
 from securefedyj.numerics.arrays import Array, Bools
+from securefedyj.printable import in_words
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.methods import METHODS
 from securefedyj.protocol.result import fit_of
-from securefedyj.tables.source import is_table
+from securefedyj.tables.source import check_columns, has_column_names, is_table
 
 if TYPE_CHECKING:
     from securefedyj.parameters import Parameters
 
 USES = ("scale", "median", "mean")
 _MEDIAN = "0.5"
+_MOST_NAMED = 5
 
 
 class Frozen(FeatureTransformer):
-    """An estimator that is fitted, and stays so."""
+    """An estimator that is fitted, and stays so; it finds its columns in a frame by their names."""
 
     agreement_: Agreement
+    _source = ""
+    """The run and the date of the file, for people."""
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Check that X has the columns of the run; nothing is learned from its rows.
@@ -53,8 +58,25 @@ class Frozen(FeatureTransformer):
         if is_table(X):
             self._validated_source(X, reset=False)
         else:
-            validate_data(self, X, reset=False, skip_check_array=True)
+            validate_data(self, self._own_columns(X), reset=False, skip_check_array=True)
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        called = super().__repr__(N_CHAR_MAX)
+        if not hasattr(self, "agreement_"):
+            return called
+        return f"<{called}{self._source}: {in_words(self.agreement_.features, _MOST_NAMED)}>"
+
+    def _validated(self, X: ArrayLike) -> Array:
+        return super()._validated(X if is_table(X) else self._own_columns(X))
+
+    def _own_columns(self, X: Any) -> Any:
+        """The columns of the run, where those of X have names."""
+        own = getattr(self, "feature_names_in_", None)
+        if own is None or not has_column_names(X):
+            return X
+        check_columns("the table", own, list(X.columns))
+        return X[list(own)]
 
     def __sklearn_clone__(self) -> Self:
         return deepcopy(self)
@@ -66,6 +88,7 @@ class Frozen(FeatureTransformer):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class FrozenYJ(Frozen, YeoJohnsonTransformer):
     """A Yeo-Johnson or Box-Cox transformation that is fitted, and stays so.
 
@@ -104,20 +127,18 @@ class FrozenYJ(Frozen, YeoJohnsonTransformer):
     >>> X = np.random.default_rng(0).lognormal(size=(90, 2))
     >>> run = securefedyj.SecureFedYJ(engine="clear").fit([X])
     >>> with TemporaryDirectory() as folder:
-    ...     securefedyj.parameters.save(run.transcript_, f"{folder}/parameters.json")
+    ...     securefedyj.save(run, f"{folder}/parameters.json")
     ...     frozen = securefedyj.load(f"{folder}/parameters.json")
     >>> frozen.fit(X[:5]).n_samples_seen_  # of the run
     array([90, 90])
     """
 
-    def __init__(
-        self, standardize: bool = True, copy: bool = True, method: str = "yeo-johnson"
-    ) -> None:
-        self.standardize = standardize
-        self.copy = copy
-        self.method = method
+    standardize: bool = True
+    copy: bool = True
+    method: str = "yeo-johnson"
 
 
+@dataclass(eq=False, repr=False)
 class FrozenColumns(Frozen):
     """What a run with several methods has found, applied to each column; it stays as it is.
 
@@ -154,23 +175,22 @@ class FrozenColumns(Frozen):
     >>> import numpy as np
     >>> import securefedyj
     >>> X = np.array([[20.0], [np.nan], [40.0], [50.0], [900.0]])
-    >>> run = securefedyj.SecureQuantiles(bounds=(0, 1000), resolution=1).fit([X])
+    >>> asked = securefedyj.SecureQuantiles(bounds=(0, 1000), resolution=1)
+    >>> run = asked.fit([X[:2], X[2:4], X[4:]])
     >>> with TemporaryDirectory() as folder:
-    ...     securefedyj.parameters.save(run.transcript_, f"{folder}/parameters.json")
+    ...     securefedyj.save(run, f"{folder}/parameters.json")
     ...     frozen = securefedyj.load(f"{folder}/parameters.json")
     >>> frozen.set_params(use="median").transform(X).ravel()
     array([ 20.,  40.,  40.,  50., 900.])
     """
 
-    methods_: list[str]
-    medians_: Array
-    means_: Array
-    quantiles_: list[dict[str, float]]
-
-    def __init__(self, use: str = "scale", standardize: bool = True, copy: bool = True) -> None:
-        self.use = use
-        self.standardize = standardize
-        self.copy = copy
+    use: str = "scale"
+    standardize: bool = True
+    copy: bool = True
+    methods_: list[str] = field(init=False)
+    medians_: Array = field(init=False)
+    means_: Array = field(init=False)
+    quantiles_: list[dict[str, float]] = field(init=False)
 
     def _set_found(self, found: Parameters) -> None:
         """Take the result of a run from a file."""

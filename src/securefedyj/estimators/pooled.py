@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from securefedyj.numerics.pooled import PooledFit, fit_pooled
 _SOLVERS = ("newton", "expsearch")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExpYJ(YeoJohnsonTransformer):
     """Yeo-Johnson or Box-Cox transformation of pooled data, fitted by maximum likelihood.
 
@@ -102,20 +104,11 @@ class ExpYJ(YeoJohnsonTransformer):
      [ 1.106  1.414]]
     """
 
-    def __init__(
-        self,
-        method: str = "yeo-johnson",
-        *,
-        standardize: bool = True,
-        copy: bool = True,
-        solver: str = "newton",
-        max_steps: int = 40,
-    ) -> None:
-        self.method = method
-        self.standardize = standardize
-        self.copy = copy
-        self.solver = solver
-        self.max_steps = max_steps
+    method: str = field(default="yeo-johnson", kw_only=False)
+    standardize: bool = True
+    copy: bool = True
+    solver: str = "newton"
+    max_steps: int = 40
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Find the lambda, mean and variance of every feature.
@@ -135,7 +128,7 @@ class ExpYJ(YeoJohnsonTransformer):
         -------
         self : ExpYJ
         """
-        check_choice("SFY-FIT-019", "method", self.method, FORMULAS)
+        self._check_method()
         check_choice("SFY-FIT-016", "solver", self.solver, _SOLVERS)
         check_positive_integer("max_steps", self.max_steps)
         data = self._validated_table(X, reset=True, ensure_min_samples=2)
@@ -156,6 +149,8 @@ class ExpYJ(YeoJohnsonTransformer):
         return self
 
     def _warn(self) -> None:
+        empty = self.n_samples_seen_ == 0
+        self._warn_not_converged(empty, "all values are missing, so lambda is 1", UserWarning)
         advice = (
             f"{self.max_steps} steps are too few to find lambda. Set max_steps to "
             f"{2 * self.max_steps}, or solver to 'newton'"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from securefedyj.joining.options import JoinOptions
-from securefedyj.joining.run import Cancelled, JoinRun, RowsProgress, Say
+from securefedyj.joining.own import RowsProgress, Say
+from securefedyj.joining.run import Cancelled, JoinRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.session.events import Progress

@@ -13,12 +13,10 @@ SECUREFEDYJ_THREADS
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
@@ -72,6 +70,7 @@ class Loops:
         self.survey = partial(compiled.survey, number)
         self.distances = partial(compiled.distances, number)
         self.row_sums = partial(compiled.row_sums, number)
+        self.added_pieces = partial(compiled.added_pieces, number)
         self.transpose = partial(compiled.transpose, number)
         self.combine = partial(compiled.combine, number)
         self.bit_planes = partial(compiled.bit_planes, number)
@@ -137,31 +136,15 @@ def shared_out(tasks: int, values: int, work: Callable[[int, int], object]) -> N
 
 
 def in_threads(work: Callable[[_Piece], _Result], pieces: Iterable[_Piece]) -> list[_Result]:
-    """The results of all pieces of the work, in order; the loops in them run at the same time."""
+    """The results of all pieces of the work, in order; the loops in them run at the same time.
+
+    The work itself may not come here: it would wait for threads that wait for it.
+    """
     todo = list(pieces)
     count = min(len(todo), threads())
     if count < 2:
         return [work(piece) for piece in todo]
-    places: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for place in range(len(todo)):
-        places.put(place)
-    done: dict[int, _Result] = {}
-
-    def take() -> None:
-        with contextlib.suppress(queue.Empty):
-            while True:
-                place = places.get_nowait()
-                done[place] = work(todo[place])
-
-    others = [_helpers(count - 1).submit(take) for _ in range(count - 1)]
-    try:
-        take()  # this thread is there already
-    finally:
-        begun = [other for other in others if not other.cancel()]
-        wait(begun)
-    for other in begun:
-        other.result()
-    return [done[place] for place in range(len(todo))]
+    return list(_helpers(count).map(work, todo))
 
 
 _POOL: list[tuple[int, int, ThreadPoolExecutor]] = []

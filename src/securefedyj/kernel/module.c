@@ -297,6 +297,35 @@ static PyObject *call_row_sums(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* added_pieces(level, sums[n][pieces][ROW_SUMS], pieces, total[n][ROW_SUMS], lost[n][ROW_SUMS]): add
+ * up the sums of all pieces in order, and what rounding takes of each addition (Knuth) */
+static PyObject *call_added_pieces(PyObject *self, PyObject *given)
+{
+    (void)self;
+    struct arguments at;
+    if (!taken(given, "riww", &at))
+        return NULL;
+    int64_t pieces = at.integer[1], size = at.size[2];
+    if (!fitting(&at, pieces >= 0 && size % ROW_SUMS == 0 && at.size[3] == size &&
+                          at.size[0] == size * pieces))
+        return NULL;
+    double *total = at.data[2], *lost = at.data[3];
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t row = 0; row < size; row += ROW_SUMS) {
+        const double *sums = (const double *)at.data[0] + row * pieces;
+        for (int64_t piece = 0; piece < pieces; piece++)
+            for (int k = 0; k < ROW_SUMS; k++) {
+                double a = total[row + k], b = sums[piece * ROW_SUMS + k];
+                double sum = a + b, back = sum - a;
+                lost[row + k] += (a - (sum - back)) + (b - back);
+                total[row + k] = sum;
+            }
+    }
+    Py_END_ALLOW_THREADS
+    release(&at);
+    Py_RETURN_NONE;
+}
+
 /* transpose(level, x, stride, first_column, columns, rows, out[columns][room], room) of rows that begin
  * stride numbers after each other */
 static PyObject *call_transpose(PyObject *self, PyObject *given)
@@ -308,7 +337,7 @@ static PyObject *call_transpose(PyObject *self, PyObject *given)
     int64_t stride = at.integer[1], first = at.integer[2], columns = at.integer[3];
     int64_t rows = at.integer[4], room = at.integer[6];
     if (!fitting(&at, stride > 0 && first >= 0 && columns >= 0 && first + columns <= stride &&
-                          rows >= 0 && room >= rows && at.size[5] == columns * room &&
+                          rows >= 0 && room >= rows && (columns - 1) * room + rows <= at.size[5] &&
                           (!rows || (rows - 1) * stride + first + columns <= at.size[0])))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
@@ -347,6 +376,7 @@ static PyMethodDef METHODS[] = {
     {"survey", call_survey, METH_VARARGS, NULL},
     {"distances", call_distances, METH_VARARGS, NULL},
     {"row_sums", call_row_sums, METH_VARARGS, NULL},
+    {"added_pieces", call_added_pieces, METH_VARARGS, NULL},
     {"transpose", call_transpose, METH_VARARGS, NULL},
     ENGINE_METHODS
     {NULL, NULL, 0, NULL},

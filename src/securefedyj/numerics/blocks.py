@@ -102,11 +102,13 @@ def _copy(X: Array) -> Array:
     # From the first number of X to the last one, with what is between its rows.
     span = np.lib.stride_tricks.as_strided(X, ((rows - 1) * stride + features,), (8,))
 
-    def work(left: int, right: int) -> None:
-        some = copied[left:right]
-        loops.transpose(span, stride, left, right - left, rows, some, rows)
+    def work(first: int, last: int) -> None:
+        start, some = PIECE * first, min(PIECE * last, rows) - PIECE * first
+        loops.transpose(
+            span[start * stride :], stride, 0, features, some, copied.ravel()[start:], rows
+        )
 
-    kernel.shared_out(features, copied.size, work)
+    kernel.shared_out(-(-rows // PIECE), copied.size, work)
     return copied
 
 

@@ -1,15 +1,13 @@
 """The Box-Cox transformation: functions of arrays, right for every positive float64.
 
 Psi(lambda, x) = (x^lambda - 1)/lambda. In the units of a value a, it is Yeo-Johnson of x/a - 1 with
-the same lambda, the same center and the same width: `in_units` converts these.
+the same lambda, the center a (1 + c), and the same width.
 
 The functions have the names and the promises of `yeojohnson`. A value that is not positive has no
 transform: that is NaN.
 """
 
 from __future__ import annotations
-
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -71,19 +69,6 @@ def moments(lmbda: Array, at: Standardization) -> tuple[Array, Array]:
     with np.errstate(over="ignore", under="ignore"):
         deviation = at.width * np.exp(lmbda * np.log(at.center))
         return transform(at.center, lmbda), deviation * deviation
-
-
-def in_units(at: Standardization, a: Array) -> Standardization:
-    """Of x, where ``at`` is of Yeo-Johnson of x/a - 1: the center is a (1 + c), to the last bit."""
-    exact = [
-        Fraction(unit) * (1 + Fraction(high) + Fraction(low))
-        for unit, high, low in zip(
-            a.tolist(), at.center.tolist(), at.center_low.tolist(), strict=True
-        )
-    ]
-    center = [float(value) for value in exact]
-    low = [float(value - Fraction(near)) for value, near in zip(exact, center, strict=True)]
-    return Standardization(np.array(center), at.width, np.array(low))
 
 
 def _positive(x: ArrayLike) -> Array:

@@ -18,7 +18,7 @@ from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.blocks import LANES, PIECE, Table
 from securefedyj.numerics.elementary import exponential, log_ratio
 from securefedyj.numerics.sides import Sides, distance_of, distance_of_close, logarithm
-from securefedyj.numerics.yeojohnson import phi_series
+from securefedyj.numerics.yeojohnson import quotient_series
 
 # Of r0, r1, r2, r0^2, r0 r1, r1^2, r0 r2, D, r3, r1 r2 and r0 r3.
 SUMS = 11
@@ -112,10 +112,11 @@ def row_sums(
             fixed = part.D, pieces, width, part.length, where, at, sums
             work = len(chosen) * pieces * width
             kernel.shared_out(len(chosen) * pieces, work, partial(loops.row_sums, *fixed))
-        else:
-            for k, piece in np.ndindex(*sums.shape[:2]):
-                some = slice(part.length[where[k], piece])
-                sums[k, piece] = _sums(part.D[where[k], piece, some], *at[:, k])
+            loops.added_pieces(sums, pieces, total, lost)
+            continue
+        for k, piece in np.ndindex(*sums.shape[:2]):
+            some = slice(part.length[where[k], piece])
+            sums[k, piece] = _sums(part.D[where[k], piece, some], *at[:, k])
         for summand in sums.swapaxes(0, 1):
             added = total + summand
             back = added - total
@@ -131,9 +132,8 @@ def row_sums(
 def _sums(D: Array, kappa: float, shift: float, one: float, small: float) -> list[float]:
     """The sums over a piece by NumPy."""
     if small:
-        phi1, phi2, phi3, phi4 = phi_series(kappa * D)
-        r0, r1, r2 = D * phi1, D**2 * (phi1 - phi2), D**3 * (phi1 - 2 * phi2 + 2 * phi3)
-        r3 = D**4 * (phi1 - 3 * phi2 + 6 * phi3 - 6 * phi4)
+        h0, h1, h2, h3 = quotient_series(kappa * D)
+        r0, r1, r2, r3 = D * h0, D**2 * h1, D**3 * h2, D**4 * h3
     else:
         e = exponential(np.maximum(kappa * D - shift, LEAST_EXPONENT))
         r0, r1, r2, r3 = e - one, D * e, D * (D * e), D * (D * (D * e))

@@ -196,10 +196,8 @@ class Domain(NamedTuple):
 
         For a RANKED feature the numbers of the points, below which there is -1.
         """
-        positive, negative = (
-            EXPONENT_BUDGET / (np.maximum(L, 2.0**-40) * LOG2_E)
-            for L in (self.L_positive, self.L_negative)
-        )
+        L = np.maximum([self.L_positive, self.L_negative], 2.0**-40)
+        positive, negative = EXPONENT_BUDGET / (L * LOG2_E)
         ranked = self.scale == RANKED
         return Limits(
             np.where(ranked, -1.0, np.maximum(-positive, 2 - negative)),
@@ -212,8 +210,7 @@ class Domain(NamedTuple):
 
         It may be for Box-Cox, whose bounds have no limit.
         """
-        nearest: Array = np.minimum(1.0, self.limits().highest)
-        return nearest
+        return np.minimum(1.0, self.limits().highest)
 
 
 class SideEncoding(NamedTuple):
@@ -251,7 +248,8 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     """The encoding of each feature at its lambda; domain, n and lambda have one entry per pair."""
     # Both sides at once: row 0 is the positive one.
     L, u = sides_of(domain, lmbda)
-    z, inverse, decays = u * L, _reciprocal(u), is_decaying(L, u)
+    z, decays = u * L, is_decaying(L, u)
+    inverse = 1 / np.maximum(np.abs(u), 2.0**-20)  # where |u| is less, L is the smaller bound
     # How far w = e^{uL} can fall below 1 and rise above it, in bits.
     decay = np.ceil(np.maximum(-z, 0.0) * (LOG2_E * _MARGIN)).astype(np.int64)
     growth = np.ceil(np.maximum(z, 0.0) * LOG2_E * _MARGIN).astype(np.int64)
@@ -263,7 +261,8 @@ def choose_encoding(domain: Domain, n: Integers, lmbda: Array) -> Encoding:
     # |y| <= a e^z and |d| <= b e^z, and the same for the residuals of a decaying side.
     a = np.where(decays, inverse, scale)
     b = np.where(decays, inverse * inverse, np.minimum(L * L / 2, L * inverse))
-    y_bits, d_bits = np.maximum(grid + _bits_of(np.array([a, b])) + growth, 1)
+    bits = _exponent(np.maximum([a, b], 2.0**-200) * _MARGIN)  # a side without values has none
+    y_bits, d_bits = np.maximum(grid + bits + growth, 1)
     sides = zip(y_bits, d_bits, grid - basis - decay, strict=True)
     positive, negative = (SideEncoding(*side) for side in sides)
     phi_grid = domain.phi_grid()
@@ -296,16 +295,6 @@ def is_decaying(L: Array, u: Array) -> Bools:
 def _smallness(scale: Array) -> Integers:
     """How far a scale is below 1, in bits."""
     return np.maximum(-_exponent(scale), 0)
-
-
-def _bits_of(bound: Array) -> Integers:
-    """b with bound <= 2^b; the bound of a side without values does not count."""
-    return _exponent(np.maximum(bound, 2.0**-200) * _MARGIN)
-
-
-def _reciprocal(u: Array) -> Array:
-    """1/|u|, or 2^20 where that is larger: then L is the smaller bound anyway."""
-    return 1 / np.maximum(np.abs(u), 2.0**-20)
 
 
 def _exponent(a: Array) -> Integers:

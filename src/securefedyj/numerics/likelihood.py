@@ -26,7 +26,7 @@ from securefedyj.numerics.blocks import Held, Table, survey
 from securefedyj.numerics.distances import distances, row_sums
 from securefedyj.numerics.noise import Rounding
 from securefedyj.numerics.sides import Sides, sum_by
-from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, phi_series
+from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, quotient_series
 
 # What one of the sums behind a score usually loses: some units of the last place.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -367,12 +367,12 @@ def _reference_derivatives(u: Array, origin: Array, top: Array) -> tuple[Array, 
     """Y = (e^{u origin} - 1)/u at the reference and its three derivatives, divided by e^top."""
     z = u * origin
     small = np.abs(z) <= SERIES_BELOW
-    phi1, phi2, phi3, phi4 = phi_series(np.where(small, z, 0.0))
+    series = quotient_series(np.where(small, z, 0.0))
     scale = np.exp(-top)
     z = np.where(small, 1.0, z)
     e = np.exp(z - top)
-    h0 = np.where(small, scale * phi1, (e - scale) / z)
-    h1 = np.where(small, scale * (phi1 - phi2), (e - h0) / z)
-    h2 = np.where(small, scale * (phi1 - 2 * phi2 + 2 * phi3), (e - 2 * h1) / z)
-    h3 = np.where(small, scale * (phi1 - 3 * phi2 + 6 * phi3 - 6 * phi4), (e - 3 * h2) / z)
+    h0 = np.where(small, scale * series[0], (e - scale) / z)
+    h1 = np.where(small, scale * series[1], (e - h0) / z)
+    h2 = np.where(small, scale * series[2], (e - 2 * h1) / z)
+    h3 = np.where(small, scale * series[3], (e - 3 * h2) / z)
     return origin * h0, origin**2 * h1, origin**3 * h2, origin**4 * h3

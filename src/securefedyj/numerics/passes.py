@@ -73,8 +73,8 @@ class RemoteSource(Protocol):
         columns: Sequence[int],
         function: Callable[[Array], T],
         add: Callable[[T, T], T],
-        finish: Callable[[T], R],
-    ) -> R | None:
+        finish: Callable[[T], R] | None,
+    ) -> R | T | None:
         """As of `over_blocks`."""
 
     def whole(self, function: Callable[[Source], R]) -> R:
@@ -104,16 +104,12 @@ def read(
                 on_rows(done, total)
 
 
-def _same(value: T) -> T:
-    return value
-
-
 def over_blocks(
     source: Source,
     columns: Sequence[int],
     function: Callable[[Array], T],
     add: Callable[[T, T], T],
-    finish: Callable[[T], Any] = _same,
+    finish: Callable[[T], Any] | None = None,
 ) -> Any:
     """The function of each block of a pass, added up and finished; None if there is no block.
 
@@ -126,7 +122,7 @@ def over_blocks(
     for block in read(source, columns):
         part = function(block)
         total = part if total is None else add(total, part)
-    return None if total is None else finish(total)
+    return total if total is None or finish is None else finish(total)
 
 
 def over_all(source: Source, function: Callable[[Source], R]) -> R:

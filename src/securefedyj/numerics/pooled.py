@@ -43,12 +43,8 @@ def fit_pooled(X: Array | Source, solver: str, max_steps: int, box_cox: bool = F
     The result depends on the rows alone, in every bit: an array and a source that yields the same
     rows, in blocks of whatever size, have the same.
     """
-    if isinstance(X, np.ndarray):
-        tables, keep = _batches(X), True
-    elif (held := _held(X)) is not None:
-        tables, keep = _batches(held), True
-    else:
-        tables, keep = _streamed(X), False
+    keep = (held := X if isinstance(X, np.ndarray) else _held(X)) is not None
+    tables = _streamed(X) if held is None else _batches(held)
     batches = [_fit_batch(table, keep, solver, max_steps, box_cox) for table in tables]
     visits = max(len(batch.path) for batch in batches)
     return PooledFit(*(_joined(parts, visits) for parts in zip(*batches, strict=True)))
@@ -76,7 +72,7 @@ def _batches(X: Array) -> Iterator[Table]:
         yield Held.copy_of(X[:, first : first + at_once])
 
 
-def _streamed(source: Source) -> Iterator[Table]:
+def _streamed(source: Any) -> Iterator[Table]:
     columns = np.arange(len(source.names))
     for first in range(0, len(columns), _COLUMNS):
         yield Streamed(source, columns[first : first + _COLUMNS])

@@ -12,7 +12,7 @@ import numpy as np
 from securefedyj.numerics.arrays import Array, Bools
 
 # exp overflows a little above this.
-EXP_MAX = 700.0
+_EXP_MAX = 700.0
 
 
 def power(L: Array, u: Array) -> Array:
@@ -24,7 +24,7 @@ def power(L: Array, u: Array) -> Array:
             # Where z underflows or u = 0 the quotient is 0/0; two terms of the series are exact.
             lambda: L + L * z / 2,
             lambda: choose(
-                z > EXP_MAX,
+                z > _EXP_MAX,
                 # e^z may overflow where e^z/u does not.
                 lambda: np.sign(u) * np.exp(z - np.log(np.abs(u))),
                 lambda: np.expm1(z) / u,

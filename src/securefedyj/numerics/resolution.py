@@ -52,7 +52,6 @@ from securefedyj.numerics.encoding import (
     NEAR,
     NEAR_ZERO,
     Domain,
-    Encoding,
     choose_encoding,
     is_decaying,
 )
@@ -121,10 +120,8 @@ def _error(domain: Domain, n: Integers, center: Array, spread: Array, lmbda: Arr
     encoding = choose_encoding(domain, n, lmbda)
     positive = center >= 0
     u = np.where(positive, lmbda, 2 - lmbda)
-    L, L_max = (
-        np.abs(domain.logarithm(center)),
-        np.where(positive, domain.L_positive, domain.L_negative),
-    )
+    L = np.abs(domain.logarithm(center))
+    L_max = np.where(positive, domain.L_positive, domain.L_negative)
     z = np.clip(u * L, -700.0, 700.0)
     w = exponential(z)
     y = np.where(np.abs(z) < 1e-4, L, (w - 1) / u)
@@ -132,19 +129,13 @@ def _error(domain: Domain, n: Integers, center: Array, spread: Array, lmbda: Arr
     kept_apart = is_decaying(L_max, u) & (np.abs(z) > NEAR_ZERO)
     d = np.where(np.abs(z) > NEAR, (L * w + y) / np.abs(u), d)
     in_float64 = np.where(kept_apart, (1 + np.abs(z)) / (u * u) + L / np.abs(u), (d + L * y) / w)
-    own, other = _grids(encoding, positive)
+    # The grids that residuals of the center's side and of the other are rounded to.
+    sides = encoding.positive, encoding.negative
+    grids = [encoding.grid - side.spare // DIGIT * DIGIT for side in sides]
+    own, other = np.where(positive, grids, grids[::-1])
     coarsest = np.where(y <= w * spread * np.sqrt(n), np.minimum(own, other), own)
     on_grid = (1 + L) * np.ldexp(1.0, -coarsest.astype(np.int32)) / w
     on_phi_grid = np.ldexp(0.5, -domain.phi_grid().astype(np.int32))
     of_score = (2.0**-53 * in_float64 + on_grid) / spread + on_phi_grid
     moved: Array = _SAFETY * of_score * (_LARGEST_UNIT / spread) ** 2
     return moved
-
-
-def _grids(encoding: Encoding, positive: Bools) -> tuple[Integers, Integers]:
-    """The grids that residuals of the center's side and of the other are rounded to."""
-    grids = [
-        encoding.grid - DIGIT * (side.spare // DIGIT)
-        for side in (encoding.positive, encoding.negative)
-    ]
-    return np.where(positive, *grids), np.where(positive, *reversed(grids))

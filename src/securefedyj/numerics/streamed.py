@@ -38,7 +38,7 @@ def silo_of(
     on_rows: OnRows | None = None,
     columns: Index | None = None,
 ) -> Silo:
-    """A silo's data as the protocol asks for it, wherever the rows are."""
+    """A silo's data as the protocol asks for it, wherever the rows are; see `StreamedSilo`."""
     if isinstance(source, RemoteSource):
         return source.silo(domain, names, columns)
     return StreamedSilo(source, domain, names, cache_bytes, on_rows, columns)
@@ -97,17 +97,14 @@ class StreamedSilo:
         refuse_outside(outside, domain, names)
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        """S_phi of the features, on the grid of their domain."""
         return wide.resize(self._phi[:, features], limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        """The sums of each pair of a feature and a lambda, in that many limbs; in one pass."""
         zero = Sums(*[wide.zeros(limbs, len(feature))] * 4)
         parts = (own.sums(some, lmbda, encoding, limbs) for own, some in self._silos(feature))
         return reduce(added, parts, zero)
 
     def ranks(self, feature: Index, points: Array) -> Integers:
-        """How many values of RANKED features are at most their points; a row for each node."""
         counts = np.zeros(points.shape, dtype=np.int64)
         for own, some in self._silos(feature):
             counts += own.ranks(some, points)

@@ -169,7 +169,6 @@ class ArraySilo:
         return self._values.nbytes + self._phi.nbytes + self.count.nbytes
 
     def ranks(self, feature: Index, points: Array) -> Integers:
-        """How many values of RANKED features are at most their points; a row for each node."""
         nodes, room = len(points), self._values.shape[1]
         rows, points = np.tile(self._row[feature], nodes), np.ascontiguousarray(points)
         counts = np.empty(points.shape, dtype=np.int64)
@@ -185,12 +184,10 @@ class ArraySilo:
         return counts
 
     def phi_sum(self, features: Index, limbs: int) -> Limbs:
-        """S_phi of the features, on the grid of their domain."""
         digits = np.ascontiguousarray(self._phi[features].T)
         return wide.from_digits(digits, reference.PHI_DIGIT, limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        """The sums of each pair of a feature and a lambda, in that many limbs."""
         pairs = _pairs(self._domain.take(feature), self._row[feature], lmbda, encoding)
         if (loops := kernel.loops()) is None:
             return Sums(*reference.sums(self._values, pairs, limbs))

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.powers import EXP_MAX, choose, inverse_power, power, power_scaled
+from securefedyj.numerics.powers import choose, inverse_power, power, power_scaled
 
-# Where |z| is below this, e^z - 1 and its like are summed as series: the closed forms divide
-# small differences by small powers of z.
+# Where |z| is below this, (e^z - 1)/z and its derivatives are summed as series: the closed forms
+# divide small differences by small powers of z.
 SERIES_BELOW = 0.25
 _PHI4_COEFFICIENTS = tuple(1 / factorial(j + 4) for j in reversed(range(11)))
 
@@ -59,13 +59,6 @@ class Standardization(NamedTuple):
         return told
 
 
-def phi(x: ArrayLike) -> Array:
-    """sgn(x) log(1+|x|): a product, where the paper prints a sum."""
-    x = np.asarray(x, dtype=np.float64)
-    signed: Array = np.copysign(np.log1p(np.abs(x)), x)
-    return signed
-
-
 def transform(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """Psi(lambda, x), the paper's equation 1."""
     L, u, side = _sides(x, lmbda)
@@ -82,15 +75,6 @@ def inverse(y: ArrayLike, lmbda: ArrayLike) -> Array:
     with np.errstate(over="ignore"):
         x: Array = np.copysign(np.expm1(inverse_power(np.abs(y), u)), y)
     return x
-
-
-def derivative(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """dPsi/dlambda. On both sides it is L^2 g(uL), never negative."""
-    L, u, _ = _sides(x, lmbda)
-    with np.errstate(over="ignore", invalid="ignore"):
-        d = L * (L * g(u * L))
-    # x = 0 stays where it is for every lambda; 0 * inf says otherwise.
-    return np.where(L == 0, 0.0, d)
 
 
 def standardize(x: ArrayLike, lmbda: ArrayLike, at: Standardization) -> Array:
@@ -150,24 +134,10 @@ def moments(lmbda: Array, at: Standardization) -> tuple[Array, Array]:
         return transform(at.center, lmbda), deviation * deviation
 
 
-def g(z: Array) -> Array:
-    """(z e^z - (e^z - 1)) / z^2, the derivative of (e^z - 1)/z."""
-    small = np.abs(z) < SERIES_BELOW
-    zs, zl = np.where(small, z, 0.0), np.where(small, 1.0, z)
-    phi1, phi2, *_ = phi_series(zs)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # e^z may overflow where e^z/z does not.
-        capped = np.minimum(zl, 2 * EXP_MAX)
-        huge = np.exp(capped - np.log(np.abs(capped)))
-        large = np.where(zl > EXP_MAX, huge, np.exp(zl) / zl) * (1 - 1 / zl) + 1 / zl / zl
-    return np.where(small, phi1 - phi2, large)
+def quotient_series(z: Array) -> tuple[Array, Array, Array, Array]:
+    """(e^z - 1)/z and its three derivatives for |z| <= SERIES_BELOW, to full precision.
 
-
-def phi_series(z: Array) -> tuple[Array, Array, Array, Array]:
-    """phi_k(z) = sum_j z^j/(j+k)! for k = 1, 2, 3, 4 and |z| <= SERIES_BELOW, to full precision.
-
-    (e^z - 1)/z = phi1, its derivative is phi1 - phi2, its second phi1 - 2 phi2 + 2 phi3, its third
-    phi1 - 3 phi2 + 6 phi3 - 6 phi4.
+    They follow from phi_k(z) = sum_j z^j/(j+k)!.
     """
     phi4 = np.full_like(z, _PHI4_COEFFICIENTS[0])
     for c in _PHI4_COEFFICIENTS[1:]:
@@ -175,7 +145,9 @@ def phi_series(z: Array) -> tuple[Array, Array, Array, Array]:
         phi4 += c
     phi3 = 1 / 6 + z * phi4
     phi2 = 0.5 + z * phi3
-    return 1.0 + z * phi2, phi2, phi3, phi4
+    phi1 = 1.0 + z * phi2
+    second, third = phi1 - 2 * phi2 + 2 * phi3, phi1 - 3 * phi2 + 6 * phi3 - 6 * phi4
+    return phi1, phi1 - phi2, second, third
 
 
 def _sides(x: ArrayLike, lmbda: ArrayLike) -> tuple[Array, Array, Array]:

@@ -20,7 +20,7 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.encoding import LOGARITHM, RATIO, Domain
-from securefedyj.numerics.points import MOST_DIGITS, points_of
+from securefedyj.numerics.grid import MOST_DIGITS, points_of
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable, shown
 from securefedyj.protocol.methods import DEFAULT, METHODS, Methods, Questions, check_methods

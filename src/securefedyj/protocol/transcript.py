@@ -157,8 +157,13 @@ class Transcript(Revealed):
     @classmethod
     def read(cls, path: Path | str) -> Transcript:
         """Read what `write` wrote; raises TranscriptError for anything else."""
+        return cls.from_text(lines_within(path, MOST_BYTES, MOST_IN_LINE))
+
+    @classmethod
+    def from_text(cls, lines: Iterable[bytes]) -> Transcript:
+        """Read the lines of `to_text`; raises TranscriptError for anything else."""
         try:
-            return cls.from_lines(_parsed(lines_within(path, MOST_BYTES, MOST_IN_LINE)))
+            return cls.from_lines(_parsed(lines))
         except (Malformed, TooLarge) as error:
             raise TranscriptError(
                 code_of(error, "SFY-RUN-010"),

@@ -14,11 +14,10 @@ from pyarrow import ipc, parquet
 
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import ahead, rows_at_once
-from securefedyj.tables.cells import BadCellsError, Cells, TableError, check_finite
+from securefedyj.tables.cells import DATES, BadCellsError, Cells, TableError, check_finite
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.rewriting import Change, Changed
 
-_DATES = " Compute a number from it, such as an age, or the days since an event."
 _MOST_BYTES = 1 << 24
 """Of a row group that is written; larger ones of the source are divided."""
 
@@ -255,8 +254,11 @@ def check_types(where: str, schema: Any, positions: Sequence[int]) -> None:
         # Nulls can be used, as missing values.
         known = ("integer", "floating", "boolean", "decimal", "null")
         if not any(getattr(pa.types, f"is_{name}")(kind) for name in known):
-            advice = _DATES if pa.types.is_temporal(kind) else ""
-            wrong[field.name] = f"holds {field.type}, not numbers.{advice}"
+            if pa.types.is_temporal(kind):
+                wrong[field.name] = f"holds dates or times; {DATES}."
+            else:
+                text = "string" in str(kind) or pa.types.is_dictionary(field.type)
+                wrong[field.name] = f"holds {'text' if text else kind}, not numbers."
     if wrong:
         raise BadCellsError(where, wrong, joint=" ")
 

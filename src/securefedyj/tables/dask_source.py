@@ -107,10 +107,10 @@ class DaskSource:
         columns: Sequence[int],
         function: Callable[[Array], T],
         add: Callable[[T, T], T],
-        finish: Callable[[T], R],
-    ) -> R | None:
+        finish: Callable[[T], R] | None = None,
+    ) -> R | T | None:
         one = partial(over_blocks, columns=list(columns), function=function, add=add)
-        found: R | None = _total(self._mapped(one), add, finish)
+        found: R | T | None = _total(self._mapped(one), add, finish)
         return found
 
     def whole(self, function: Callable[[Source], R]) -> R:
@@ -119,7 +119,7 @@ class DaskSource:
 
     def silo(self, domain: Domain, names: list[str], columns: Index | None = None) -> Silo:
         every = range(len(names)) if columns is None else columns.tolist()
-        counted = self.reduce(every, partial(_counted, domain=domain), np.add, np.asarray)
+        counted = self.reduce(every, partial(_counted, domain=domain), np.add)
         outside, present = np.zeros((2, len(names)), np.int64) if counted is None else counted
         refuse_outside(outside, domain, names)
         arranged = partial(_Arranged, domain=domain, names=names, columns=columns)

@@ -78,7 +78,7 @@ def transform_table(
     Parameters
     ----------
     source, target : path-like
-    XX folders of such files. The target
+    Files of the `FORMATS`, or folders of such files. The target
         appears when it is complete, and is never a part of the source.
     features : sequence of str
         Names of columns.

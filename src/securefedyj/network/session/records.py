@@ -109,7 +109,6 @@ _IN_ORDER = (Greeting, Ready, Begin, Message, Done, Alive, Leave, Handover, Kept
 TYPES: dict[int, type[AnyRecord]] = dict(enumerate(_IN_ORDER, start=1))
 """The class of a record, by its type on the wire."""
 NUMBERS = {kind: number for number, kind in TYPES.items()} | {OtherVersion: 1}
-MESSAGE = NUMBERS[Message]
 
 
 def write(record: AnyRecord) -> tls.RawRecord:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from securefedyj.errors import InputError
-from securefedyj.numerics.points import MOST_POINTS, points_of
+from securefedyj.numerics.grid import MOST_POINTS, points_of
 from tests.refusals import refused
 
 
@@ -51,11 +51,11 @@ def test_digits_give_all_decimals_with_that_many(lower, upper, resolution, digit
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ((0.0, 1.0, "", 2), "SFY-NUM-016"),
-        ((0.0, 1.0, "0.05", 2), "SFY-NUM-016"),
-        ((0.0, 1.0, "0.00001", 0), "SFY-NUM-017"),
-        ((1.0, 1e9, "", 5), "SFY-NUM-017"),
-        ((0.1, 0.9, "1", 0), "SFY-NUM-017"),
+        ((0.0, 1.0, "", 2), "SFY-NUM-019"),
+        ((0.0, 1.0, "0.05", 2), "SFY-NUM-019"),
+        ((0.0, 1.0, "0.00001", 0), "SFY-NUM-020"),
+        ((1.0, 1e9, "", 5), "SFY-NUM-020"),
+        ((0.1, 0.9, "1", 0), "SFY-NUM-020"),
         ((1e-30, 1e-29, "", 2), "SFY-NUM-018"),
         ((1.0, 1e30, "", 2), "SFY-NUM-018"),
     ],

@@ -1,0 +1,141 @@
+"""What joining, submitting and fetching a result have in common at a party: its rows, its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from securefedyj.joining.options import JoinOptions
+from securefedyj.network.identity import read_certificate, read_identity
+from securefedyj.numerics.arrays import unmasked
+from securefedyj.numerics.passes import Source
+from securefedyj.numerics.streamed import default_cache_bytes
+from securefedyj.printable import printable
+from securefedyj.protocol.cost import Cost
+from securefedyj.protocol.transcript import Transcript
+from securefedyj.report.plausibility import implausible_for, warning
+from securefedyj.report.results import REPORT, write_report, write_results
+from securefedyj.tables import silo_table
+from securefedyj.tables.cells import MISSING, TableError
+from securefedyj.tables.dialect import Dialect
+from securefedyj.tables.files import HERE, TableReader
+from securefedyj.tables.silo_table import SiloTable
+from securefedyj.tables.source import as_source, has_column_names
+
+Say = Callable[[str], None]
+RowsProgress = Callable[[str, int, int | None], None]
+"""Receives "read" or "summed", the number of rows so far, and the total if it is known."""
+
+
+class _Abandoned(Exception):
+    """The run no longer needs the work of this thread."""
+
+
+@dataclass(repr=False)
+class OwnPart:
+    """A party with its options, and the callbacks that `join` describes.
+
+    `warn` receives the messages that nobody should miss, `say` all others.
+    """
+
+    options: JoinOptions
+    reader: TableReader = HERE
+    say: Say = lambda sentence: None
+    warn: Say = lambda sentence: None
+    rows: RowsProgress = lambda done, count, total: None
+    written: dict[str, Path] = field(init=False, default_factory=dict)
+    """The files of the result, by their content."""
+    no_report: str = field(init=False, default="")
+    """Why there is no report; empty otherwise."""
+
+    def __post_init__(self) -> None:
+        options = self.options
+        self.consortium = options.agreed()
+        self.party = self.consortium.party_with(read_certificate(options.certificate))
+        self._identity = read_identity(options.key, options.certificate)
+        self._output = options.output
+        self._features = list(self.consortium.feature_names)
+        self._path = options.data if isinstance(options.data, Path) else None
+        most = options.cache_mb
+        self._cache_bytes = default_cache_bytes() if most is None else most * 10**6
+        self._own: SiloTable | None = None
+        self._reported = self._left = False
+
+    def own_table(self) -> SiloTable | None:
+        """The rows of a silo, without the features that it ignores; None without data."""
+        if self.options.data is None:
+            return None
+        names, minimum = self._features, self.options.own_minimum
+        # The other half is for the same rows, arranged.
+        room, on_rows = self._cache_bytes // 2, partial(self._rows, "read")
+        own = silo_table.load_or_stream(self._source(), room, on_rows)
+        self.say(f"Read {own.census.rows:,} rows of {len(names):,} features.")
+        few = silo_table.few_values(own.census, minimum)
+        for j in few:
+            self.say(f"Ignoring {printable(names[j])}: it has fewer than {minimum} local values.")
+        return silo_table.without(own, few)
+
+    def _source(self) -> Source:
+        data, dialect, names = self.options.data, self.options.dialect, self._features
+        missing = (*MISSING, *self.options.missing)
+        if self._path is not None:
+            return self.reader.source(self._path, names, missing, dialect)
+        if has_column_names(data):
+            return as_source(data, names, missing, dialect)
+        data = data if hasattr(data, "shape") else np.asarray(unmasked(data))
+        if len(data.shape) == 2 and data.shape[1] != len(names):
+            raise TableError(
+                "SFY-JOIN-005",
+                f"the table has {data.shape[1]} columns without names, but {len(names)} features "
+                "are agreed on; give exactly these columns, in the agreed order",
+            )
+        agreed = Dialect(rename={str(j): name for j, name in enumerate(names)})
+        return as_source(data, names, missing, agreed)
+
+    def _rows(self, done: str, count: int, total: int | None) -> None:
+        if self._left:
+            raise _Abandoned
+        self.rows(done, count, total)
+
+    def _write(self, transcript: Transcript, cost: Cost | None) -> None:
+        """Write the files of the result, but not its report."""
+        party = self.party.name
+        self.written |= write_results(transcript, cost, party, self._output, self._path)
+
+    def _report(self, transcript: Transcript) -> None:
+        """Write the report. If that fails, keep the reason: the result matters more.
+
+        A report of an earlier call, which has the same result, stays as it is.
+        """
+        own, path = self._own, self._output / REPORT
+        there = "cost" not in self.written and path.is_file()
+        writes = self.options.report and not there
+        self.say(f"The result is here.{' Writing the report.' * writes}")
+        try:
+            self._warn_of_implausible(transcript)
+            if writes:
+                sample, rows = (None, None) if own is None else (own.drawn, own.census.rows)
+                write_report(self.consortium, transcript, sample, rows, self._output)
+            if writes or there:
+                self.written["report"] = path
+        except Exception as error:
+            # Only the system's own words: others may quote rows.
+            why = error if isinstance(error, OSError) else type(error).__name__
+            self.no_report = (
+                f"The report could not be written ({why}); the result is in {self._output}. Try "
+                "again with `securefedyj report`."
+            )
+        finally:
+            self._reported = True
+
+    def _warn_of_implausible(self, transcript: Transcript) -> None:
+        """Warn the silo alone where lambda does not fit its own rows."""
+        if self._own is not None and transcript.result is not None:
+            doubtful = implausible_for(self._own, transcript.agreement, transcript.result)
+            names = [transcript.agreement.features[j] for j in doubtful.nonzero()[0]]
+            if names:
+                self.warn(f"Warning: {warning(names)}")
