@@ -204,6 +204,8 @@ def methods_of(name: str, method: str, quantiles: str) -> Methods:
 
 def check_methods(name: str, methods: Methods, resolution: str = "", lower: float = inf) -> None:
     """Refuse what is no method of a feature, as far as more is known of it; raises InputError."""
+    if methods == DEFAULT and not resolution:
+        return  # as a rule, and there may be many features
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods:
         raise InputError(
