@@ -49,6 +49,19 @@ def test_file_has_a_version_of_its_own_and_reads_back():
     assert Parameters.from_json(data).to_bytes() == found.to_bytes()
 
 
+def test_standardize_can_be_set_after_the_load(loaded):
+    powers = clone(loaded).set_params(standardize=False)
+    X = five.rows()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        Z, scaled = powers.transform(X), loaded.transform(X)
+    found = Parameters.of(five.run(), standardize=False).estimator()
+    np.testing.assert_array_equal(Z, found.transform(X))
+    np.testing.assert_array_equal(Z[:, 2:], scaled[:, 2:])
+    assert not np.isclose(Z[:, :2], scaled[:, :2]).any()
+    np.testing.assert_allclose(powers.inverse_transform(Z), X)
+
+
 def test_run_of_yeo_johnson_alone_has_the_file_that_earlier_releases_read():
     fitted = SecureFedYJ(engine="clear").fit([five.rows()])
     data = Parameters.of(fitted.transcript_).to_json()

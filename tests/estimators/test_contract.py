@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import pytest
 from scipy import optimize, special
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.preprocessing import PowerTransformer as Theirs
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
@@ -35,8 +35,8 @@ from securefedyj import (
     SecureStandardScaler,
 )
 from securefedyj.estimators import composed, federated, frozen, pooled, quantiles, scaling
-from securefedyj.estimators.base import YeoJohnsonTransformer
 from securefedyj.estimators.federated import SecureEstimator
+from securefedyj.estimators.frozen import Frozen
 from securefedyj.parameters import Parameters
 
 their_tests = pytest.importorskip("sklearn.preprocessing.tests.test_data")
@@ -91,22 +91,34 @@ class OneSiloColumns(AllRows, SecureColumnTransformer):
         self.engine = engine
 
 
-class JustFrozen(FrozenYJ):
+class JustFrozen(Frozen):
     """Loads the fit of the rows that it gets, and is frozen from then on."""
 
-    def fit(self, X: Any, y: object = None) -> JustFrozen:
-        run = OneSilo("clear", max_steps=12).fit(X)
-        loaded = Parameters.of(run.transcript_).estimator()
+    run: SecureEstimator
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        fitted = clone(self.run).fit(X)
+        loaded = Parameters.of(fitted.transcript_).estimator()
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(vars(loaded) | self.get_params())
         super().fit(X)
         return self
 
-    def __sklearn_clone__(self) -> JustFrozen:
+    def __sklearn_clone__(self) -> Self:
         return type(self)(**self.get_params())
 
     def __sklearn_tags__(self) -> Any:
-        return YeoJohnsonTransformer.__sklearn_tags__(self)
+        tags = super().__sklearn_tags__()
+        tags._skip_test = False
+        return tags
+
+
+class JustFrozenYJ(JustFrozen, FrozenYJ):
+    run = OneSilo("clear", max_steps=12)
+
+
+class JustFrozenColumns(JustFrozen, FrozenColumns):
+    run = OneSiloColumns()
 
 
 @parametrize_with_checks(
@@ -123,7 +135,9 @@ class JustFrozen(FrozenYJ):
         OneSiloQuantiles(engine="clear"),
         OneSiloQuantiles((0.25, 0.75), use="bins"),
         OneSiloColumns(),
-        JustFrozen(),
+        JustFrozenYJ(),
+        JustFrozenColumns(),
+        JustFrozenColumns(use="median"),
     ]
 )
 def test_contract_of_scikit_learn(estimator: Any, check: Any) -> None:

@@ -235,7 +235,7 @@ class FrozenColumns(Frozen):
         """What applies a method to the columns that have it; None if it only finds quantiles."""
         if method in FORMULAS:
             _, result = fit_of(found.agreement, found.result, method)
-            power = as_fitted(FrozenYJ(self.standardize, method=method), self, own)
+            power = as_fitted(FrozenYJ(method=method), self, own)
             power._set_result(result, found.agreement.domain.take(np.array(own, dtype=np.intp)))
             return power
         scaler = as_fitted(AffineScaler(), self, own)
@@ -259,13 +259,20 @@ class FrozenColumns(Frozen):
         if self.use != "scale":
             fill = self.medians_ if self.use == "median" else self.means_
             return np.where(np.isnan(x), fill[j], x)
-        part, i = self._parts.get(j, (None, 0))
+        part, i = self._part_of(j)
         return x if part is None else part._map(x, i)
 
     def _inverse(self, z: Array, j: int) -> Array:
-        part, i = self._parts.get(j, (None, 0))
+        part, i = self._part_of(j)
         x: Array = z if part is None or self.use != "scale" else part._inverse(z, i)
         return x
+
+    def _part_of(self, j: int) -> tuple[Any, int]:
+        """What scales a column, if anything does, and its number there."""
+        part, i = self._parts.get(j, (None, 0))
+        if isinstance(part, FrozenYJ):
+            part.standardize = self.standardize  # which may have been set after the load
+        return part, i
 
     def _check_values(self, data: Array) -> None:
         check_choice("SFY-FIT-031", "use", self.use, USES)
