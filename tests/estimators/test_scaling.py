@@ -116,6 +116,13 @@ def test_quantiles_are_order_statistics(wine):
     )
 
 
+def test_quantiles_may_be_the_floats_that_numpy_makes():
+    deciles = np.linspace(0, 1, 11)  # with 0.30000000000000004
+    X = np.arange(100.0)[:, None]
+    fitted = SecureQuantiles(deciles, bounds=(0, 128), engine="clear").fit([X])
+    assert fitted.quantiles_.ravel().tolist() == [0, *range(9, 100, 10)]
+
+
 def test_values_off_the_grid_are_rounded_up_to_it():
     X = np.random.default_rng(2).normal(size=(101, 3))
     exact = np.array(each_column(X, "0.5"))
@@ -260,6 +267,9 @@ def test_a_variance_that_is_too_small_for_its_bounds_is_said():
     [
         (SecureRobustScaler(quantile_range=(75, 25)), "SFY-FIT-021"),
         (SecureRobustScaler(quantile_range=(0, 75)), "SFY-FIT-021"),
+        (SecureRobustScaler(quantile_range=(np.nan, 75)), "SFY-FIT-021"),
+        (SecureRobustScaler(quantile_range=("low", "high")), "SFY-FIT-021"),
+        (SecureRobustScaler(quantile_range=(25,)), "SFY-FIT-021"),
         (SecureRobustScaler(resolution=[1, 2]), "SFY-FIT-018"),
         (SecureRobustScaler(resolution="coarse"), "SFY-CON-035"),
         (SecureRobustScaler(resolution=-1), "SFY-CON-035"),

@@ -34,7 +34,7 @@ class SecureQuantiles(SecureTransformer):
     Parameters
     ----------
     quantiles : sequence of float, str, Decimal or Fraction, default=(0.5,)
-        Up to 100 decimal numbers from 0 to 1; a float is the number that Python prints for it.
+        Up to 100 decimal numbers from 0 to 1; of a float, the first 15 digits count.
     use : {"impute", "bins"}, default="impute"
         What `transform` does. "impute" replaces missing values by the median, which must be among
         the quantiles. "bins" replaces a value by the number of quantiles that are not above it, and
@@ -78,7 +78,7 @@ class SecureQuantiles(SecureTransformer):
 
     def _quantiles(self) -> list[str]:
         """The quantiles as the agreement has them."""
-        return [as_quantile(repr(float(q)) if isinstance(q, float) else q) for q in self.quantiles]
+        return [as_quantile(f"{q:.15g}" if isinstance(q, float) else q) for q in self.quantiles]
 
     def _methods(self) -> Methods:
         check_choice("SFY-FIT-022", "use", self.use, _USES)

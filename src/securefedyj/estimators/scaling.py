@@ -186,8 +186,12 @@ class SecureRobustScaler(AffineScaler):
 
     def _quantiles(self) -> list[str]:
         """The median and the ends of the range."""
-        low, high = (Decimal(repr(float(q))) / 100 for q in self.quantile_range)
-        if not 0 < low < high < 1:
+        try:
+            low, high = (Decimal(repr(float(q))) / 100 for q in self.quantile_range)
+            in_order = 0 < low < high < 1
+        except (TypeError, ValueError, ArithmeticError):
+            in_order = False
+        if not in_order:
             raise InputError(
                 "SFY-FIT-021",
                 f"quantile_range must be two percentages, 0 < q_min < q_max < 100, got "
