@@ -140,18 +140,18 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, th
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match=f"^cannot write {path}: No space left on device$"):
+    with pytest.raises(OSError, match="No space left on device") as caught:
         write_atomically(path, b"new")
+    assert caught.value.filename == str(path)
     assert list(tmp_path.iterdir()) == [path] * there
     assert not there or path.read_bytes() == b"old"
 
 
 def test_where_no_file_can_be_there_is_no_file(tmp_path):
-    with pytest.raises(IsADirectoryError, match=f"^cannot write {tmp_path}: it is a folder$"):
-        write_atomically(tmp_path, b"")
-    path = tmp_path / "no" / "a"
-    with pytest.raises(FileNotFoundError, match=f"^cannot write {path}: No such file"):
-        write_atomically(path, b"")
+    for path, kind in ((tmp_path, IsADirectoryError), (tmp_path / "no" / "a", FileNotFoundError)):
+        with pytest.raises(kind) as caught:
+            write_atomically(path, b"")
+        assert caught.value.filename == str(path)
 
 
 def test_a_folder_that_cannot_get_its_name_leaves_the_old_one(tmp_path, monkeypatch):
@@ -207,5 +207,5 @@ def test_a_folder_takes_the_place_of_another_when_it_is_whole(tmp_path):
     assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
         "a", "a/b", "a/b/new"
     ]  # fmt: skip
-    with pytest.raises(OSError, match="cannot write"), replacing_folder(tmp_path / "no" / "a"):
+    with pytest.raises(FileNotFoundError), replacing_folder(tmp_path / "no" / "a"):
         pass

@@ -34,6 +34,28 @@ def code_of(error: BaseException, otherwise: str) -> str:
     return error.code if isinstance(error, CodedError) else otherwise
 
 
+_REASONS = {
+    errno.ENOENT: "there is no such file or folder; check the name, and the folder that it is in",
+    errno.EACCES: "this account may not read or write it; ask its owner, or choose another place",
+    errno.EISDIR: "this is a folder; give a file",
+    errno.ENOTDIR: "a part of this path is a file and not a folder; check the path",
+    errno.EEXIST: "it exists and is not overwritten; move it away, or choose another name",
+    errno.ENOSPC: "the disk is full; free some space there, and repeat the command",
+    errno.EROFS: "nothing can be written there; choose another place",
+    errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+    errno.EMFILE: "too many files are open; allow more of them (ulimit -n)",
+    errno.ELOOP: "a symbolic link leads to itself; give the file that is meant",
+}
+_REASONS[errno.EPERM] = _REASONS[errno.EACCES]
+_REASONS[errno.EDQUOT] = _REASONS[errno.EFBIG] = _REASONS[errno.ENOSPC]
+
+
+def reason_of(error: OSError) -> str:
+    """What an error of the operating system means, and what to do about it."""
+    said = error.strerror or str(error)
+    return _REASONS.get(error.errno or 0) or f"{said}; the administrator of this machine can help"
+
+
 def with_code(message: str, error: BaseException) -> str:
     """The message, followed by the code of the error in brackets."""
     code = code_of(error, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import secrets
 import shutil
@@ -25,18 +26,19 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))  # a link keeps pointing to the file
     if target.is_dir():
-        raise IsADirectoryError(f"cannot write {path}: it is a folder")
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = _temporary(target.with_name(Path(path).name))
     kept = None if private or not target.exists() else target.stat().st_mode & 0o777
     rights = 0o600 if private or kept is not None else 0o666  # minus the umask
-    with _naming(path):
+    with _naming(path, temporary):
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights))
     try:
         if kept is not None:
             temporary.chmod(kept)
-        yield temporary
-        _sync(temporary)
-        os.replace(temporary, target)
+        with _naming(path, temporary):
+            yield temporary
+            _sync(temporary)
+            os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -48,7 +50,7 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
     """A temporary folder in the same folder, which replaces `path` if the block succeeds."""
     target = Path(os.path.realpath(path))
     new, old = _temporary(target), _temporary(target)
-    with _naming(path):
+    with _naming(path, new):
         new.mkdir()
     try:
         yield new
@@ -80,17 +82,18 @@ def write_together(contents: Mapping[Path | str, bytes], *, private: bool = Fals
         # They get their names when the stack is left, in reverse order.
         for path, content in reversed(list(contents.items())):
             temporary = names.enter_context(replacing(path, private=private))
-            with _naming(path):
-                temporary.write_bytes(content)
+            temporary.write_bytes(content)
 
 
 @contextmanager
-def _naming(path: Path | str) -> Iterator[None]:
+def _naming(path: Path | str, temporary: Path) -> Iterator[None]:
     """An error of the system, such as a full disk, names the file that is to be written."""
     try:
         yield
     except OSError as error:
-        raise type(error)(f"cannot write {path}: {error.strerror}") from error
+        if error.errno is None or error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _temporary(target: Path) -> Path:

@@ -85,14 +85,14 @@ def test_interrupt_ends_with_130_and_no_traceback(monkeypatch, capsys):
 
 def test_rows_of_a_pass_are_told_now_and_then_and_do_not_stay(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    now = iter([0.0, 0.1, 1.0, 1.0, 1.1, 2.0, 2.0, 3.0])
-    clock = SimpleNamespace(monotonic=lambda: next(now))
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("securefedyj.cli.display.time", clock)
     display = Display(terminal=True)
-    for count in (1000, 2000, 3000):
+    for clock.now, count in ((0.1, 1000), (1.0, 2000), (1.1, 3000)):
         display.rows("read", count, None)
     display.say("Read 4,000 rows.")
     display.progress(Progress(1, 9, 2, 3, 0, 1.0, 1.0))
+    clock.now = 2.0
     display.rows("summed", 1000, 4000)
     display.say("Done.")
     line = "exchange 1/9, 2 features open, 3 rounds, 0.0 MB sent, up to"
@@ -101,8 +101,25 @@ def test_rows_of_a_pass_are_told_now_and_then_and_do_not_stay(capsys, monkeypatc
     passing = f"1,000 of 4,000 rows summed; {line}"[:59]
     assert shown == "".join(f"\r\x1b[K{text}" for text in (line, passing, line))
     assert done == "Done."
-    Display(terminal=False).rows("read", 1, 2)
-    assert capsys.readouterr().err == ""
+
+
+def test_without_a_terminal_there_is_a_line_for_an_exchange_or_for_ten_seconds(capsys, monkeypatch):
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("securefedyj.cli.display.time", clock)
+    display = Display(terminal=False)
+    for clock.now, count in ((1.0, 1000), (11.0, 2000), (12.0, 3000)):
+        display.rows("read", count, None)
+    for clock.now, exchange, rounds in ((13.0, 1, 3), (14.0, 1, 4), (15.0, 2, 5), (26.0, 2, 6)):
+        display.progress(Progress(exchange, 9, 2, rounds, 0, 1.0, 120.0))
+    display.progress(Progress(3, 9, 0, 7, 0, 1.0, 0.0))
+    assert capsys.readouterr().err.splitlines() == [
+        "2,000 rows read",
+        *(
+            f"exchange {k}/9, 2 features open, {rounds} rounds, 0.0 MB sent, up to 2 min left"
+            for k, rounds in ((1, 3), (2, 5), (2, 6))
+        ),
+        "exchange 3/9, 0 features open, 7 rounds, 0.0 MB sent",
+    ]
 
 
 def test_progress_fits_the_terminal_and_nothing_is_said_twice_in_a_row(capsys, monkeypatch):

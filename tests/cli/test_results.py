@@ -176,10 +176,10 @@ def test_report_of_something_else_ends_with_one_sentence(run, tmp_path, capsys):
     assert main(["report", str(folder / "transcript.jsonl"), "--output", str(tmp_path)]) == 1
     errors = capsys.readouterr().err
     assert errors.count("\n") == 3
-    assert "it is a folder" in errors
+    assert "this is a folder" in errors
     assert (
-        f"securefedyj: {folder / 'none.jsonl'}: No such file or directory [SFY-OS-ENOENT]\n"
-        in errors
+        f"securefedyj: {folder / 'none.jsonl'}: there is no such file or folder; check the name, "
+        "and the folder that it is in. [SFY-OS-ENOENT]\n" in errors
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -213,7 +213,7 @@ def stable(step: Typed) -> list[str]:
             r"|^ +\d+ +\d+ +[\d.]+ +[\d.]+$",
             line,
         ):
-            line = re.sub(r"[\d.]+(, [\d.]+)*", "0", re.sub(r"(?<=sent, up to ).* left", "", line))
+            line = re.sub(r"[\d.]+(, [\d.]+)*", "0", re.sub(r", up to .* left", "", line))
             line = re.sub(" +", " ", line)
         if line.startswith("exchange ") and lines and lines[-1].startswith("Party "):
             continue  # what was being computed when a party left

@@ -273,7 +273,7 @@ def test_run_goes_on_without_its_log(tmp_path):
     log = JoinLog(tmp_path / "log")
     (tmp_path / "log").unlink()
     (tmp_path / "log").mkdir()
-    assert log.note("one").startswith("The log cannot be written (Is a directory)")
+    assert log.note("one").startswith("The run continues without a log: this is a folder")
     assert log.note("two") == ""
     with pytest.raises(OSError, match="log"):
         JoinLog(tmp_path / "log")

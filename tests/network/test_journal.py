@@ -152,7 +152,7 @@ def test_what_cannot_be_kept_ends_the_run_before_anything_is_sent(monkeypatch, j
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(OwnTrouble, match=r"cannot write .*: No space left on device") as caught:
+    with pytest.raises(OwnTrouble, match="the disk is full") as caught:
         journal.opening(before(1))
     assert caught.value.code == {"write": "SFY-JOIN-027", "fsync": "SFY-JOIN-028"}[call]
 
@@ -186,9 +186,9 @@ def test_nothing_is_written_after_close(tmp_path, journal):
     other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)
     os.dup2(other, number)
     try:
-        with pytest.raises(OwnTrouble, match="cannot write"):
+        with pytest.raises(OwnTrouble, match=FILE):
             journal.opening(before(1))
-        with pytest.raises(OwnTrouble, match="cannot write"):
+        with pytest.raises(OwnTrouble, match=FILE):
             journal.take([whole().reveals[1]])
         journal.close()
         assert os.fstat(number).st_size == 0, "it is open, and empty"

@@ -9,7 +9,7 @@ import textwrap
 import threading
 import time
 
-from securefedyj.errors import with_code
+from securefedyj.errors import reason_of, with_code
 from securefedyj.network.log import JoinLog
 from securefedyj.network.session.events import Progress
 from securefedyj.printable import printable, printable_lines
@@ -18,7 +18,7 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 COLUMNS = 79
 """Of a terminal, without the last, which some terminals leave free."""
 _LONGEST_NUMBER = 8  # characters
-_SECONDS_BETWEEN = 0.2
+_SECONDS_BETWEEN, _SECONDS_BETWEEN_LINES = 0.2, 10.0
 _LONGEST_SENTENCE = 4000  # characters; it may quote a file
 TOO_LARGE = "the input is too large, or nested too deeply."
 
@@ -63,8 +63,9 @@ def short(value: float, most: int = 4) -> str:
 def sentence_of(error: Exception) -> str:
     """What went wrong, with the code of the error."""
     text = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{printable(os.fsdecode(error.filename))}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno is not None:
+        where = "" if error.filename is None else f"{printable(os.fsdecode(error.filename))}: "
+        text = f"{where}{reason_of(error)}."
     return with_code(
         text if len(text) <= _LONGEST_SENTENCE else f"{text[:_LONGEST_SENTENCE]}...", error
     )
@@ -79,6 +80,8 @@ class Display:
         # The open line, and the progress of the run in it: rows of a pass do not stay.
         self._line = self._now = ""
         self._next = time.monotonic() + _SECONDS_BETWEEN  # when rows may be shown again
+        self._exchange = -1  # of the last line, and when the next one may follow within it
+        self._due = time.monotonic() + _SECONDS_BETWEEN_LINES
         self._lock = threading.RLock()  # progress comes from the thread that computes
 
     def say(self, sentence: str) -> None:
@@ -99,26 +102,36 @@ class Display:
         text = (
             f"exchange {now.exchange}/{now.exchanges_at_most}, "
             f"{now.features_unfinished} features open, {now.rounds} rounds, "
-            f"{now.bytes_sent / 1e6:.1f} MB sent, up to "
-            + (f"{left:.0f} s left" if left < 120 else f"{left / 60:.0f} min left")
+            f"{now.bytes_sent / 1e6:.1f} MB sent"
         )
+        if left >= 1:
+            text += (
+                f", up to {left:.0f} s left" if left < 120 else f", up to {left / 60:.0f} min left"
+            )
         with self._lock:
             self._last = ""
             if self._terminal:
                 self._now = text
                 self._rewrite(text)
-            else:
+            if now.exchange == self._exchange and time.monotonic() < self._due:
+                return
+            self._exchange, self._due = now.exchange, time.monotonic() + _SECONDS_BETWEEN_LINES
+            if not self._terminal:
                 tell(text, error=True)
             self.note(text)
 
     def rows(self, done: str, count: int, total: int | None) -> None:
-        """How many rows of a pass were read or summed; on a terminal alone, and not too often."""
-        if not self._terminal or time.monotonic() < self._next:
+        """How many rows of a pass were read or summed; not too often."""
+        if time.monotonic() < (self._next if self._terminal else self._due):
             return
         of = "" if total is None else f" of {total:,}"
         with self._lock:
             self._next = time.monotonic() + _SECONDS_BETWEEN
-            self._rewrite("; ".join(filter(None, [f"{count:,}{of} rows {done}", self._now])))
+            if self._terminal:
+                self._rewrite("; ".join(filter(None, [f"{count:,}{of} rows {done}", self._now])))
+            else:
+                self._due = time.monotonic() + _SECONDS_BETWEEN_LINES
+                tell(f"{count:,}{of} rows {done}", error=True)
 
     def _rewrite(self, text: str) -> None:
         cut = text[: shutil.get_terminal_size().columns - 1]

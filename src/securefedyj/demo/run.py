@@ -23,12 +23,7 @@ _WRAPPED = partial(textwrap.fill, width=80, break_long_words=False, break_on_hyp
 def run(output: Path) -> None:
     """Print all sections, and save the transcript and the picture in the folder `output`."""
     transcript, picture = output / "transcript.jsonl", output / "demo.svg"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(
-            f"cannot write {output} ({error.strerror}): choose another folder with --output"
-        ) from error
+    output.mkdir(parents=True, exist_ok=True)
     cancer, digits = comparison.compare_breast_cancer(), comparison.compare_digits()
     versions = {"version": __version__, "peer": sklearn.__version__, "kernel": kernel.described()}
     _print("pooled.txt", comparisons=[cancer, digits], **versions)

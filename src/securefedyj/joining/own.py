@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from securefedyj.errors import reason_of
 from securefedyj.joining.options import JoinOptions
 from securefedyj.network.identity import read_certificate, read_identity
 from securefedyj.numerics.arrays import unmasked
@@ -124,7 +125,7 @@ class OwnPart:
                 self.written["report"] = path
         except Exception as error:
             # Only the system's own words: others may quote rows.
-            why = error if isinstance(error, OSError) else type(error).__name__
+            why = reason_of(error) if isinstance(error, OSError) else type(error).__name__
             self.no_report = (
                 f"The report could not be written ({why}); the result is in {self._output}. Try "
                 "again with `securefedyj report`."

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from securefedyj.errors import with_code
+from securefedyj.errors import reason_of, with_code
 from securefedyj.network.errors import JoinError
 from securefedyj.printable import printable_lines
 from securefedyj.protocol.schedule import TooFewValues
@@ -74,7 +74,7 @@ class JoinLog:
             self._append(_with_time(" ".join(words.splitlines())) + "\n")
         except OSError as error:  # such as a full disk: the run matters more
             self._path = None
-            return f"The log cannot be written ({error.strerror}); the run continues without it."
+            return f"The run continues without a log: {reason_of(error)}."
         return ""
 
     def _append(self, line: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from securefedyj.errors import CodedError, InputError
+from securefedyj.errors import CodedError, InputError, reason_of
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der, read_certificate
 from securefedyj.network.transport import tls
@@ -328,7 +328,7 @@ class Trouble(NamedTuple):
     @property
     def sentence(self) -> str:
         if isinstance(self.error, OSError):
-            return f"{self.path}: {self.error.strerror}"
+            return f"{self.path}: {reason_of(self.error)}"
         return str(self.error)
 
 

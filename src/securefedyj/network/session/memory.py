@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from securefedyj import strict
-from securefedyj.errors import Unverified, code_of
+from securefedyj.errors import Unverified, code_of, reason_of
 from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OwnTrouble
 from securefedyj.network.lines import LineFile
 from securefedyj.network.session.records import NO_SESSION
@@ -308,7 +308,7 @@ class Memory(OpeningLog):
                 code = "SFY-JOIN-028"
                 self._lines.sync()
         except OSError as error:  # such as a full disk: nothing may be sent after it
-            raise OwnTrouble(code, f"cannot write {self._lines.path}: {error.strerror}") from error
+            raise OwnTrouble(code, f"{self._lines.path}: {reason_of(error)}.") from error
 
     def _add(self, reveal: Reveal) -> None:
         self._course.take(reveal)

@@ -28,6 +28,7 @@ class Sessions(PartyRun):
     def __init__(self, terms: SessionTerms, memory: Memory, now: Moment) -> None:
         super().__init__(terms, memory, now)
         self._connected = self._reached = False  # to the hub: now, and at the last attempt
+        self._cause = ""  # what the user heard last of the hub, or of why the hub is lost
         self._faults = 0  # broken channels without progress between them
 
     def handle(self, event: AnyEvent, now: Moment) -> list[Output]:
@@ -52,10 +53,12 @@ class Sessions(PartyRun):
         peers, now = self._peers, self._now.steady
         match event:
             case events.HubReached():
-                self._connected = self._reached = True
+                self._connected, self._reached, self._cause = True, True, ""
             case events.HubLost(reason):
+                self._cause = reason
                 self._start_over(reason, HUB)
             case Word(words):
+                self._cause = words
                 self._say(words)
                 self._patience.remind = True  # they may say why a peer does not come
             case Present(name):
@@ -226,12 +229,14 @@ class Sessions(PartyRun):
                 "not written. Rerun the command at every party: the results are compared then, "
                 "and nothing is opened again.",
             )
-        what = self._patience.blame(self._now.steady)
+        what, remedy = self._patience.blame(self._now.steady), "Ask them to start"
         if not self._reached:
             what = f"The hub at {self._terms.hub} could not be reached"
+            remedy = "Ask its operator whether it runs"
         done = exchanges_done(self._memory.transcript)
-        kept = f" after exchange {done}; rerun the command to resume" if done else ""
-        raise OutOfPatience("SFY-JOIN-052", f"{what} {wait}: stopped{kept}.")
+        kept, again = (f" after exchange {done}", " to resume") if done else ("", "")
+        why = f"{what} {wait}: stopped{kept}. {self._cause}".rstrip()
+        raise OutOfPatience("SFY-JOIN-052", f"{why} {remedy}; then rerun the command{again}.")
 
 
 def _culprit(peer: str, payload: bytes, terms: SessionTerms) -> str:
