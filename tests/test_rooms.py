@@ -7,6 +7,7 @@ only a type checker sees.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,3 +181,12 @@ def test_what_is_too_long_is_noticed():
     assert too_long("\n".join(lines[:-1]), "a") == []
     assert too_long("x = 1\n" * (LONGEST_MODULE + 1), "a") == ["a"]
     assert too_long("x = 1\n" * LONGEST_MODULE, "a") == []
+
+
+def test_the_picture_of_the_house_has_all_rooms_in_order():
+    """It is drawn from the ground up, each floor from the left."""
+    picture = (ROOT / "docs" / "images" / "house.svg").read_text(encoding="utf-8")
+    boxes = re.findall('class="room"[^>]*>([^<]+)<', picture)
+    rooms = [room.split()[0] for box in boxes for room in box.split(" · ")]
+    assert sorted(rooms) == sorted(HEIGHT)
+    assert [HEIGHT[room] for room in rooms] == sorted(HEIGHT.values())

@@ -1,4 +1,4 @@
-"""Numbers of docs/security.md that follow from the code."""
+"""Numbers of docs/security.md and security-details.md that follow from the code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from tests.federated_data import agreement
 from tests.protocol.small_run import STEPS, small_run
 
 ROOT = Path(__file__).parents[2]
-PAGE, OFFICERS, PROTOCOL = (
+SHORT, DETAILS, OFFICERS, PROTOCOL = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("security", "data-protection", "protocol")
+    for name in ("security", "security-details", "data-protection", "protocol")
 )
+PAGE = SHORT + DETAILS
 WORDS = {"million": 10**6, "billion": 10**9}
 
 

@@ -70,7 +70,7 @@ def test_messages_of_the_whole_run():
 
 
 def test_a_member_can_be_the_only_one_who_has_an_opening():
-    """Not prevented: made again once in a run (docs/security.md, section 6, rule 3)."""
+    """Not prevented: made again once in a run (docs/security-details.md, section 6, rule 3)."""
     opening = sorted({m.round for m in cheating.messages(whole=True) if m.kind == Kind.OPENING})[1]
 
     def silent_from_its_last_product_on(message):

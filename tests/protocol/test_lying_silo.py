@@ -1,4 +1,4 @@
-"""What verification does not prevent: made-up sums of a silo (docs/security.md, section 5)."""
+"""What verification does not prevent: made-up sums of a silo (security-details.md, section 5)."""
 
 from __future__ import annotations
 

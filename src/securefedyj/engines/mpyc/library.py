@@ -17,7 +17,7 @@ import numpy as np
 from securefedyj.engines.mpyc.pipe import Operation, Work, pack, unpack
 
 STATISTICAL_SECURITY = 64
-"""How many bits masks are wider than what they hide, about (docs/security.md, section 2)."""
+"""How many bits masks are wider than what they hide, about (security-details.md, section 2)."""
 
 OPTIONS = ("--no-prss", "--no-uvloop", f"--sec-param={STATISTICAL_SECURITY}", "--mix32-64bit")
 """How MPyC is started.
@@ -66,7 +66,7 @@ def replace_zero_test(mpc: Any) -> None:
     the field is large. They lie on the polynomial e(X) r(X), of degree 2 t. A party that factors it
     and holds a share of e has e, up to a few candidates. In a comparison e is made of all bits of
     what is compared, so any guess at that could be confirmed. Sharing the product again hides all
-    but the product, which is 0 or random (docs/security.md, section 2).
+    but the product, which is 0 or random (security-details.md, section 2).
     """
     from mpyc.asyncoro import mpc_coro
 

@@ -1,6 +1,6 @@
 """The channels of a party to its peers: bytes in, events out; records in, bytes out.
 
-docs/security.md, section 6, "Channels".
+docs/security-details.md, section 6, "Channels".
 """
 
 from __future__ import annotations

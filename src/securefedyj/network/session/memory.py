@@ -1,6 +1,6 @@
 """What a party remembers of a run, so that nothing is ever revealed twice.
 
-docs/security.md, section 6, "Going on after an interruption". All of it is public among the
+docs/security-details.md, section 6, "Going on after an interruption". All of it is public among the
 parties, except our part of a final opening.
 """
 
@@ -348,7 +348,7 @@ def digest_of(memory: Memory, outcome: Outcome) -> str:
 
 
 def count_interruptions(memory: Memory, most: int, earlier: int) -> str:
-    """How often a run was interrupted, and by whom (docs/security.md, section 6).
+    """How often a run was interrupted, and by whom (docs/security-details.md, section 6).
 
     Each of the `earlier` runs over the same columns that did not finish counts as one. Raises
     EndOfRun after more than `most`.

@@ -3,7 +3,7 @@
 Events and the time go in (`Sessions.handle`); records to send, sentences for the user and
 computations to make come out (`events`). The states and the moves between them are tables
 (`states`). docs/protocol.md, section 12, describes what the parties say to each other, and
-docs/security.md, section 6, what an interruption reveals.
+docs/security-details.md, section 6, what an interruption reveals.
 """
 
 from __future__ import annotations
