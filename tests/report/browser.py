@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import itertools
 import json
@@ -12,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _QUIET = (
@@ -54,13 +55,13 @@ class Browser:
         for domain in ("Page", "Runtime", "Log"):
             self._call(f"{domain}.enable")
 
-    def open(self, path: Path, width: int) -> None:
-        """Load a page at a width, and wait until it is there."""
+    def open(self, page: Path | str, width: int) -> None:
+        """Load a page at a width, by its file or address, and wait until it is there."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
-        self._call("Page.navigate", url=path.as_uri())
+        self._call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while self._message().get("method") != "Page.loadEventFired":
             pass
 
@@ -69,6 +70,22 @@ class Browser:
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def until(self, expression: str) -> None:
+        """Wait until an expression is true, even if the page loads itself again meanwhile."""
+
+        def holds() -> bool:
+            answer = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
+            return bool(answer.get("result", {}).get("result", {}).get("value"))
+
+        wait_until(
+            holds, lambda: self._ask("Runtime.evaluate", expression="document.body.innerText")
+        )
+
+    def picture(self, file: Path) -> None:
+        """Write the whole page as PNG."""
+        taken = self._call("Page.captureScreenshot", captureBeyondViewport=True)
+        file.write_bytes(base64.b64decode(taken["data"]))
 
     def press(self, key: str) -> None:
         """Press and release a key, such as Enter."""
@@ -87,6 +104,12 @@ class Browser:
         os.close(self._out)
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        message = self._ask(method, **parameters)
+        assert "error" not in message, message
+        result: dict[str, Any] = message["result"]
+        return result
+
+    def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._ids)
         order = {"id": number, "method": method, "params": parameters}
         if self._session is not None:
@@ -94,9 +117,7 @@ class Browser:
         os.write(self._out, json.dumps(order).encode() + b"\0")
         while (message := self._message()).get("id") != number:
             pass
-        assert "error" not in message, message
-        result: dict[str, Any] = message["result"]
-        return result
+        return message
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -142,13 +142,20 @@ def reading_of(
         if "columns" not in entries:
             raise InputError("SFY-CLI-001", f"{options.columns} has no table [columns]; add it.")
         columns |= entries["columns"]
-    for entry in options.rename:
+    columns |= renamed(options.rename)
+    dialect = dialect_of({**vars(options), "columns": columns})
+    return (*MISSING, *options.missing), dialect
+
+
+def renamed(entries: Iterable[str]) -> dict[str, str]:
+    """The agreed names of columns that have other names in the table."""
+    columns = {}
+    for entry in entries:
         here, equals, agreed = entry.partition("=")
         if not (here and equals and agreed):
             raise InputError("SFY-CLI-002", f"{entry!r} must be HERE=AGREED, such as Alter=age.")
         columns[here] = agreed
-    dialect = dialect_of({**vars(options), "columns": columns})
-    return (*MISSING, *options.missing), dialect
+    return columns
 
 
 @contextmanager

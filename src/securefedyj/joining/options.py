@@ -56,7 +56,9 @@ class JoinOptions:
 
     consortium: Annotated[Path | Consortium, Option("FILE", "agreed file, consortium.toml")]
     key: Annotated[Path, Option("KEY", "private key of the certificate; its mode must be 600")]
-    certificate: Annotated[Path, Option("CERT.pem", "certificate of this party, as in FILE")]
+    certificate: Annotated[
+        Path, Option("CERT.pem", "certificate of this party, as in the agreed file")
+    ]
     output: Annotated[
         Path,
         Option("FOLDER", "folder for the result; to resume an interrupted run, give the same one"),
@@ -164,8 +166,11 @@ DIALECT = {
         "NAME", "encoding of CSV, such as windows-1252 (default: by byte order mark, or UTF-8)"
     ),
     "sheet": Option("NAME", "sheet of an Excel workbook, if it has several"),
-    # Columns that have other names in the table, with their agreed names.
-    "columns": Option(kind=dict, annotation=dict[str, str]),
+    "columns": Option(
+        help="columns that have other names in the table: one HERE=AGREED in each line",
+        kind=dict,
+        annotation=dict[str, str],
+    ),
 }
 """`JoinOptions.dialect` in a file and on the command line."""
 

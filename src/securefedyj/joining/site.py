@@ -6,6 +6,7 @@ Its keys are those of `joining.options`. Relative paths start at the folder of t
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def read_site(path: Path) -> JoinOptions:
 def read_entries(path: Path) -> dict[str, Any]:
     """The entries of a file, checked; paths do not depend on the current folder."""
     try:
-        return _checked(tomllib.loads(read_within(path, _MOST_BYTES).decode()), path.parent)
+        data = tomllib.loads(read_within(path, _MOST_BYTES).decode())
+        return checked(data, path.parent, "the file")
     except FileNotFoundError:
         raise SiteError(
             "SFY-SITE-002",
@@ -55,22 +57,23 @@ def read_entries(path: Path) -> dict[str, Any]:
         raise SiteError(code_of(error, "SFY-SITE-005"), f"{path}: {error}") from None
 
 
-def _checked(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+def checked(data: Mapping[str, Any], folder: Path, where: str) -> dict[str, Any]:
+    """Options of their types; `where` names the place that they come from."""
     entries = {}
     for key, value in data.items():
         if key not in DECLARED:
             known = ", ".join(sorted(DECLARED))
-            raise Malformed(f"the file has an unknown key {shown(key)}; it may have {known}.")
+            raise Malformed(f"{where} has an unknown key {shown(key)}; it may have {known}.")
         one = DECLARED[key]
         if one.kind is dict and isinstance(value, dict):  # else the error would not name the entry
             for name, text in value.items():
-                convert(text, str, f"the file: {key}: {shown(name)}")
-        entries[key] = convert(value, one.annotation, f"the file: {key}")
+                convert(text, str, f"{where}: {key}: {shown(name)}")
+        entries[key] = convert(value, one.annotation, f"{where}: {key}")
         if one.kind is Path:
             if any(sign < " " for sign in value):  # "C:\temp" has a tab
                 raise SiteError(
                     "SFY-SITE-006",
-                    f"the file: {key}: {shown(value)} has a character that no path has. In double "
+                    f"{where}: {key}: {shown(value)} has a character that no path has. In double "
                     "quotes \\ begins such a character; write paths of Windows in single quotes, "
                     "such as 'C:\\temp\\rows.csv'.",
                 )
