@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import re
+import signal
 import socket
 import threading
+import webbrowser
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -51,9 +53,9 @@ class Person:
 
     def send(self, method: str, page: str, body: bytes, headers: dict[str, str]) -> Reply:
         path = page if page.startswith("/") else f"/{self.site.token}/{page}"
-        with contextlib.closing(
-            http.client.HTTPConnection(*self.site.server_address, timeout=PATIENCE)
-        ) as connection:
+        port = self.site.server_address[1]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        with contextlib.closing(connection):
             connection.request(method, path, body, {"Host": self.site.names[0], **headers})
             reply = connection.getresponse()
             return Reply(reply.status, reply.read().decode(), reply.headers)
@@ -177,8 +179,8 @@ def test_the_browser_is_started_without_the_secret_in_its_arguments(tmp_path, mo
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command.webbrowser, "open", browse)
-    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(webbrowser, "open", browse)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(LocalSite, "serve_forever", no_more)
     assert main(["desk"]) == 130
     ((address, text, others),) = opened

@@ -307,9 +307,13 @@ def _examined(options: JoinOptions) -> Ready:
     plan = None
     if consortium.engine == ENGINE:
         rows = 1 if examined is None else max(1, examined.checked.rows)
-        line = {"delay": DELAY_MS / 1e3, "bytes_per_second": bytes_per_second(MBIT)}
-        levels = (consortium.levels_per_exchange,)
-        (plan,) = forecast(consortium, rows=rows, levels=levels, **line).forecasts
+        (plan,) = forecast(
+            consortium,
+            rows=rows,
+            delay=DELAY_MS / 1e3,
+            bytes_per_second=bytes_per_second(MBIT),
+            levels=(consortium.levels_per_exchange,),
+        ).forecasts
     return Ready(options, consortium, run.party, examined, plan)
 
 
