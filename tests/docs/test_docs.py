@@ -138,3 +138,21 @@ def test_pre_commit_runs_what_make_lint_runs():
     commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     assert re.findall(r"^ +entry: (.*)$", hooks, flags=re.M) == commands
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_the_first_sentence_of_a_page_says_for_whom_it_is(page):
+    _, paragraph, *_ = page.read_text(encoding="utf-8").split("\n\n", 2)
+    # The start page begins like the README, and then sends each reader on.
+    assert paragraph.startswith("For ") or page.stem == "index"
+
+
+@pytest.mark.parametrize(("page", "most"), [("security", 3500), ("data-protection", 1500)])
+def test_what_deciders_read_is_short(page, most):
+    assert len((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").split()) <= most
+
+
+def test_an_entry_about_an_error_has_at_most_three_lines():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    for entry in re.findall(r"^- \*\*SFY.*(?:\n  .*)*", page, flags=re.M):
+        assert entry.count("\n") < 3, entry
