@@ -40,7 +40,7 @@ OFFERED = {
     **dict.fromkeys(["ExpYJ", "FrozenYJ", "PowerTransformDisplay", "SecureFedYJ"], "estimators"),
     **dict.fromkeys(["SecureColumnTransformer", "SecureQuantiles"], "estimators"),
     **dict.fromkeys(["SecureRobustScaler", "SecureStandardScaler"], "estimators"),
-    **dict.fromkeys(["Cancelled", "join", "join_async"], "joining"),
+    **dict.fromkeys(["Cancelled", "join", "join_async", "submit", "submit_async"], "joining"),
     **dict.fromkeys(["load", "save"], "parameters"),
 }
 OUTSIDE = {"benchmarks", "experiments", "tests"}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from securefedyj.estimators import SecureStandardScaler as SecureStandardScaler
     from securefedyj.joining.call import join as join
     from securefedyj.joining.call import join_async as join_async
+    from securefedyj.joining.call import submit as submit
+    from securefedyj.joining.call import submit_async as submit_async
     from securefedyj.joining.run import Cancelled as Cancelled
     from securefedyj.parameters import load as load
     from securefedyj.parameters import save as save
@@ -34,6 +36,8 @@ _HOMES = {
     "join_async": "joining.call",
     "load": "parameters",
     "save": "parameters",
+    "submit": "joining.call",
+    "submit_async": "joining.call",
 }
 __all__ = [*_HOMES]
 __version__ = "0.2.0"

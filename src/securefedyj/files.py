@@ -37,12 +37,12 @@ def replacing(path: Path | str, *, private: bool = False) -> Iterator[Path]:
             temporary.chmod(kept)
         with _naming(path, temporary):
             yield temporary
-            _sync(temporary)
+            sync(temporary)
             os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync(target.parent)
+    sync(target.parent)
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
     try:
         yield new
         for inside in (*new.rglob("*"), new):
-            _sync(inside)
+            sync(inside)
         if target.exists():
             os.replace(target, old)
         try:
@@ -67,7 +67,7 @@ def replacing_folder(path: Path | str) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    _sync(target.parent)
+    sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -133,7 +133,7 @@ def _size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count} bytes"
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until the disk has it; Windows cannot do that for folders, and need not."""
     if path.is_dir() and os.name == "nt":
         return

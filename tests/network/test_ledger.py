@@ -377,9 +377,9 @@ def test_a_run_goes_on_under_its_id_and_begins_anew_under_another(ledger):
     first, second = run(ledger, 1), run(ledger, 2)
     second = replace(second, folder=first.folder)
     again = after(ledger, (BEGAN, first), (BEGAN, second))
-    assert again.id_of(first.digest, first.folder) == second.id
+    assert again.id_of(first.digest, first.folder, first.party) == second.id
     for digest, folder in (("e" * 64, first.folder), (first.digest, "/elsewhere")):
-        new = again.id_of(digest, folder)
+        new = again.id_of(digest, folder, first.party)
         assert new not in (first.id, second.id)
         assert len(new) == 16
     assert again.is_open(second)

@@ -50,14 +50,16 @@ class Run(NamedTuple):
         heads = [read(self.files[name], self.consortium) for name in names]
         shares = [self.opened(self.files[name], member) for name in names]
         index = self.consortium.committee.index(member)
-        return submissions.totals(heads, shares, index, POINTS)
+        points = submissions.points_in(self.consortium.agreement())
+        return submissions.totals(heads, shares, index, points)
 
 
-def run_of(folder: Path, tables: Any, **more: Any) -> Run:
-    consortium = prepare(folder, tables, FEATURES, submitted=True, **more)
+def run_of(folder: Path, tables: Any, features: Any = FEATURES, **more: Any) -> Run:
+    consortium = prepare(folder, tables, features, submitted=True, **more)
     rng = np.random.default_rng(3)
     silos = consortium.agreement().silos
-    counts = {name: rng.integers(0, 50, POINTS) for name in silos}
+    points = submissions.points_in(consortium.agreement())
+    counts = {name: rng.integers(0, 50, points) for name in silos}
     run = Run(folder, consortium, counts, {})
     run.files.update({name: run.make(name) for name in silos})
     return run
@@ -129,9 +131,9 @@ def test_a_file_has_32_bytes_for_each_point(five):
 def test_nothing_of_the_counts_is_public(five):
     """Header and sizes are the same for other counts, but for what is random."""
     other = five.make("bob", 1000 * five.counts["bob"])
-    assert len(other) == len(five.files["bob"])
-    one, two = (msgspec.to_builtins(read(d, five.consortium).header)
-                for d in (other, five.files["bob"]))  # fmt: skip
+    files = [read(data, five.consortium) for data in (other, five.files["bob"])]
+    assert len({sum(map(len, file.parts)) for file in files}) == 1
+    one, two = (msgspec.to_builtins(file.header) for file in files)
     differ = {name for name in one if one[name] != two[name]} - {"date"}
     assert differ == {"shares", "parts", "nonce"}
     assert "counts" not in repr(read(other, five.consortium))
@@ -266,9 +268,11 @@ def test_two_headers_of_one_silo_give_other_digests_and_each_is_evidence(five):
     heads = [read(five.files[name], five.consortium) for name in SILOS]
     second = submissions.read_head(five.make("bob"), five.consortium)
     assert second.digest != heads[1].digest
-    assert submissions.digest_of(heads) != submissions.digest_of([heads[0], second, *heads[2:]])
+    digests = [head.digest for head in heads]
+    changed = [digests[0], second.digest, *digests[2:]]
+    assert submissions.digest_of(digests) != submissions.digest_of(changed)
     assert submissions.read_head(second.data, five.consortium) == second
-    assert submissions.digest_of(heads) != submissions.digest_of(heads[::-1])
+    assert submissions.digest_of(digests) != submissions.digest_of(digests[::-1])
 
 
 def hostile(data: bytes) -> Iterator[bytes]:

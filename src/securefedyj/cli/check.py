@@ -18,11 +18,19 @@ from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
+from securefedyj.numerics.tally import tally_of
 from securefedyj.printable import in_words, printable
 from securefedyj.protocol.methods import DEFAULT
 from securefedyj.protocol.secrecy import secrecy_of
 from securefedyj.tables.dialect import Dialect
-from securefedyj.tables.files import HERE, Checked, TableReader, check_table
+from securefedyj.tables.files import (
+    HERE,
+    Checked,
+    TableFinding,
+    TableReader,
+    check_table,
+    point_findings,
+)
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
 
 _KNOWN = """\
@@ -46,6 +54,12 @@ KINDS = {
         "values are right, agree on wider bounds with all silos: securefedyj new NEXT.toml --from "
         "FILE --bounds NAME:LOWER:UPPER.",
     ),
+    "no point": (
+        "off",
+        "Correct the values, or agree on a finer resolution, on more digits, or on round = true, "
+        "which takes the next point: securefedyj new NEXT.toml --from FILE --round NAME=true.",
+    ),
+    "next point": ("rounded", ""),
     "no rows": ("", "This is allowed: this silo has no values of any feature."),
     "few distinct values": (
         "few values",
@@ -186,12 +200,27 @@ def examine(
     domain, names = consortium.agreement().domain, consortium.feature_names
     checked = check_table(data, names, domain.lower, domain.upper, *reading, reader)
     examined = Examined(checked, [note_on_silos(consortium)], [])
+    if not examined.stops and consortium.submitted:
+        checked.findings.extend(_off_points(consortium, data, reading, reader))
     if not examined.stops:  # else there is no table to take part with
         empty = [name for name, column in checked.columns.items() if not column.present]
         examined.notes.append(note_on_missing(consortium, empty))
         record = LedgerRun(consortium, reader.source(data, names, *reading), ledger)
         examined.warnings.extend([*record.refused(), *record.warnings()])
     return examined._replace(notes=[note for note in examined.notes if note])
+
+
+def _off_points(
+    consortium: Consortium,
+    data: Path,
+    reading: tuple[tuple[str, ...], Dialect],
+    reader: TableReader,
+) -> Iterator[TableFinding]:
+    """The values that `submit` would refuse, or move to a point."""
+    agreement, names = consortium.agreement(), consortium.feature_names
+    tally = tally_of(reader.source(data, names, *reading), agreement.points, agreement.domain)
+    rounded = [feature.round for feature in consortium.features]
+    yield from point_findings(tally, names, rounded, data, reading[1] if reader is HERE else None)
 
 
 def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:

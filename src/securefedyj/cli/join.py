@@ -7,7 +7,7 @@ import asyncio
 import json
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from securefedyj.cli import options as shared
 from securefedyj.cli.display import FAILED, OK, Display, complain, tell, wrapped
@@ -17,6 +17,7 @@ from securefedyj.network.log import JoinLog, without_rows
 
 if TYPE_CHECKING:
     from securefedyj.joining.run import JoinRun
+    from securefedyj.joining.submit import SubmitRun
     from securefedyj.tables.files import TableReader
 
 _DECLARED = ("consortium", "key", "certificate", "data", "output", "own_minimum", "ledger",
@@ -62,13 +63,7 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
         progress=display.progress,
         rows=display.rows,
     )
-    try:
-        asyncio.run(_until_signal(run))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        display.say(run.on_leaving("command"))
-        raise KeyboardInterrupt from None
-    finally:
-        display.end()
+    carry_out(run, display)
     done = f"Done. In {options.output}: {', '.join(path.name for path in run.written.values())}"
     if options.json:
         paths = {name: str(path) for name, path in run.written.items()}
@@ -82,10 +77,21 @@ def _join(options: argparse.Namespace, reader: TableReader, display: Display) ->
     return FAILED if run.no_report else OK
 
 
-async def _until_signal(run: JoinRun) -> None:
+def carry_out(run: JoinRun | SubmitRun, display: Display) -> Any:
+    """Take part, and return the result."""
+    try:
+        return asyncio.run(_until_signal(run))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        display.say(run.on_leaving("command"))
+        raise KeyboardInterrupt from None
+    finally:
+        display.end()
+
+
+async def _until_signal(run: JoinRun | SubmitRun) -> Any:
     """Take part; at SIGINT or SIGTERM notify the other parties first."""
-    task = asyncio.ensure_future(run.take_part())
+    task: asyncio.Future[Any] = asyncio.ensure_future(run.take_part())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
-    await task
+    return await task

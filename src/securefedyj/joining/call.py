@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from securefedyj.joining.options import JoinOptions
 from securefedyj.joining.own import RowsProgress, Say
 from securefedyj.joining.run import Cancelled, JoinRun
+from securefedyj.joining.submit import SubmitRun
 from securefedyj.network.carrier import Dialer
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.session.events import Progress
@@ -122,16 +123,79 @@ async def join_async(
         progress=progress or _ignore,
         rows=rows or _ignore,
     )
-    try:
-        transcript = await _unless(cancelled, run.take_part())
-    except asyncio.CancelledError:
-        run.say(run.on_leaving("call"))
-        raise
-    if transcript is None:
-        raise Cancelled(run.on_leaving("call"))
+    transcript = await _finished(run, run.take_part(), cancelled)
     if run.no_report:
         run.warn(run.no_report)
     return Parameters.of(transcript).estimator()
+
+
+async def submit_async(
+    consortium: Consortium | Path | str,
+    *,
+    key: Path | str,
+    certificate: Path | str,
+    data: Any = None,
+    output: Path | str | None = None,
+    missing: Collection[str] = (),
+    dialect: Dialect | None = None,
+    own_minimum: int = JoinOptions.own_minimum,
+    ledger: Path | str | None = None,
+    timeout: float = JoinOptions.timeout,
+    wait: float = JoinOptions.wait,
+    proxy: str | None = None,
+    say: Say | None = None,
+    rows: RowsProgress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Path:
+    """Submit a silo's rows once, as the command `securefedyj submit` does.
+
+    `submit` returns when the hub has the file; `submit_async` is the same as a coroutine. A second
+    call for the same agreed file sends the same file again, whatever the rows are then.
+
+    Parameters
+    ----------
+    output : path-like, optional
+        The file to make, which is then sent to nobody: give it to all members. By default it is
+        NAME.submission in the current folder, and the hub gets it if the agreed file has one.
+    consortium, key, certificate, data, missing, dialect, own_minimum, ledger, timeout, wait, \
+    proxy, say, rows, cancelled
+        As for `join`.
+
+    Returns
+    -------
+    path : Path
+        The file, which is sealed for the members. Keep it until the result is here.
+
+    Raises
+    ------
+    ValueError, OSError, Cancelled
+        As `join`.
+    """
+    arguments = {**locals(), "output": output or Path()}
+    run = SubmitRun(
+        JoinOptions.of(
+            {name: arguments.get(name) for name in JoinOptions.__annotations__}, dialect
+        ),
+        send=output is None,
+        say=say or _ignore,
+        warn=say or warnings.warn,
+        rows=rows or _ignore,
+    )
+    return await _finished(run, run.take_part(), cancelled)
+
+
+async def _finished(
+    run: JoinRun | SubmitRun, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None
+) -> T:
+    """The result of the work, unless the run is left early."""
+    try:
+        result = await _unless(cancelled, work)
+    except asyncio.CancelledError:
+        run.say(run.on_leaving("call"))
+        raise
+    if result is None:
+        raise Cancelled(run.on_leaving("call"))
+    return result
 
 
 async def _unless(cancelled: Callable[[], bool] | None, work: Coroutine[Any, Any, T]) -> T | None:
@@ -194,3 +258,4 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
 
 
 join = _blocking(join_async)
+submit = _blocking(submit_async)

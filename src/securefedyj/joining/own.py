@@ -98,9 +98,13 @@ class OwnPart:
         return as_source(data, names, missing, agreed)
 
     def _rows(self, done: str, count: int, total: int | None) -> None:
+        self._check_wanted()
+        self.rows(done, count, total)
+
+    def _check_wanted(self) -> None:
+        """End the thread that computes if the user has left."""
         if self._left:
             raise _Abandoned
-        self.rows(done, count, total)
 
     def _write(self, transcript: Transcript, cost: Cost | None) -> None:
         """Write the files of the result, but not its report."""

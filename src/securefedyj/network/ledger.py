@@ -27,7 +27,7 @@ from securefedyj.network.lines import LineFile
 from securefedyj.strict import Finite, Malformed, Record, convert, hexadecimal, parse
 
 LEDGER_VARIABLE = "SECUREFEDYJ_LEDGER"
-BEGAN, FINISHED, FAILED = "began", "finished", "failed"
+BEGAN, SUBMITTED, FINISHED, FAILED = "began", "submitted", "finished", "failed"
 
 
 class LedgerError(InputError):
@@ -106,7 +106,14 @@ class RunFailed(_RunEvent, frozen=True, tag=FAILED):
     """The end of a run without a result."""
 
 
-_LINE: Any = RunEntry | RunFinished | RunFailed
+class RunSubmitted(_RunEvent, frozen=True, tag=SUBMITTED):
+    """A silo has made its submission, and will make no other for this agreed file."""
+
+    file: str
+    sha256: Annotated[str, hexadecimal(32)]
+
+
+_LINE: Any = RunEntry | RunSubmitted | RunFinished | RunFailed
 
 
 def default_path() -> Path:
@@ -133,6 +140,7 @@ class Ledger:
         self.key = b""
         self._runs: dict[str, RunEntry] = {}  # in the order in which they first began
         self._finished: dict[str, RunFinished] = {}  # by their ids
+        self._submitted: dict[tuple[str, str], RunSubmitted] = {}
         with suppress(FileNotFoundError), self._opened(os.O_RDONLY) as file:
             self._parse(file.read())
 
@@ -146,8 +154,14 @@ class Ledger:
                 file.append(msgspec.to_builtins(head), sync=True)
             self._parse(file.read())
 
-    def id_of(self, digest: str, folder: str) -> str:
-        """The id of the run to resume in a folder; a new one if none has begun there."""
+    def submission(self, digest: str, party: str) -> RunSubmitted | None:
+        """What a party has submitted for an agreed file."""
+        return self._submitted.get((digest, party))
+
+    def id_of(self, digest: str, folder: str, party: str) -> str:
+        """The id of the run to resume in a folder, or of a submission; otherwise a new one."""
+        if made := self.submission(digest, party):
+            return made.id
         for run in reversed(self._runs.values()):
             if (run.digest, run.folder) == (digest, folder):
                 return run.id
@@ -163,15 +177,31 @@ class Ledger:
     ) -> None:
         """Add a line about a run; of a finished one with the digest of the result, and n."""
         self.prepare()
-        date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
-        line: _RunEvent = msgspec.structs.replace(run, date=date)
-        common = {name: getattr(line, name) for name in _RunEvent.__struct_fields__}
+        line: _RunEvent = _dated(run, now)
         if event == FAILED:
-            line = RunFailed(**common)
+            line = RunFailed(**_common(line))
         elif event == FINISHED:
-            line = RunFinished(**common, result=result or UNSET, n=n or UNSET)
+            line = RunFinished(**_common(line), result=result or UNSET, n=n or UNSET)
         with self._opened(os.O_RDWR) as file:
             file.append(msgspec.to_builtins(line), sync=True)
+        self._take(line)
+
+    def submit(self, run: RunEntry, path: Path, sha256: str) -> None:
+        """Note the only submission of a party for an agreed file, before it has its name."""
+        self.prepare()
+        began = _dated(run)
+        line = RunSubmitted(**_common(began), file=str(path), sha256=sha256)
+        with self._opened(os.O_RDWR) as file:
+            self._parse(file.read())
+            if self.submission(run.digest, run.party):  # another process was faster
+                raise LedgerError(
+                    "SFY-LED-005",
+                    f"Another process has just submitted for {run.party!r}; nothing was made here. "
+                    "Type the command again to send that submission.",
+                )
+            for one in (began, line):
+                file.append(msgspec.to_builtins(one), sync=True)
+        self._take(began)
         self._take(line)
 
     def earlier(self, run: RunEntry) -> list[RunEntry]:
@@ -230,6 +260,8 @@ class Ledger:
     def _take(self, line: _RunEvent) -> None:
         if isinstance(line, RunEntry):
             self._runs.setdefault(line.id, line)
+        elif isinstance(line, RunSubmitted):
+            self._submitted.setdefault((line.digest, line.party), line)
         elif isinstance(line, RunFinished):
             self._finished.setdefault(line.id, line)
 
@@ -249,3 +281,14 @@ class Ledger:
                 f"{self.path}: {error.strerror}. The list of your runs cannot be kept there; name "
                 "another file with --ledger.",
             ) from None
+
+
+def _dated(run: RunEntry, now: datetime.datetime | None = None) -> RunEntry:
+    """The run with the present time."""
+    date = (now or datetime.datetime.now().astimezone()).isoformat(timespec="seconds")
+    return msgspec.structs.replace(run, date=date)
+
+
+def _common(line: _RunEvent) -> dict[str, Any]:
+    """What all lines about a run have."""
+    return {name: getattr(line, name) for name in _RunEvent.__struct_fields__}

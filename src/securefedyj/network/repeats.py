@@ -60,7 +60,7 @@ class LedgerRun:
             folder = str(output.resolve())
             # Without a state there is nothing to resume, and this is another run.
             resumed = (output / STATE).exists()
-            identity = ledger.id_of(digest, folder if resumed else "")
+            identity = ledger.id_of(digest, folder if resumed else "", party)
         features = consortium.feature_names
         digests = column_digests(table, features, ledger.key) if ledger.key else {}
         methods = tuple(dict(feature.methods) for feature in consortium.features)
@@ -102,6 +102,10 @@ class LedgerRun:
 
     def began(self) -> None:
         self._ledger.note(BEGAN, self._run)
+
+    def submitted(self, path: Path, sha256: str) -> None:
+        """Note that this silo's submission is made; raises LedgerError if it has one already."""
+        self._ledger.submit(self._run, path, sha256)
 
     def finished(self, transcript: Transcript, say: Callable[[str], None]) -> str:
         """Note the result's digest; return what to say if an earlier run contradicts it."""

@@ -43,7 +43,7 @@ _MEMBERS = range(3)
 _SALT = 32
 _KEY = 32
 _SEALED = 48  # bytes that HPKE adds
-_MOST_HEAD = 1 << 15  # bytes; 254 confirmations take 17,000
+MOST_HEAD = 1 << 15  # bytes; 254 confirmations take 17,000
 _MOST_SIGNATURE = 200  # characters
 
 Digest = Annotated[str, hexadecimal(32)]
@@ -70,7 +70,7 @@ class Header(Record, frozen=True):
 
     def fits(self, component: int, share: bytes, points: int) -> bool:
         """Whether this is the share that the silo has sealed, for this many points."""
-        whole = len(share) == _size_of(component, points)
+        whole = len(share) == size_of(component, points)
         return whole and hashlib.sha256(share).hexdigest() == self.shares[component]
 
 
@@ -138,7 +138,7 @@ def make(consortium: Consortium, name: str, key: Path, counts: Integers) -> byte
 
 def peek(data: bytes) -> Header:
     """The header of a file, which anybody may have written: nothing is checked but its form."""
-    line, end, _ = data[:_MOST_HEAD].partition(b"\n")
+    line, end, _ = data[:MOST_HEAD].partition(b"\n")
     try:
         if not end:
             raise Malformed("its first line does not end")
@@ -219,7 +219,7 @@ def unseal(
     except InvalidTag:
         return {}
     points, first, second = points_in(consortium.agreement()), i, (i + 1) % 3
-    cut = _size_of(first, points)
+    cut = size_of(first, points)
     found = {first: part[:cut], second: part[cut:]}
     return {one: share for one, share in found.items() if header.fits(one, share, points)}
 
@@ -239,9 +239,9 @@ def check_masks(headers: Mapping[str, Header], silos: Sequence[str]) -> None:
                 )
 
 
-def digest_of(heads: Sequence[Head]) -> bytes:
-    """The digest of all headers, in agreed order."""
-    return hashlib.sha256(prefixed(*(head.digest for head in heads))).digest()
+def digest_of(headers: Sequence[bytes]) -> bytes:
+    """The digest of the digests of all headers, in agreed order."""
+    return hashlib.sha256(prefixed(*headers)).digest()
 
 
 def totals(
@@ -255,7 +255,8 @@ def totals(
             part = own[one][_SALT:] if one == 2 else own[one]
             total = wide.add(total, submissions.component(one, part, points))
         held.append(total)
-    return submissions.Submissions(digest_of(heads), np.stack(held))
+    headers = digest_of([head.digest for head in heads])
+    return submissions.Submissions(headers, np.stack(held))
 
 
 def points_in(agreement: Agreement) -> int:
@@ -266,11 +267,17 @@ def points_in(agreement: Agreement) -> int:
 def part_sizes(agreement: Agreement) -> list[int]:
     """The size of each sealed part in bytes."""
     points = points_in(agreement)
-    sizes = [_size_of(i, points) for i in _MEMBERS]
+    sizes = [size_of(i, points) for i in _MEMBERS]
     return [_SEALED + sizes[i] + sizes[(i + 1) % 3] for i in _MEMBERS]
 
 
-def _size_of(component: int, points: int) -> int:
+def most_bytes(agreement: Agreement) -> int:
+    """The largest file."""
+    return MOST_HEAD + _MOST_SIGNATURE + sum(part_sizes(agreement))
+
+
+def size_of(component: int, points: int) -> int:
+    """Bytes of a share."""
     keyed = component in submissions.KEYED
     return _KEY if keyed else _SALT + submissions.POINT_BYTES * points
 

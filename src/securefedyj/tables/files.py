@@ -22,6 +22,7 @@ from securefedyj.errors import InputError
 from securefedyj.files import replacing
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source
+from securefedyj.numerics.tally import Tally
 from securefedyj.tables.arrow import ParquetTable
 from securefedyj.tables.cells import MISSING, Advice, BadCellsError, each_once, other_reading
 from securefedyj.tables.csv_files import CsvFile
@@ -148,22 +149,22 @@ def check_table(
     found += [TableFinding("no number", name, text, stops=True) for name, text in bad.items()]
     if rows == 0:
         found.append(TableFinding("no rows", None, "the table has no rows", stops=False))
-    lines = _lines_outside(path, columns, dialect) if reader is HERE else {}
+    outside = {name: column.first_outside for name, column in columns.items()}
+    first = _places(path, outside, dialect if reader is HERE else None)
     for name, summary in columns.items():
-        found += _value_findings(name, summary, *wanted[name], lines.get(name))
+        found += _value_findings(name, summary, *wanted[name], first.get(name, ""))
     found.sort(key=lambda finding: not finding.stops)
     return Checked(rows, reader.call(described, path, dialect), columns, found)
 
 
 def _value_findings(
-    name: str, found: Summary, lower: float, upper: float, line: str | None = None
+    name: str, found: Summary, lower: float, upper: float, first: str
 ) -> Iterator[TableFinding]:
     """Problems and notes about the values of a column.
 
-    `line` is where the first value outside the bounds stands, if the table has lines.
+    `first` is where the first value outside the bounds stands.
     """
     if outside := found.below + found.above:
-        first = line or f"row {found.first_outside}"
         text = (
             f"{found.below} below and {found.above} above the agreed bounds {lower:g} to "
             f"{upper:g}, first in {first}; the values range from {found.least:g} to "
@@ -185,15 +186,44 @@ def _value_findings(
         yield TableFinding("few distinct values", name, text, False, found.distinct)
 
 
-def _lines_outside(path: Path, columns: Mapping[str, Summary], dialect: Dialect) -> dict[str, str]:
-    """The line of the first value outside in a CSV file, if it is in one of the first rows."""
-    rows = {name: column.first_outside for name, column in columns.items() if column.first_outside}
-    file = open_table(path, (), dialect) if rows and not path.is_dir() else None
-    if not isinstance(file, CsvFile):
-        return {}
-    most = _MOST_CELLS_AGAIN // len(file.names)
-    lines = file.lines_of({row for row in rows.values() if row <= most})
-    return {name: f"{file.place} {lines[row]}" for name, row in rows.items() if row in lines}
+def point_findings(
+    tally: Tally,
+    features: Sequence[str],
+    rounded: Sequence[bool],
+    path: Path | None = None,
+    dialect: Dialect | None = None,
+) -> Iterator[TableFinding]:
+    """The values of a table that are no points of a submission."""
+    rows = {name: off and off.row for name, off in zip(features, tally.first, strict=True)}
+    places = _places(path, rows, dialect)
+    for j, (name, off) in enumerate(zip(features, tally.first, strict=True)):
+        if off is None:
+            continue
+        many, far = int(tally.moved[j]), f"{tally.farthest[j]:.3g}"
+        of = f"{many:,} of {int(tally.counts[j].sum()):,} values"
+        if rounded[j]:
+            text = f"{of} move to the next point, by at most {far}"
+            yield TableFinding("next point", name, text, False, many)
+        else:
+            text = (
+                f"{of} are not among the agreed points, first {off.value!r} in {places[name]}; "
+                f"they are at most {far} away from one"
+            )
+            yield TableFinding("no point", name, text, True, many)
+
+
+def _places(
+    path: Path | None, rows: Mapping[str, int | None], dialect: Dialect | None
+) -> dict[str, str]:
+    """Where rows stand: a line, in a CSV file that is here, for one of the first rows."""
+    found = {name: row for name, row in rows.items() if row}
+    places = {name: f"row {row}" for name, row in found.items()}
+    file = open_table(path, (), dialect) if found and path and dialect and path.is_file() else None
+    if isinstance(file, CsvFile):
+        most = _MOST_CELLS_AGAIN // len(file.names)
+        lines = file.lines_of({row for row in found.values() if row <= most})
+        places |= {k: f"{file.place} {lines[row]}" for k, row in found.items() if row in lines}
+    return places
 
 
 def _summaries(
