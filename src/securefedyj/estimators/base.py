@@ -143,14 +143,16 @@ class YeoJohnsonTransformer(FeatureTransformer):
         self._agreed = (domain.lower, domain.upper)
 
     def _map(self, x: Array, j: int) -> Array:
-        lmbda, formulas, at = self.lambdas_[j], FORMULAS[self.method], self._standardization.take(j)
-        z = formulas.standardize(x, lmbda, at) if self.standardize else formulas.transform(x, lmbda)
-        return np.asarray(z)
+        lmbda, formulas = self.lambdas_[j], FORMULAS[self.method]
+        if self.standardize:
+            return np.asarray(formulas.standardize(x, lmbda, self._standardization.take(j)))
+        return np.asarray(formulas.transform(x, lmbda))
 
     def _inverse(self, z: Array, j: int) -> Array:
-        lmbda, formulas, at = self.lambdas_[j], FORMULAS[self.method], self._standardization.take(j)
-        x = formulas.unstandardize(z, lmbda, at) if self.standardize else formulas.inverse(z, lmbda)
-        return np.asarray(x)
+        lmbda, formulas = self.lambdas_[j], FORMULAS[self.method]
+        if self.standardize:
+            return np.asarray(formulas.unstandardize(z, lmbda, self._standardization.take(j)))
+        return np.asarray(formulas.inverse(z, lmbda))
 
     def _check_values(self, data: Array) -> None:
         if self.method == "box-cox" and np.any(data <= 0):
