@@ -123,7 +123,6 @@ class Additive(Shared):
         return operand
 
     def _public(self, value: Public) -> Limbs:
-        """Return a public operand as limbs."""
         known = self._checked(value)
         return wide.from_ints([known], self.limbs) if isinstance(known, int) else known
 
@@ -140,7 +139,6 @@ class AdditiveBits(SharedBits):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape, unpacked."""
         return (*self.components.shape[1:-1], self._size)
 
     def __getitem__(self, index: Any) -> "AdditiveBits":

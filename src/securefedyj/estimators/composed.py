@@ -209,7 +209,6 @@ class SecureColumnTransformer(OneToOneFeatureMixin, TransformerMixin, SecureEsti
 
 
 def _listed(columns: Any) -> Sequence[Any]:
-    """Columns as a sequence."""
     return [columns] if isinstance(columns, str) or np.ndim(columns) == 0 else columns
 
 

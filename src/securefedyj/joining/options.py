@@ -131,7 +131,6 @@ class JoinOptions:
         return cls(**own | {"dialect": dialect or dialect_of(values)})
 
     def agreed(self) -> Consortium:
-        """What the parties have agreed on."""
         given = self.consortium
         return given if isinstance(given, Consortium) else Consortium.read(given)
 

@@ -127,7 +127,6 @@ class Survey(NamedTuple):
     highest: Array
 
     def take(self, features: Index) -> Survey:
-        """The survey of some of the features."""
         return each(lambda column: column[features], self)
 
     @property

@@ -149,7 +149,6 @@ class Domain(NamedTuple):
         return domain
 
     def take(self, features: Index) -> Domain:
-        """The domain of some of the features."""
         return each(lambda part: part[features], self)
 
     def logarithm(self, x: Array) -> Array:

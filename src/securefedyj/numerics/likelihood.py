@@ -64,7 +64,6 @@ class Evaluation(NamedTuple):
     rounding: Rounding
 
     def take(self, chosen: Bools) -> Evaluation:
-        """The evaluation of some of the features."""
         columns: list[Any] = [column[chosen] for column in self[:-1]]
         columns.append(self.rounding.take(chosen))
         return Evaluation(*columns)

@@ -97,7 +97,6 @@ class Rounding(NamedTuple):
     slope: Array
 
     def take(self, chosen: Bools) -> Rounding:
-        """That of some of the features."""
         rows, place = chosen[self.owner], np.cumsum(chosen) - 1
         of_sides: list[Any] = [column[rows] for column in self[1:15]]
         of_features: list[Any] = [column[chosen] for column in self[15:]]

@@ -35,11 +35,9 @@ class Bracket(NamedTuple):
     upper: Array
 
     def take(self, features: Index) -> Bracket:
-        """The brackets of some of the features."""
         return Bracket(*(part[features] for part in self))
 
     def put(self, features: Index, brackets: Bracket) -> None:
-        """Replace the brackets of some of the features."""
         for part, values in zip(self, brackets, strict=True):
             part[features] = values
 
@@ -70,7 +68,6 @@ class Limits(NamedTuple):
     """Whether the search is among integers, by bisection alone."""
 
     def take(self, features: Index) -> Limits:
-        """The limits of some of the features."""
         return Limits(
             *(part if np.ndim(part) == 0 else np.asarray(part)[features] for part in self)
         )
@@ -138,7 +135,6 @@ class Speculation:
         return self.tree.value
 
     def take(self, features: Index) -> Speculation:
-        """The speculation on some of the features."""
         return Speculation(self.levels, Bracket(*(part[:, features] for part in self.tree)))
 
     @staticmethod

@@ -90,7 +90,6 @@ def from_bytes(data: bytes, limbs: int) -> Limbs:
 
 
 def zeros(limbs: int, size: int) -> Limbs:
-    """Return ``size`` zeros."""
     return np.zeros((limbs, size), dtype=np.uint64)
 
 
@@ -105,7 +104,6 @@ def add(a: Limbs, b: Limbs) -> Limbs:
 
 
 def negate(a: Limbs) -> Limbs:
-    """Return -a."""
     negative = np.invert(a)
     carry = np.ones(a.shape[1:], dtype=np.bool_)
     for row in negative:
@@ -193,7 +191,6 @@ def _products(a: Limbs, b: Limbs) -> Limbs:
 
 
 def shift_left(a: Limbs, bits: int) -> Limbs:
-    """Return a * 2^bits."""
     if bits < 0:
         raise InputError(
             "SFY-NUM-012", f"Cannot shift left by {bits} bits; the number must not be negative."

@@ -43,7 +43,6 @@ class Standardization(NamedTuple):
     center_low: Array = np.array(0.0)
 
     def take(self, features: int | Index) -> Standardization:
-        """That of one feature, or of some."""
         return Standardization(*(part[features] for part in self))
 
     def told_by(self, mean: Array, var: Array, offset: float | Array = 1.0) -> Bools:

@@ -109,7 +109,6 @@ class Agreement(ProtocolParameters):
 
     @cached_property
     def asked(self) -> Questions:
-        """The questions of a run."""
         methods = self.methods or (DEFAULT,) * len(self.features)
         return Questions.of(self.domain, methods, self.resolution)
 

@@ -64,7 +64,6 @@ class Result(NamedTuple):
         return Standardization(self.center, self.width, self.center_low)
 
     def take(self, some: Index) -> Result:
-        """Some of the entries."""
         return each(lambda part: part[some], self)
 
 

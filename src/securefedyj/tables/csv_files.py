@@ -292,7 +292,6 @@ class Converter:
         )
 
     def __call__(self, piece: bytes) -> Array:
-        """The numbers in a piece."""
         if piece[:1] in (b"\r", b"\n", b"") and not piece.strip(b"\r\n"):
             return np.empty((0, len(self._columns)))
         options = arrow_csv.ReadOptions(

@@ -82,7 +82,6 @@ def format_found(path: Path) -> type[TableFile]:
 
 
 def open_table(path: Path, missing: Collection[str], dialect: Dialect) -> TableFile:
-    """The table in a file."""
     return format_found(path)(path, missing, dialect)
 
 

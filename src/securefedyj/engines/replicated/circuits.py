@@ -163,7 +163,6 @@ async def all_of(bits: AdditiveBits, product: Product) -> AdditiveBits:
 
 
 async def disjunction(a: AdditiveBits, b: AdditiveBits, product: Product) -> AdditiveBits:
-    """Return a or b."""
     return a ^ b ^ await product(a, b)
 
 
@@ -186,7 +185,6 @@ def separated(vector: AdditiveBits, size: int) -> AdditiveBits:
 
 
 def inverted(bits: AdditiveBits) -> AdditiveBits:
-    """Return 1 - bits."""
     return plus_public(bits, np.ones(bits.shape, dtype=np.uint8))
 
 

@@ -27,7 +27,6 @@ def to_bytes(a: Elements) -> bytes:
 
 
 def from_bytes(data: bytes) -> Elements:
-    """Return what `to_bytes` wrote."""
     return np.frombuffer(data, _WORD).astype(np.uint64, copy=False)
 
 
@@ -37,13 +36,11 @@ def aligned(a: Elements) -> Elements:
 
 
 def total(a: Elements, axis: int = -1) -> Elements:
-    """Sum over an axis."""
     result: Elements = np.bitwise_xor.reduce(a, axis=axis)
     return result
 
 
 def multiply(a: Elements, b: Elements) -> Elements:
-    """Product, element by element."""
     a, b = np.broadcast_arrays(a, b)
     result = np.empty(a.shape, dtype=np.uint64)
     x, y, out = a.reshape(-1), b.reshape(-1), result.reshape(-1)

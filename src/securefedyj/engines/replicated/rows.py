@@ -59,7 +59,6 @@ class EvaluationDomain:
         self._extension_of_same = _chosen(field.multiply(extension, extension) ^ extension)
 
     def vanishing(self, t: Elements) -> Elements:
-        """M(t)."""
         return self._products(t)[0]
 
     def at(self, zeta: int) -> tuple[Elements, Elements, Elements]:
@@ -93,7 +92,6 @@ class EvaluationDomain:
 
 @cache
 def rows(count: int) -> EvaluationDomain:
-    """Return the domain with this many rows."""
     return EvaluationDomain(count)
 
 

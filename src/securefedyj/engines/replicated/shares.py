@@ -64,7 +64,6 @@ class Ring(Generic[D]):
         return x.astype(self.dtype, copy=False).tobytes()
 
     def from_bytes(self, data: bytes, shape: tuple[int, ...]) -> NDArray[D]:
-        """Return what `to_bytes` wrote."""
         return np.frombuffer(data, self.dtype).reshape(shape)
 
     def size(self, x: "Components[D]") -> int:

@@ -36,11 +36,9 @@ class VerifiedMember:
         self._gates = Gates()
 
     async def share(self, values: Limbs) -> Integers:
-        """Share the sum of all inputs."""
         return await share_as_member(self._member, values, self._givers)
 
     async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
-        """Multiply, and keep what the check needs."""
         return await self._products.sum_of_products(x, y)
 
     async def conjunction(self, x: Bits, y: Bits) -> Bits:
@@ -95,7 +93,6 @@ class VerifiedOutsider:
         self._factors, self._gates = 0, 0  # bytes to be checked
 
     async def share(self, values: Limbs) -> Integers:
-        """Share this party's input."""
         return await share_as_outsider(self._name, self._outsider, values, self._givers)
 
     async def sum_of_products(self, x: Integers, y: Integers) -> Integers:

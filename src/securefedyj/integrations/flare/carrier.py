@@ -113,7 +113,6 @@ class Stream:
         return Packet(kind, self.own, self.peers, self._next, self._received, body)
 
     def piece(self, body: bytes, now: float) -> Packet:
-        """The packet of the next piece."""
         packet = self.packet(PacketKind.DATA, body)
         self._next += 1
         self._sent.append(_Sent(packet, now))

@@ -192,7 +192,6 @@ class Consortium(ProtocolParameters):
         return self.hub
 
     def party(self, name: str) -> PartyEntry:
-        """The party of that name."""
         if name in self.party_names:
             return self.parties[self.party_names.index(name)]
         raise ConsortiumError(
@@ -294,7 +293,6 @@ def _from_toml(data: dict[str, Any]) -> Consortium:
 
 
 def _section(entries: Any, kind: type[T], head: str) -> list[T]:
-    """A list of tables."""
     numbered = enumerate(convert(entries, list[Any], head), 1)
     return [convert(entry, kind, f"{head} number {number}") for number, entry in numbered]
 

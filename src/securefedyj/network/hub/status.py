@@ -96,7 +96,6 @@ class StatusServer:
         self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; return the port."""
         self._host = host
         made = listeners(host, port, MOST_AT_ONCE, "The status page", "--status")
         starting = (asyncio.start_server(self._serve, sock=one, limit=MOST_REQUEST) for one in made)

@@ -177,7 +177,6 @@ class PartyRun:
             self._send(peer, record)
 
     def _send(self, peer: Peer, record: AnyRecord) -> None:
-        """Send a record to a peer that is connected."""
         if peer.connected:
             self._output.append(events.Send(peer.name, record))
 
