@@ -58,7 +58,7 @@ test: .venv/ready
 
 # The last bits of NumPy's exp and log1p differ between processors; no test may depend on them.
 # Where nothing but integers is computed, there is nothing to look for.
-NUMERICAL := tests/numerics tests/protocol tests/estimators tests/test_parameters.py \
+NUMERICAL := tests/numerics tests/pooled tests/protocol tests/estimators tests/test_parameters.py \
 	$(patsubst %,--ignore=tests/protocol/test_%.py,cheating forks verified_run resuming) \
 	$(patsubst %,--ignore=tests/estimators/test_%.py,contract display)
 test-reduced: .venv/ready

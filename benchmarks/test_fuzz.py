@@ -13,9 +13,9 @@ from benchmarks.fuzz import campaign as fuzz
 from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.cases import FITS, Case, make, outcomes
 from benchmarks.fuzz.verdict import judge, next_to_few_digits, reproduction
-from securefedyj.numerics.blocks import Held, survey
 from securefedyj.numerics.elementary import log1p
-from securefedyj.numerics.sides import Sides
+from securefedyj.pooled.blocks import Held, survey
+from securefedyj.pooled.sides import Sides
 
 X = np.array([1.0, 2, 2, 4, 9, -3])
 CASES = [Case("few", fit, X) for fit in ("newton", "federated")]

@@ -12,7 +12,7 @@ from experiments.datasets import UCI, Feature, available, feature, fingerprint, 
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Table, Verdict
 from experiments.precision import optimum
 from securefedyj import ExpYJ
-from securefedyj.numerics.likelihood import log_likelihood
+from securefedyj.pooled.likelihood import log_likelihood
 
 TITLE = "Brent's method collapses, ExpYJ does not"
 SOURCE = "Figure 2, right; section 3; table of appendix E"

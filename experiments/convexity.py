@@ -9,7 +9,7 @@ from experiments.datasets import features_108, thinned
 from experiments.item import Finding, Panel, Progress, Results, Row, Settings, Verdict
 from experiments.precision import derivatives
 from experiments.references import naive_negative_log_likelihood
-from securefedyj.numerics.likelihood import score_derivative
+from securefedyj.pooled.likelihood import score_derivative
 
 TITLE = "Convexity of the negative log-likelihood"
 SOURCE = "Proposition 3.1; appendix C"

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm, skew
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.likelihood import log_likelihood
+from securefedyj.pooled.likelihood import log_likelihood
 
 # From the palette of Okabe and Ito, whose colours every reader can tell apart.
 BLUE, SKY_BLUE, GREEN, VERMILION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"

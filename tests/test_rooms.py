@@ -22,6 +22,7 @@ FLOORS = (
     ("errors", "files", "printable", "strict"),
     ("kernel",),
     ("numerics",),
+    ("pooled",),
     ("tables",),
     ("party",),
     ("engines",),

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.fuzz import oracle
 from benchmarks.fuzz.families import FAMILIES, POOLED, Array, distinct, family, shape, size_of
 from securefedyj import ExpYJ
-from securefedyj.numerics.blocks import drawn
 from securefedyj.numerics.encoding import DECAYING, NEAR, NEAR_ZERO
+from securefedyj.pooled.blocks import drawn
 
 THRESHOLDS = (NEAR, DECAYING, NEAR_ZERO)
 """Where |u| L has one of these values, one formula takes over from another."""

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ
-from securefedyj.numerics.likelihood import log_likelihood
+from securefedyj.pooled.likelihood import log_likelihood
 
 X = load_digits().data
 ours = ExpYJ().fit(X)

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.preprocessing import PowerTransformer
 
 from securefedyj import ExpYJ, SecureFedYJ
-from securefedyj.numerics import pooled
 from securefedyj.numerics.arrays import Array
+from securefedyj.pooled import fit as pooled
 from tests import oracle
 from tests.datasets import NAMES, features
 from tests.docs import upstream

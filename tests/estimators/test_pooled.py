@@ -24,7 +24,7 @@ from sklearn.preprocessing import PowerTransformer
 from securefedyj import ExpYJ, load, save
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.search import Limits, recover_path
-from securefedyj.numerics.solvers import LAMBDA_LIMIT
+from securefedyj.pooled.solvers import LAMBDA_LIMIT
 from securefedyj.tables.cells import TableError
 from securefedyj.tables.source import as_source
 from tests import oracle

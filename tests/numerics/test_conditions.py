@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from securefedyj import SecureFedYJ
 from securefedyj.numerics.encoding import Domain
-from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.resolution import certainty
 from securefedyj.numerics.search import Bracket, Path
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.pooled.likelihood import Likelihood
 from tests import oracle
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from securefedyj import ExpYJ
 from securefedyj.numerics import yeojohnson as yj
-from securefedyj.numerics.pooled import fit_pooled
 from securefedyj.numerics.search import Bracket, Limits, at_bound, exp_update, recover_path
+from securefedyj.pooled.fit import fit_pooled
 from tests import oracle
 
 pytestmark = pytest.mark.filterwarnings("error")

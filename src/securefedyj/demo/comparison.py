@@ -16,7 +16,7 @@ from sklearn.preprocessing import PowerTransformer
 from securefedyj import ExpYJ
 from securefedyj.demo.example import breast_cancer
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.likelihood import log_likelihood
+from securefedyj.pooled.likelihood import log_likelihood
 from securefedyj.report import charts, templates
 from securefedyj.report.charts import HEIGHT, WIDTH, Chart, normal_curve, number, skew
 

@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from securefedyj.errors import InputError
 from securefedyj.estimators.columns import FeatureTransformer, check_choice
 from securefedyj.estimators.export import OnError, onnx_model, power_transformer
-from securefedyj.numerics import boxcox, likelihood, yeojohnson
+from securefedyj.numerics import boxcox, yeojohnson
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.encoding import Domain
-from securefedyj.numerics.pooled import PooledFit
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.pooled import likelihood
+from securefedyj.pooled.fit import PooledFit
 from securefedyj.protocol.result import Result
 
 FORMULAS = {"yeo-johnson": yeojohnson, "box-cox": boxcox}

@@ -11,9 +11,9 @@ from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
 from securefedyj.errors import InputError
-from securefedyj.numerics import likelihood
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.pooled import likelihood
+from securefedyj.pooled.fit import fit_pooled
 
 if TYPE_CHECKING:
     from securefedyj.estimators.base import YeoJohnsonTransformer

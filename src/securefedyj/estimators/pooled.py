@@ -17,7 +17,7 @@ from securefedyj.estimators.columns import (
 )
 from securefedyj.numerics.arrays import Array
 from securefedyj.numerics.passes import Source, over_all
-from securefedyj.numerics.pooled import PooledFit, fit_pooled
+from securefedyj.pooled.fit import PooledFit, fit_pooled
 
 _SOLVERS = ("newton", "expsearch")
 

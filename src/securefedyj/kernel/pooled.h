@@ -1,4 +1,4 @@
-/* The passes of the pooled fit: see numerics/likelihood.py for what they compute.
+/* The passes of the pooled fit: see pooled/likelihood.py for what they compute.
  *
  * Sums of float64 are taken in LANES, whatever the width of the vectors: the values at a place
  * modulo LANES in order, over SOME values at a time, and then the lanes by halves.

@@ -1,1 +1,1 @@
-"""The mathematics: the transformation, its likelihood, the search, exact sums. No I/O."""
+"""The mathematics of a run: the transformation, the search, exact sums. No I/O."""

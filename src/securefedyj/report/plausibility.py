@@ -21,9 +21,9 @@ from functools import partial
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools
-from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import RemoteSource, over_blocks
-from securefedyj.numerics.pooled import fit_pooled
+from securefedyj.pooled.fit import fit_pooled
+from securefedyj.pooled.likelihood import Likelihood
 from securefedyj.printable import in_words
 from securefedyj.protocol.agreement import Agreement
 from securefedyj.protocol.result import Result, fit_of

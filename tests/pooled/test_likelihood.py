@@ -15,7 +15,7 @@ from mpmath import mp, mpf
 from numpy.typing import ArrayLike
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.likelihood import Likelihood, log_likelihood, score, score_derivative
+from securefedyj.pooled.likelihood import Likelihood, log_likelihood, score, score_derivative
 from tests import oracle
 
 pytestmark = pytest.mark.filterwarnings("error")

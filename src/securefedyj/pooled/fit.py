@@ -9,12 +9,12 @@ import numpy as np
 
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Integers, each
-from securefedyj.numerics.blocks import Held, Streamed, Survey, Table, survey
-from securefedyj.numerics.likelihood import Likelihood
 from securefedyj.numerics.passes import Source, read
-from securefedyj.numerics.sides import Sides
-from securefedyj.numerics.solvers import Optimum, expsearch, newton
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.pooled.blocks import Held, Streamed, Survey, Table, survey
+from securefedyj.pooled.likelihood import Likelihood
+from securefedyj.pooled.sides import Sides
+from securefedyj.pooled.solvers import Optimum, expsearch, newton
 
 # Numbers held at once: features are fitted in batches of this size (16 MB), or one by one. A source
 # with more is read again for every pass.

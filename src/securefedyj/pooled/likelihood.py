@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.blocks import Held, Table, survey
-from securefedyj.numerics.distances import distances, row_sums
-from securefedyj.numerics.noise import Rounding
-from securefedyj.numerics.sides import Sides, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW, Standardization, quotient_series
+from securefedyj.pooled.blocks import Held, Table, survey
+from securefedyj.pooled.distances import distances, row_sums
+from securefedyj.pooled.noise import Rounding
+from securefedyj.pooled.sides import Sides, sum_by
 
 # What one of the sums behind a score usually loses: some units of the last place.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.likelihood import Likelihood, score
 from securefedyj.numerics.search import Bracket, Limits, exp_update, recover_path
-from securefedyj.numerics.solvers import LAMBDA_LIMIT, Optimum, expsearch, newton
+from securefedyj.pooled.likelihood import Likelihood, score
+from securefedyj.pooled.solvers import LAMBDA_LIMIT, Optimum, expsearch, newton
 from tests import oracle
 from tests.datasets import NAMES, features
 

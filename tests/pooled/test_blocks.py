@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from securefedyj import ExpYJ, kernel
-from securefedyj.numerics import blocks, passes, pooled
+from securefedyj.numerics import passes
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.pooled import PooledFit, fit_pooled
+from securefedyj.pooled import blocks
+from securefedyj.pooled import fit as pooled
+from securefedyj.pooled.fit import PooledFit, fit_pooled
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from securefedyj import kernel
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
-from securefedyj.numerics.blocks import LANES, PIECE, Table
 from securefedyj.numerics.elementary import exponential, log_ratio
-from securefedyj.numerics.sides import Sides, distance_of, distance_of_close, logarithm
 from securefedyj.numerics.yeojohnson import quotient_series
+from securefedyj.pooled.blocks import LANES, PIECE, Table
+from securefedyj.pooled.sides import Sides, distance_of, distance_of_close, logarithm
 
 # Of r0, r1, r2, r0^2, r0 r1, r1^2, r0 r2, D, r3, r1 r2 and r0 r3.
 SUMS = 11

@@ -53,9 +53,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.blocks import LANES, PIECE, SOME
-from securefedyj.numerics.sides import Sides, sum_by
 from securefedyj.numerics.yeojohnson import SERIES_BELOW
+from securefedyj.pooled.blocks import LANES, PIECE, SOME
+from securefedyj.pooled.sides import Sides, sum_by
 
 _EPS = 2.0**-53
 

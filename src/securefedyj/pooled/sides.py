@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
-from securefedyj.numerics.blocks import PIECE, Survey, Table, drawn
 from securefedyj.numerics.elementary import log1p, log_ratio
+from securefedyj.pooled.blocks import PIECE, Survey, Table, drawn
 
 # Below this, log(1+x) is x.
 TINY = 1e-290

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from securefedyj.numerics import pooled
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.pooled import PooledFit, fit_pooled
 from securefedyj.numerics.yeojohnson import Standardization, standardize, transform, unstandardize
+from securefedyj.pooled import fit as pooled
+from securefedyj.pooled.fit import PooledFit, fit_pooled
 from tests import oracle
 from tests.datasets import NAMES, WRONG_IN_SCIKIT_LEARN, features, table
 from tests.numerics.test_yeojohnson import exact_standardize

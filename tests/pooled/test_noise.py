@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from securefedyj import ExpYJ
 from securefedyj.numerics.arrays import Array
-from securefedyj.numerics.blocks import drawn
-from securefedyj.numerics.likelihood import Likelihood
-from securefedyj.numerics.noise import noise as bounds
-from securefedyj.numerics.solvers import newton
+from securefedyj.pooled.blocks import drawn
+from securefedyj.pooled.likelihood import Likelihood
+from securefedyj.pooled.noise import noise as bounds
+from securefedyj.pooled.solvers import newton
 from tests import oracle
 from tests.datasets import NAMES, table
 from tests.numerics.test_certainty import is_right, pooled

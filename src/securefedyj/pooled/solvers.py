@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from securefedyj.numerics.arrays import Array, Bools, Index
-from securefedyj.numerics.likelihood import Evaluation, Likelihood
-from securefedyj.numerics.noise import noise
 from securefedyj.numerics.search import (
     PRECISION,
     Bracket,
@@ -23,6 +21,8 @@ from securefedyj.numerics.search import (
     promised,
 )
 from securefedyj.numerics.yeojohnson import Standardization
+from securefedyj.pooled.likelihood import Evaluation, Likelihood
+from securefedyj.pooled.noise import noise
 
 # Beyond this a lambda is not followed: only data some 10^-300 apart have their optimum there.
 LAMBDA_LIMIT = 1e300
