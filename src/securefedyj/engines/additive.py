@@ -202,38 +202,12 @@ def additive_bits(value: SharedBits) -> AdditiveBits:
 
 
 def bit_planes(values: Limbs) -> PackedBits:
-    """Return the bits of all values, bit-sliced: row j has bit j of every value, packed.
-
-    Eight bytes, one of each of eight values, are one 8x8 matrix of bits. Nothing is unpacked on
-    the way.
-    """
+    """Return the bits of all values, bit-sliced: row j has bit j of every value, packed."""
     limbs, size = values.shape
-    groups = packed_size(size)
     if loops := kernel.loops():
-        planes: PackedBits = np.empty((64 * limbs, groups), dtype=np.uint8)
+        planes: PackedBits = np.empty((64 * limbs, packed_size(size)), dtype=np.uint8)
         loops.bit_planes(np.require(values, np.uint64, ["C", "A"]), limbs, size, planes)
         return planes
-    padded = np.zeros((limbs, 8 * groups), dtype="<u8")
-    padded[:, :size] = values
-    octets = padded.view(np.uint8).reshape(limbs, groups, 8, 8)  # limb, group, value, byte
-    matrices = np.ascontiguousarray(octets.transpose(0, 3, 1, 2)).view("<u8")
-    transpose(matrices)
-    rows = matrices.view(np.uint8).reshape(limbs, 8, groups, 8)  # limb, byte, group, bit
-    return np.ascontiguousarray(rows.transpose(0, 1, 3, 2)).reshape(64 * limbs, groups)
-
-
-def transpose(matrices: Limbs) -> None:
-    """Transpose 8x8 matrices of bits in place, one in each little-endian word, a row in a byte.
-
-    By three swaps (Warren, Hacker's Delight, section 7-3).
-    """
-    for shift, mask in _SWAPS:
-        swapped = (matrices ^ (matrices >> shift)) & mask
-        matrices ^= swapped ^ (swapped << shift)
-
-
-_SWAPS = [
-    (np.uint64(7), np.uint64(0x00AA_00AA_00AA_00AA)),
-    (np.uint64(14), np.uint64(0x0000_CCCC_0000_CCCC)),
-    (np.uint64(28), np.uint64(0x0000_0000_F0F0_F0F0)),
-]
+    octets = values.astype("<u8").view(np.uint8).reshape(limbs, size, 8)
+    bits = np.unpackbits(octets, axis=-1, bitorder="little")
+    return pack(bits.transpose(0, 2, 1).reshape(64 * limbs, size))

@@ -59,25 +59,13 @@ def level() -> str:
 
 
 class Loops:
-    """The functions of the extension module at one level; see `module.c` for their arguments."""
+    """The functions of the extension module at one level; `module.c` has them."""
 
     def __init__(self, number: int) -> None:
-        compiled = _compiled()
-        self.arrange = partial(compiled.arrange, number)
-        self.sums = partial(compiled.sums, number)
-        self.ranks = partial(compiled.ranks, number)
-        self.products = partial(compiled.products, number)
-        self.survey = partial(compiled.survey, number)
-        self.distances = partial(compiled.distances, number)
-        self.row_sums = partial(compiled.row_sums, number)
-        self.added_pieces = partial(compiled.added_pieces, number)
-        self.transpose = partial(compiled.transpose, number)
-        self.combine = partial(compiled.combine, number)
-        self.bit_planes = partial(compiled.bit_planes, number)
-        self.field_multiply = partial(compiled.field_multiply, number)
-        self.field_weighted = partial(compiled.field_weighted, number)
-        self.evaluated = partial(compiled.evaluated, number)
-        self.gate_sums = partial(compiled.gate_sums, number)
+        self._number = number
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(getattr(_compiled(), name), self._number)
 
 
 @cache

@@ -10,15 +10,12 @@ the product of all c_j everywhere. Lagrange's coefficient of row r at t is then 
 For bits b at rows 0, ..., R - 1, the prover needs at each row i the sum over all other
 rows k of b_k / (i - k) in GF(2^8). The difference is the exclusive or of the rows' bytes: these
 sums are the product of b and h, with h_k = 1 / k and h_0 = 0, in the group algebra of the rows. It
-has a generator u for each bit of a row, with u^2 = 1. In terms of v = u + 1, of which the square is
-0, three products of half the size make one; by u it would be four. The lowest generators are left
-as they are: some rows are multiplied at once, by a table of all sums of theirs.
-
-Bits of 64 columns are a word, which is what everything acts on.
+has a generator u for each bit of a row, with u^2 = 1. The kernel computes in terms of v = u + 1,
+whose square is 0: three products of half the size make one; by u it would be four. The lowest
+generators are left as they are: some rows are multiplied at once, by a table of all their sums.
 """
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +51,8 @@ class EvaluationDomain:
         # A coefficient depends on point - row alone, which is the exclusive or of their bytes.
         coefficients = field.multiply(self._products(self.further)[1], self.over_derivative)
         index = np.arange(count)
-        extension: Elements = coefficients[index[:, None] ^ index]
-        self._extension = _chosen(extension)
-        self._extension_of_same = _chosen(field.multiply(extension, extension) ^ extension)
+        self._extension: Elements = coefficients[index[:, None] ^ index]
+        self._of_same = field.multiply(self._extension, self._extension) ^ self._extension
 
     def vanishing(self, t: Elements) -> Elements:
         return self._products(t)[0]
@@ -76,11 +72,11 @@ class EvaluationDomain:
 
     def extend(self, values: Elements) -> Elements:
         """Take values at the rows to values at the further points."""
-        return _applied(self._extension, values)
+        return field.sum_products(self._extension, values)
 
     def extend_same(self, values: Elements) -> Elements:
         """Likewise with the squares of Lagrange's coefficients added to them."""
-        return _applied(self._extension_of_same, values)
+        return field.sum_products(self._of_same, values)
 
     def _products(self, t: Elements) -> tuple[Elements, Elements]:
         """Return M(t) and M(t) / t, with as many constants as are known."""
@@ -95,79 +91,20 @@ def rows(count: int) -> EvaluationDomain:
     return EvaluationDomain(count)
 
 
-def _chosen(matrix: Elements) -> NDArray[np.uint8]:
-    """Which of eight columns each have 1 for each bit, in a matrix over GF(2^8).
-
-    From (n, 8 m) to (m, 8, n): one byte for eight columns, the bits of value 1 first.
-    """
-    bits = field.to_octets(matrix) >> np.arange(8)[:, None, None] & 1
-    return np.packbits(bits, axis=-1, bitorder="little").transpose(2, 0, 1)
-
-
-def _applied(chosen: NDArray[np.uint8], values: Elements) -> Elements:
-    """The product of the matrix and a vector."""
-    sums = field.chosen_sums(values.reshape(-1, 8, 1))[:, :, 0]
-    parts = [some.take(octets) for some, octets in zip(sums, chosen, strict=True)]
-    by_bit: Elements = np.bitwise_xor.reduce(parts, axis=0)
-    return field.sum_products(by_bit.T, field.powers(field.BETA, 8))
-
-
-def reciprocal_sums(words: Elements) -> Elements:
-    """Return for each row the sum over the others of bit / (row - other).
-
-    Takes bits of the rows: (rows, words). Returns, of groups of rows, first the bits of value 1,
-    then those of value BETA, and so on: (groups, 8, rows of a group, words).
-    """
-    count, width = words.shape
-    halves = _halves(count)
-    places = words.reshape(*halves, _GROUP, width).copy()
-    _change_basis(places, len(halves))
-    sums = field.chosen_sums(places.reshape(-1, _GROUP, width)).reshape(-1, width)
-    (_, first), *others = _plan(count)
-    result: Elements = sums.take(first, axis=0, mode="clip").reshape(*halves, -1, width)
-    scratch = np.empty((len(first) // 2, width), dtype=np.uint64)
-    for to, chosen in others:
-        some, part = result[to], scratch[: len(chosen)]
-        sums.take(chosen, axis=0, mode="clip", out=part)
-        some ^= part.reshape(some.shape)
-    _change_basis(result, len(halves))
-    return result.reshape(-1, 8, _GROUP, width)
-
-
-def _halves(count: int) -> tuple[int, ...]:
-    """One axis for each generator but the lowest, the highest first."""
-    return (2,) * ((count // _GROUP).bit_length() - 1)
-
-
-def _change_basis(values: NDArray[Any], axes: int) -> None:
-    """From 1 and u to 1 and v = u + 1 in each of the first axes, or back again."""
-    for axis in range(axes):
-        low, high = np.moveaxis(values, axis, 0)
-        low ^= high
+@cache
+def inverse(count: int) -> Elements:
+    """1 / row for each row but 0, which has 0."""
+    return field.power(POINTS[:count], 254)
 
 
 @cache
 def chosen_groups(count: int) -> NDArray[np.uint8]:
     """For each group of h, bit and row: the number of the sum of four rows that it adds."""
-    halves, row = _halves(count), np.arange(_GROUP)
-    h = field.to_octets(field.power(field.POINTS[:count], 254)).reshape(*halves, _GROUP)
-    _change_basis(h, len(halves))
+    halves, row = (count // _GROUP).bit_length() - 1, np.arange(_GROUP)
+    h = field.to_octets(inverse(count)).reshape(*(2,) * halves, _GROUP)
+    for axis in range(halves):  # from 1 and u to 1 and v
+        low, high = np.moveaxis(h, axis, 0)
+        low ^= high
     factors = h.reshape(-1, 1, _GROUP)[:, :, row[:, None] ^ row]
     bits = factors >> np.arange(8).reshape(8, 1, 1) & 1
     return np.ascontiguousarray((bits << row).sum(axis=-1), dtype=np.uint8)
-
-
-@cache
-def _plan(count: int) -> list[tuple[Any, NDArray[np.intp]]]:
-    """For each group of h: to which groups of rows to add what, by the number of the sum.
-
-    Where two products of generators v have one in common, their product is 0.
-    """
-    halves, groups = _halves(count), np.arange(count // _GROUP)
-    plan = []
-    for group, sums in enumerate(chosen_groups(count).reshape(len(groups), -1).astype(np.intp)):
-        generators = f"{group:0{len(halves)}b}"
-        to = tuple(1 if one == "1" else slice(None) for one in generators)
-        of = groups[groups & group == 0]
-        plan.append((to, ((of[:, None] << _GROUP) + sums).ravel()))
-    return plan

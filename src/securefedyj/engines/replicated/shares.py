@@ -137,19 +137,15 @@ class Member:
             third[:] = wide.add(third, INTEGERS.from_bytes(incoming[outsider], values.shape))
         return shares
 
-    async def multiply(
-        self, ring: Ring[D], kind: Kind, x: Components[D], y: Components[D]
-    ) -> Components[D]:
-        """Multiply: z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1."""
-        return await self.reshare(ring, kind, ring.local_product(x, y))
-
     async def sum_of_products(self, x: Integers, y: Integers) -> Integers:
-        """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up."""
-        return await self.multiply(INTEGERS, Kind.PRODUCT, x, y)
+        """Multiply vectors side by side, of shape (held, limbs, terms, size), and add up.
+
+        z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i + alpha_i goes to member i - 1.
+        """
+        return await self.reshare(INTEGERS, Kind.PRODUCT, INTEGERS.local_product(x, y))
 
     async def conjunction(self, x: Bits, y: Bits) -> Bits:
-        """Multiply bits, packed."""
-        return await self.multiply(BITS, Kind.CARRY, x, y)
+        return await self.reshare(BITS, Kind.CARRY, BITS.local_product(x, y))
 
     async def summands(self, x: Integers) -> tuple[Bits, Bits]:
         """Share the bits of A = x_0 + x_1, which member 0 knows, and of B = x_2.
