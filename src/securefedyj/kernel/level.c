@@ -1,5 +1,6 @@
 /* All loops, compiled for one set of instructions: LEVEL is its name. */
 #include "sums.h"
+#include "weighed.h"
 #include "pooled.h"
 #include "products.h"
 #include "proofs.h"
@@ -10,6 +11,6 @@
 #define TEXT_OF(level) TEXT(level)
 
 const struct kernel NAMED(LEVEL) = {
-    TEXT_OF(LEVEL), arrange, sums, ranks, products, survey, distances, row_sums, transpose,
+    TEXT_OF(LEVEL), arrange, sums, weighed, ranks, products, survey, distances, row_sums, transpose,
     combine, bit_planes, field_multiply, field_weighted, evaluated, gate_sums,
 };

@@ -169,6 +169,34 @@ static PyObject *call_sums(PyObject *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* weighed(level, values[places], start[features + 1], weights[several][WEIGHT_LIMBS][places],
+ * several, pairs, first, last, limbs, result[4][limbs][several][pairs]) */
+static PyObject *call_weighed(PyObject *self, PyObject *given)
+{
+    (void)self;
+    struct arguments at;
+    if (!taken(given, "rrririiiw", &at))
+        return NULL;
+    const int64_t *start = at.data[1];
+    int64_t places = at.size[0], features = at.size[1] - 1, several = at.integer[3];
+    int64_t count = at.size[4] * 8 / (int64_t)sizeof(struct pair), limbs = at.integer[7];
+    int right = features >= 0 && start[0] >= 0 && start[features] <= places;
+    for (int64_t j = 0; right && j < features; j++)
+        right = start[j] <= start[j + 1] && (start[j + 1] - start[j]) % PADDING == 0;
+    if (!fitting(&at, right && several > 0 && several <= MOST_WEIGHTS &&
+                          at.size[2] == several * WEIGHT_LIMBS * places && at.integer[5] >= 0 &&
+                          at.integer[6] <= count && limbs > 0 && limbs <= MOST_LIMBS &&
+                          at.size[8] == 4 * limbs * several * count &&
+                          right_pairs(at.data[4], count, features)))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    at.kernel->weighed(at.data[0], start, at.data[2], several, places, at.data[4], count,
+                       at.integer[5], at.integer[6], limbs, at.data[8]);
+    Py_END_ALLOW_THREADS
+    release(&at);
+    Py_RETURN_NONE;
+}
+
 /* ranks(level, values[rows][room], room, row[pairs], points[pairs], first, last, result[pairs]) */
 static PyObject *call_ranks(PyObject *self, PyObject *given)
 {
@@ -371,6 +399,7 @@ static PyMethodDef METHODS[] = {
     {"levels", call_levels, METH_NOARGS, NULL},
     {"arrange", call_arrange, METH_VARARGS, NULL},
     {"sums", call_sums, METH_VARARGS, NULL},
+    {"weighed", call_weighed, METH_VARARGS, NULL},
     {"ranks", call_ranks, METH_VARARGS, NULL},
     {"products", call_products, METH_VARARGS, NULL},
     {"survey", call_survey, METH_VARARGS, NULL},

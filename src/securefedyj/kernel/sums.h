@@ -350,20 +350,41 @@ static void add_constants(double u, int64_t sign, int64_t grid, const struct col
         add_at(total[3], limbs, sign * cy * at->far_d[a], y_at + DIGIT * a);
 }
 
+/* What is common to all rows of a pair; return whether a side takes the closed form. */
+static int plan_of(const struct pair *pair, struct plan *plan)
+{
+    int closed = 0;
+    for (int side = 0; side < 2; side++) {
+        int kind = (int)pair->kind[side];
+        plan->u[side] = pair->u[side];
+        plan->v[side] = kind == NEAR ? 0.0 : 1.0 / pair->u[side];
+        plan->near[side] = kind == NEAR ? 1.0 : kind == GENERAL ? -1.0 : 0.125;
+        plan->decays[side] = kind == DECAYING ? -1.0 : 1.0;
+        plan->coarse[side] = ldexp(1.0, (int)(52 + pair->skipped[side] - pair->grid));
+        closed |= kind == GENERAL;
+    }
+    plan->rounds = pair->skipped[0] || pair->skipped[1];
+    return closed;
+}
+
+static void residuals_of(int closed, int decaying, const double *S, int n, const struct plan *plan,
+                         double *y, double *d, int64_t *far)
+{
+    if (closed && decaying)
+        residuals(1, 1, S, n, plan, y, d, far);
+    else if (closed)
+        residuals(1, 0, S, n, plan, y, d, far);
+    else if (decaying)
+        residuals(0, 1, S, n, plan, y, d, far);
+    else
+        residuals(0, 0, S, n, plan, y, d, far);
+}
+
 static void sum_pair(const double *values, int64_t first, int64_t last, const struct pair *pair,
                      uint64_t (*total)[MOST_LIMBS], int64_t limbs)
 {
     struct plan plan;
-    int closed = 0, decaying = pair->decaying != 0;
-    for (int side = 0; side < 2; side++) {
-        plan.u[side] = pair->u[side];
-        plan.v[side] = pair->kind[side] == NEAR ? 0.0 : 1.0 / pair->u[side];
-        plan.near[side] = pair->kind[side] == NEAR ? 1.0 : pair->kind[side] == GENERAL ? -1.0 : 0.125;
-        plan.decays[side] = pair->kind[side] == DECAYING ? -1.0 : 1.0;
-        plan.coarse[side] = ldexp(1.0, (int)(52 + pair->skipped[side] - pair->grid));
-        closed |= pair->kind[side] == GENERAL;
-    }
-    plan.rounds = pair->skipped[0] || pair->skipped[1];
+    int closed = plan_of(pair, &plan), decaying = pair->decaying != 0;
     int ny = DIGITS((int)pair->bits_y), nd = DIGITS((int)pair->bits_d);
     ny = ny < 2 ? 2 : ny;
     nd = nd < 2 ? 2 : nd;
@@ -377,14 +398,7 @@ static void sum_pair(const double *values, int64_t first, int64_t last, const st
     memset(far, 0, sizeof far);
     for (int64_t i = first; i < last; i += BLOCK) {
         int n = last - i < BLOCK ? (int)(last - i) : BLOCK;
-        if (closed && decaying)
-            residuals(1, 1, values + i, n, &plan, y, d, far);
-        else if (closed)
-            residuals(1, 0, values + i, n, &plan, y, d, far);
-        else if (decaying)
-            residuals(0, 1, values + i, n, &plan, y, d, far);
-        else
-            residuals(0, 0, values + i, n, &plan, y, d, far);
+        residuals_of(closed, decaying, values + i, n, &plan, y, d, far);
         add_digits(ny, nd, decaying, n, y, d, far, units, &at);
     }
     memset(total, 0, 4 * sizeof *total);

@@ -37,13 +37,13 @@ from securefedyj.numerics.encoding import (
 from securefedyj.numerics.wide import Limbs
 
 # Rows are padded to a multiple of this, the PADDING of kernel.h.
-_PADDING = 32
+PADDING = 32
 # Values that are copied at once to bring columns together.
 _COPIED = 1 << 18
 # One part of the rows for each thread, where pairs of a feature and a lambda are few.
 _FEW_PAIRS = 8
 # Rows that the kernel sums at once, less those that parts of the rows may differ by.
-_MOST_ROWS = (1 << 24) - _PADDING
+_MOST_ROWS = (1 << 24) - PADDING
 
 # The struct pair of kernel.h.
 _PAIR = np.dtype(
@@ -76,7 +76,6 @@ class Silo(Protocol):
         """S_phi of the features, on the grid of their domain."""
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        """The sums of each pair of a feature and a lambda, in that many limbs."""
 
     def ranks(self, feature: Index, points: Array) -> Integers:
         """How many values of RANKED features are at most their points; a row for each node."""
@@ -110,7 +109,7 @@ class ArraySilo:
             table = np.ascontiguousarray(table[:, columns])
         rows, features = table.shape
         self._domain, self._row = domain, _rows(domain, columns)
-        padding = _PADDING if kernel.loops() else reference.ROWS
+        padding = PADDING if kernel.loops() else reference.ROWS
         room = max(1, -(-rows // padding)) * padding
         self._values = np.zeros((len(np.unique(self._row)), room))
         self._phi: Integers = np.zeros((features, 2), dtype=np.int64)
@@ -188,7 +187,7 @@ class ArraySilo:
         return wide.from_digits(digits, reference.PHI_DIGIT, limbs)
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
-        pairs = _pairs(self._domain.take(feature), self._row[feature], lmbda, encoding)
+        pairs = pairs_of(self._domain.take(feature), self._row[feature], lmbda, encoding)
         if (loops := kernel.loops()) is None:
             return Sums(*reference.sums(self._values, pairs, limbs))
         rows, values = self._values.shape[1], self._values.shape[1] * len(pairs)
@@ -197,8 +196,8 @@ class ArraySilo:
         results = np.empty((parts, 4, limbs, len(pairs)), dtype=np.uint64)
 
         def work(part: int, first: int, last: int) -> None:
-            blocks = rows // _PADDING
-            begin, end = (blocks * k // parts * _PADDING for k in (part, part + 1))
+            blocks = rows // PADDING
+            begin, end = (blocks * k // parts * PADDING for k in (part, part + 1))
             asked = pairs, first, last, limbs, results[part]
             loops.sums(self._values, rows, begin, end, *asked)
 
@@ -218,7 +217,7 @@ def _rows(domain: Domain, columns: Index | None) -> Index:
     return np.unique(first, return_inverse=True)[1]
 
 
-def _pairs(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Any:
+def pairs_of(domain: Domain, feature: Index, lmbda: Array, encoding: Encoding) -> Any:
     """What the loops take for each pair of a feature and a lambda; all of it is public."""
     L, u = sides_of(domain, lmbda)
     sides = np.array([encoding.positive, encoding.negative])  # (side, bits, pair)
