@@ -11,13 +11,30 @@
 /* Shifts are multiples of this, so that they change rarely. */
 #define COARSE 8
 
-/* What points with the same shifts and signs sum to, and what has been added up in all. */
+/* What points have in common whose products are added up as they are. */
+struct state {
+    int shift_y, shift_d, minus_y, minus_d, far;
+};
+
+/* What such points sum to, and what all do. */
 struct gathered {
     uint64_t w[WEIGHT_LIMBS], y[ONCE], d[ONCE], yy[TWICE], yd[TWICE];
 };
 struct collected {
     uint64_t sums[4][MOST_LIMBS], far[MOST_LIMBS], far_y[MOST_LIMBS], far_d[MOST_LIMBS];
 };
+
+/* to += a */
+INLINE void added(const int words, uint64_t *to, const uint64_t *a)
+{
+    unsigned __int128 sum = 0;
+#pragma GCC unroll 8
+    for (int i = 0; i < words; i++) {
+        sum += (unsigned __int128)to[i] + a[i];
+        to[i] = (uint64_t)sum;
+        sum >>= 64;
+    }
+}
 
 /* to += a b, where a is signed and has one word less than to. */
 INLINE void add_scaled(const int words, uint64_t *to, const uint64_t *a, uint64_t b)
@@ -31,20 +48,7 @@ INLINE void add_scaled(const int words, uint64_t *to, const uint64_t *a, uint64_
     }
     /* A negative a is 2^(64 words) less than these bits. */
     product[words - 1] = carry - (b & -(a[words - 2] >> 63));
-    unsigned __int128 sum = 0;
-#pragma GCC unroll 8
-    for (int i = 0; i < words; i++) {
-        sum += (unsigned __int128)to[i] + product[i];
-        to[i] = (uint64_t)sum;
-        sum >>= 64;
-    }
-}
-
-/* to = a b, in the same way. */
-INLINE void scaled(const int words, uint64_t *to, const uint64_t *a, uint64_t b)
-{
-    memset(to, 0, words * sizeof *to);
-    add_scaled(words, to, a, b);
+    added(words, to, product);
 }
 
 /* to += or -= a 2^shift modulo 2^(64 limbs). */
@@ -94,21 +98,20 @@ INLINE uint64_t magnitude_of(double v, double scale, int *shift)
     return m << exponent % COARSE;
 }
 
-/* Add up what was gathered. */
-static void collect(struct gathered *from, int shift_y, int shift_d, int minus_y, int minus_d,
-                    int far, struct collected *to, int64_t limbs)
+/* Add what was gathered to the sums. */
+static void collect(const struct gathered *from, const struct state *by, struct collected *to,
+                    int64_t limbs)
 {
-    int both = minus_y != minus_d;
-    add_words(to->sums[0], limbs, from->y, ONCE, shift_y, minus_y);
-    add_words(to->sums[1], limbs, from->d, ONCE, shift_d, minus_d);
-    add_words(to->sums[2], limbs, from->yy, TWICE, 2 * shift_y, 0);
-    add_words(to->sums[3], limbs, from->yd, TWICE, shift_y + shift_d, both);
-    if (far) {
+    add_words(to->sums[0], limbs, from->y, ONCE, by->shift_y, by->minus_y);
+    add_words(to->sums[1], limbs, from->d, ONCE, by->shift_d, by->minus_d);
+    add_words(to->sums[2], limbs, from->yy, TWICE, 2 * by->shift_y, 0);
+    add_words(to->sums[3], limbs, from->yd, TWICE, by->shift_y + by->shift_d,
+              by->minus_y != by->minus_d);
+    if (by->far) {
         add_words(to->far, limbs, from->w, WEIGHT_LIMBS, 0, 0);
-        add_words(to->far_y, limbs, from->y, ONCE, shift_y, minus_y);
-        add_words(to->far_d, limbs, from->d, ONCE, shift_d, minus_d);
+        add_words(to->far_y, limbs, from->y, ONCE, by->shift_y, by->minus_y);
+        add_words(to->far_d, limbs, from->d, ONCE, by->shift_d, by->minus_d);
     }
-    memset(from, 0, sizeof *from);
 }
 
 /* What the constants of a decaying side add to the sums over residuals. */
@@ -130,7 +133,29 @@ static void collect_constants(double u, int64_t sign, int64_t grid, struct colle
     add_multiple(at->sums[3], limbs, at->far_d, cy, y_at, minus);
 }
 
-/* y, d and far of the points of a pair, block by block. */
+/* Products of the weights of some points with m_y and m_d of each. */
+INLINE void gather(const uint64_t *weights, int64_t stride, int n, const uint64_t *m_y,
+                   const uint64_t *m_d, int far, struct gathered *to)
+{
+    struct gathered at;
+    memset(&at, 0, sizeof at);
+    for (int r = 0; r < n; r++) {
+        uint64_t w[WEIGHT_LIMBS], z[ONCE] = {0};
+#pragma GCC unroll 8
+        for (int a = 0; a < WEIGHT_LIMBS; a++)
+            w[a] = weights[a * stride + r];
+        add_scaled(ONCE, z, w, m_y[r]);
+        add_scaled(ONCE, at.d, w, m_d[r]);
+        add_scaled(TWICE, at.yy, z, m_y[r]);
+        add_scaled(TWICE, at.yd, z, m_d[r]);
+        added(ONCE, at.y, z);
+        if (far)
+            added(WEIGHT_LIMBS, at.w, w);
+    }
+    *to = at;
+}
+
+/* The sums of a pair for each of several weights. */
 static void weigh_pair(const double *values, int64_t count, const uint64_t *weights, int64_t several,
                        int64_t stride, const struct pair *pair, int64_t limbs,
                        struct collected *totals)
@@ -139,47 +164,33 @@ static void weigh_pair(const double *values, int64_t count, const uint64_t *weig
     int closed = plan_of(pair, &plan), decaying = pair->decaying != 0;
     double y[BLOCK], d[BLOCK], scale = ldexp(1.0, (int)pair->grid);
     int64_t far[BLOCK];
+    uint64_t m_y[BLOCK], m_d[BLOCK];
     memset(far, 0, sizeof far);
     memset(totals, 0, several * sizeof *totals);
-    struct gathered at[MOST_WEIGHTS];
-    memset(at, 0, sizeof at);
-    int now[5] = {0};
     for (int64_t i = 0; i < count; i += BLOCK) {
-        int n = count - i < BLOCK ? (int)(count - i) : BLOCK;
+        int n = count - i < BLOCK ? (int)(count - i) : BLOCK, first = 0;
+        struct state now = {0}, next;
         residuals_of(closed, decaying, values + i, n, &plan, y, d, far);
-        for (int r = 0; r < n; r++) {
-            int next[5] = {0, 0, y[r] < 0, d[r] < 0, far[r] != 0};
-            uint64_t m_y = magnitude_of(y[r], scale, next), m_d = magnitude_of(d[r], scale, next + 1);
-            if (memcmp(now, next, sizeof now)) {
-                for (int64_t k = 0; k < several; k++)
-                    collect(at + k, now[0], now[1], now[2], now[3], now[4], totals + k, limbs);
-                memcpy(now, next, sizeof now);
+        for (int r = 0; r <= n; r++) {
+            if (r < n) {
+                next = (struct state){0, 0, y[r] < 0, d[r] < 0, far[r] != 0};
+                m_y[r] = magnitude_of(y[r], scale, &next.shift_y);
+                m_d[r] = magnitude_of(d[r], scale, &next.shift_d);
             }
-            for (int64_t k = 0; k < several; k++) {
-                uint64_t w[WEIGHT_LIMBS], z[ONCE];
-                for (int a = 0; a < WEIGHT_LIMBS; a++)
-                    w[a] = weights[(k * WEIGHT_LIMBS + a) * stride + i + r];
-                scaled(ONCE, z, w, m_y);
-                unsigned __int128 carry = 0;
-                for (int a = 0; a < ONCE; a++) {
-                    carry += (unsigned __int128)at[k].y[a] + z[a];
-                    at[k].y[a] = (uint64_t)carry;
-                    carry >>= 64;
+            if (r == n || (r && memcmp(&now, &next, sizeof now))) {
+                for (int64_t k = 0; k < several; k++) {
+                    struct gathered some;
+                    gather(weights + k * WEIGHT_LIMBS * stride + i + first, stride, r - first,
+                           m_y + first, m_d + first, now.far, &some);
+                    collect(&some, &now, totals + k, limbs);
                 }
-                add_scaled(ONCE, at[k].d, w, m_d);
-                add_scaled(TWICE, at[k].yy, z, m_y);
-                add_scaled(TWICE, at[k].yd, z, m_d);
-                if (next[4])
-                    add_words(at[k].w, WEIGHT_LIMBS, w, WEIGHT_LIMBS, 0, 0);
+                first = r;
             }
+            now = next;
         }
     }
-    for (int64_t k = 0; k < several; k++) {
-        collect(at + k, now[0], now[1], now[2], now[3], now[4], totals + k, limbs);
-        if (pair->decaying)
-            collect_constants(pair->u[pair->decaying < 0], pair->decaying, pair->grid, totals + k,
-                              limbs);
-    }
+    for (int64_t k = 0; k < several && pair->decaying; k++)
+        collect_constants(pair->u[pair->decaying < 0], pair->decaying, pair->grid, totals + k, limbs);
 }
 
 /* S_y, S_d, S_yy and S_yd of some pairs of a feature, whose values begin at start[feature], and each
