@@ -81,7 +81,9 @@ def test_sums_over_shares_of_counts_are_those_over_rows() -> None:
             assert np.array_equal(halves_summed(own), getattr(theirs, name)), name
     at = np.array([[-9.0], [-5.0], [-0.5], [0.0], [4.9], [5.0], [7.0]])
     ranked = np.flatnonzero(domain.scale == RANKED)
-    assert halves_summed(held.ranks(ranked, at)).tolist() == [rows.ranks(ranked, at).ravel().tolist()]
+    assert halves_summed(held.ranks(ranked, at)).tolist() == [
+        rows.ranks(ranked, at).ravel().tolist()
+    ]
 
 
 @pytest.mark.usefixtures("level")

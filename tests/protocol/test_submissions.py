@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from securefedyj.numerics import wide
+from securefedyj.numerics.weighed import LIMBS
 from securefedyj.protocol.submissions import (
     KEYED,
-    LIMBS,
     POINT_BYTES,
     Submissions,
     component,

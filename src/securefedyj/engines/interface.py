@@ -219,6 +219,17 @@ class Verifying(Engine):
     """
 
     @abstractmethod
+    async def announced(self, digest: bytes | None) -> bytes:
+        """32 public bytes that all members know, at every party; `ProtocolError` if they differ."""
+
+    @abstractmethod
+    def given(self, components: Limbs | None, *, size: int, limbs: int) -> Shared:
+        """A vector whose components the members hold already: of this one, (2, limbs, size).
+
+        A party outside the committee passes None.
+        """
+
+    @abstractmethod
     def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
         """Claim that the bits have these public values."""
 

@@ -76,6 +76,7 @@ class Silo(Protocol):
         """S_phi of the features, on the grid of their domain."""
 
     def sums(self, feature: Index, lmbda: Array, encoding: Encoding, limbs: int) -> Sums:
+        """The sums of each pair of a feature and a lambda, in that many limbs."""
 
     def ranks(self, feature: Index, points: Array) -> Integers:
         """How many values of RANKED features are at most their points; a row for each node."""

@@ -50,7 +50,9 @@ class WeighedPoints:
         self._start: Integers = np.cumsum([0, *room], dtype=np.int64)
         self._values = np.zeros(self._start[-1])
         self._weights = np.zeros((self.several, LIMBS, self._start[-1]), dtype=np.uint64)
-        for j, (own, some) in enumerate(zip(points, map(self._places, range(len(points))), strict=True)):
+        for j, (own, some) in enumerate(
+            zip(points, map(self._places, range(len(points))), strict=True)
+        ):
             one, scale = domain.take(np.full(len(own), j)), domain.scale[j]
             if scale != RANKED:
                 self._values[some] = one.scaled(own) if scale == LINEAR else one.logarithm(own)
@@ -60,6 +62,10 @@ class WeighedPoints:
     def count(self, features: Index) -> Limbs:
         """How many values each feature has."""
         return _joined([self._below[j][:, :, -1] for j in features.tolist()])
+
+    def totals(self, features: Index) -> Limbs:
+        """The counts of all points of some features, one behind the other."""
+        return np.concatenate([self._counts[j] for j in features.tolist()], axis=2)
 
     def ranks(self, feature: Index, points: Array) -> Limbs:
         """How many values of features are at most their points; a row for each node."""
@@ -92,6 +98,10 @@ class WeighedPoints:
         rows = int(np.diff(self._start)[feature].sum()) * _ROWS_PER_POINT
         kernel.shared_out(len(pairs), rows, work)
         return Sums(*result)
+
+    def apart(self, integers: Limbs) -> Limbs:
+        """What was answered, by the first counts, by the second ones, and so on."""
+        return integers.reshape(len(integers), self.several, -1).swapaxes(0, 1)
 
     def _places(self, j: int) -> slice:
         """Where the points of a feature are."""

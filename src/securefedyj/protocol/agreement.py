@@ -20,7 +20,7 @@ from securefedyj.engines.registry import facts_of
 from securefedyj.errors import InputError
 from securefedyj.numerics.arrays import Array, Bools, Index
 from securefedyj.numerics.encoding import LOGARITHM, RATIO, Domain
-from securefedyj.numerics.grid import MOST_DIGITS, points_of
+from securefedyj.numerics.grid import MOST_DIGITS, MOST_POINTS, points_of
 from securefedyj.party.messages import VERSION
 from securefedyj.printable import printable, shown
 from securefedyj.protocol.methods import DEFAULT, METHODS, Methods, Questions, check_methods
@@ -47,9 +47,10 @@ READABLE = (3, VERSION)
 # In the order of the header of a transcript, whose digest depends on it.
 _KEYS = ("features", "lower", "upper", "parties", "committee", "engine", "max_steps",
          "levels_per_exchange", "minimum_values", "result_bits", "helpers", "verified",
-         "version", "methods", "resolution", "digits", "rounded", "submitted")  # fmt: skip
+         "version", "methods", "resolution", "digits", "rounded", "submitted",
+         "claimed_points")  # fmt: skip
 # Only where they are not what they are by default, so that agreements keep their digests.
-_OPTIONAL = ("methods", "resolution", "digits", "rounded", "submitted")
+_OPTIONAL = ("methods", "resolution", "digits", "rounded", "submitted", "claimed_points")
 MOST_SUBMISSIONS = 255
 """Of a submitted run: the sums of their shares fit into 192 bits."""
 # Besides the methods.
@@ -76,6 +77,9 @@ class ProtocolParameters:
     """Whether the result is opened in a verified exchange only."""
     submitted: bool = False
     """Whether silos submit the features with a resolution or digits once (section 13)."""
+    claimed_points: Annotated[int, Meta(ge=0, le=MOST_POINTS)] = 4096
+    """That no total of submitted counts is negative is verified for features with at most so many
+    points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +169,11 @@ class Agreement(ProtocolParameters):
             values["methods"] = [
                 {name: list(own[name]) for name in METHODS if name in own} for own in self.methods
             ]
-        for name in (*_OF_FEATURES, "submitted"):
-            if not any(values[name] if name in _OF_FEATURES else [values[name]]):
+        for name in _OF_FEATURES:
+            if not any(values[name]):
                 del values[name]
+        if not self.submitted:
+            del values["submitted"], values["claimed_points"]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod

@@ -15,7 +15,8 @@ from securefedyj.engines import Engine, Shared, concatenate
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Array, Bools, Index, Integers
 from securefedyj.numerics.encoding import Domain, Encoding, choose_encoding
-from securefedyj.numerics.sums import Sums
+from securefedyj.numerics.sums import Silo, Sums
+from securefedyj.numerics.weighed import WeighedPoints
 from securefedyj.numerics.wide import Limbs
 from securefedyj.protocol.state import Input, RunState
 
@@ -57,18 +58,32 @@ class Batch(NamedTuple):
         """Groups for the signs of a search, at one or more nodes."""
         ranked = self.ranked[chosen]
         return [
-            *self._groups(chosen, points, np.flatnonzero(~ranked), Target.SCORE),
-            *self._groups(chosen, points, np.flatnonzero(ranked), Target.RANK),
+            *self._groups(chosen, points, ~ranked, Target.SCORE),
+            *self._groups(chosen, points, ranked, Target.RANK),
         ]
 
     def moments_at(self, chosen: Index, points: Array) -> list[Group]:
         """Groups for moments alone, in narrower rings."""
-        return self._groups(chosen, points[None], np.arange(len(chosen)), Target.MOMENTS)
+        every = np.ones(len(chosen), dtype=bool)
+        return self._groups(chosen, points[None], every, Target.MOMENTS)
 
-    def _groups(self, chosen: Index, points: Array, some: Index, target: Target) -> list[Group]:
-        """Groups of some of the chosen questions."""
-        if not len(some):
-            return []
+    def _groups(self, chosen: Index, points: Array, some: Bools, target: Target) -> list[Group]:
+        """Groups of some of the chosen questions: nobody adds to what is submitted."""
+        agreement = self.run.agreement
+        given = agreement.given[agreement.asked.column[self.features[chosen]]]
+        parts = [
+            (np.flatnonzero(some & (given == is_given)), is_given) for is_given in (False, True)
+        ]
+        return [
+            group
+            for part, is_given in parts
+            if len(part)
+            for group in self._alike(chosen, points, part, target, is_given)
+        ]
+
+    def _alike(
+        self, chosen: Index, points: Array, some: Index, target: Target, given: bool
+    ) -> list[Group]:
         nodes, size = len(points), len(some)
         every = np.concatenate([chosen[some]] * nodes)
         at = np.zeros((nodes, size)) if target is Target.RANK else points[:, some]
@@ -90,6 +105,7 @@ class Batch(NamedTuple):
                 points[:, some[g]],
                 encoding.take(pairs[:, g].ravel()),
                 width,
+                given,
             )
             for width, g in groups_by_width(widths, WORTHWHILE // nodes)
         ]
@@ -100,46 +116,64 @@ class Batch(NamedTuple):
         return len(self.features) == 0 or self.features[-1] == len(self.run.schedule.n) - 1
 
     def inputs(self, groups: Sequence[Group]) -> list[Input]:
-        """This silo's terms for each group, from one pass over its rows, and one to count them.
+        """This party's terms for each group: of its own rows, or of what was submitted."""
+        run = self.run
+        own = {
+            given: iter(self._own(silo, groups, given))
+            for given, silo in ((False, run.silo), (True, run.held))
+        }
+        return [Input(next(own[g.given]), g.size, g.limbs, g.given) for g in groups]
+
+    def _own(
+        self, silo: Silo | WeighedPoints | None, groups: Sequence[Group], given: bool
+    ) -> Iterator[Limbs | None]:
+        """The terms for some groups, from one pass over the rows, and one to count them.
 
         For a score all four at all nodes, and S_phi; for moments S_y and n S_yy; for a rank how
         many values are at most the point.
         """
-        summed = [group for group in groups if group.target is not Target.RANK]
-        sums = iter(self._sums(summed))
-        inputs: list[Input] = []
-        for group in groups:
+        some = [group for group in groups if group.given == given]
+        if silo is None:
+            yield from [None] * len(some)
+            return
+        sums = iter(self._sums(silo, [group for group in some if group.target is not Target.RANK]))
+        for group in some:
             if group.target is Target.RANK:
-                own = self._counts(group)
+                terms = [self._counts(silo, group)]
             else:
-                part = next(sums)
-                own = None if part is None else np.concatenate(self._terms(group, part), axis=1)
-            inputs.append((own, group.size, group.limbs))
-        return inputs
+                terms = self._terms(silo, group, next(sums))
+            if isinstance(silo, WeighedPoints):
+                yield np.concatenate([silo.apart(term) for term in terms], axis=2)
+            else:
+                yield np.concatenate(terms, axis=1)
 
-    def _counts(self, group: Group) -> Limbs | None:
-        """This silo's values at most the points of a group."""
-        if self.run.silo is None:
-            return None
+    def _counts(self, silo: Silo | WeighedPoints, group: Group) -> Limbs:
+        """The values at most the points of a group."""
         features = self.features[group.chosen]
         points = self.run.agreement.asked.points(group.points, features)
-        return wide.from_digits(self.run.silo.ranks(features, points).reshape(1, -1), 62, 1)
+        if isinstance(silo, WeighedPoints):
+            return silo.ranks(features, points)
+        return wide.from_digits(silo.ranks(features, points).reshape(1, -1), 62, 1)
 
-    def _sums(self, groups: Sequence[Group]) -> Sequence[Sums | None]:
-        """This silo's sums for each group; None at a party without data."""
-        if self.run.silo is None or not groups:
-            return [None] * len(groups)
+    def _sums(self, silo: Silo | WeighedPoints, groups: Sequence[Group]) -> Sequence[Sums]:
+        """The sums for each group."""
+        if not groups:
+            return []
         limbs = max(group.limbs for group in groups)
-        together = self.run.silo.sums(
+        together = silo.sums(
             self.features[np.concatenate([group.pairs for group in groups])],
             np.concatenate([group.points.ravel() for group in groups]),
             Encoding.joined([group.encoding for group in groups]),
             limbs,
         )
         ends = np.cumsum([len(group.pairs) for group in groups])[:-1].tolist()
-        parts = zip(*(np.split(part, ends, axis=1) for part in together), strict=True)
+        several = silo.several if isinstance(silo, WeighedPoints) else 1
+        parts = zip(
+            *(np.split(part.reshape(limbs, several, -1), ends, axis=2) for part in together),
+            strict=True,
+        )
         return [
-            Sums(*(wide.resize(part, group.limbs) for part in own))
+            Sums(*(wide.resize(part.reshape(limbs, -1), group.limbs) for part in own))
             for group, own in zip(groups, parts, strict=True)
         ]
 
@@ -177,20 +211,21 @@ class Batch(NamedTuple):
         S_y, nS_yy = shared[:size], shared[size:]
         return nS_yy - await engine.multiply(S_y, S_y), S_y
 
-    def _terms(self, group: Group, sums: Sums) -> list[Limbs]:
-        """This silo's S_y, n S_yy, h S_d and n h S_yd, with h = n 2^phi_grid; and S_phi.
+    def _terms(self, silo: Silo | WeighedPoints, group: Group, sums: Sums) -> list[Limbs]:
+        """A silo's S_y, n S_yy, h S_d and n h S_yd, with h = n 2^phi_grid; and S_phi.
 
         The factors are public; before sharing, one party can multiply by them alone.
         """
-        pairs, limbs, size = group.pairs, group.limbs, len(group.pairs)
+        limbs, size = group.limbs, sums.y.shape[1]
+        pairs = np.tile(group.pairs, size // len(group.pairs))
         factors = wide.zeros(limbs, 3 * size)
         factors[0, : 2 * size] = np.concatenate([self.n[pairs]] * 2)
         factors[:2, 2 * size :] = self.n_squared[:, pairs]
         scaled = wide.scale(np.concatenate([sums.yy, sums.d, sums.yd], axis=1), factors)
         nS_yy, *others = (scaled[:, k * size : (k + 1) * size] for k in range(3))
-        if group.target is Target.MOMENTS or self.run.silo is None:
+        if group.target is Target.MOMENTS:
             return [sums.y, nS_yy]
-        phi = self.run.silo.phi_sum(self.features[group.chosen], limbs)
+        phi = silo.phi_sum(self.features[group.chosen], limbs)
         return [sums.y, nS_yy, *(_shifted(a, self.phi_grid[pairs]) for a in others), phi]
 
 
@@ -206,6 +241,8 @@ class Group(NamedTuple):
     """One row for each node."""
     encoding: Encoding
     limbs: int
+    given: bool
+    """Whether the questions are about submitted features."""
 
     @property
     def pairs(self) -> Index:

@@ -22,7 +22,7 @@ from securefedyj.engines import Shared, SharedBits, concatenate
 from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, Unverified, code_of
 from securefedyj.numerics import wide
-from securefedyj.numerics.arrays import Bools, Integers
+from securefedyj.numerics.arrays import Bools, Index, Integers
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.batch import Batch, Group
 from securefedyj.protocol.reveals import (
@@ -72,7 +72,7 @@ async def _compute(batch: Batch, engine: Verifying, groups: Sequence[Group]) -> 
     """Share inputs, make all claims, and compute what is opened: one vector of bits."""
     claims = Claims(batch, engine)
     inputs = batch.inputs([*groups, *claims.groups])
-    inputs.insert(len(groups), batch.run.own_counts(batch.features[claims.counted]))
+    inputs[len(groups) : len(groups)] = map(batch.run.own_counts, claims.counted)
     if batch.last and isinstance(batch.run.silo, TimedSilo):
         batch.run.silo.release()
     shared = await batch.run.share(engine, inputs)
@@ -165,7 +165,8 @@ class Claims:
         self._batch, self._engine = batch, engine
         schedule, features = batch.run.schedule, batch.features
         # Questions about the same feature have the same n.
-        _, self.counted = np.unique(batch.run.agreement.asked.column[features], return_index=True)
+        _, first = np.unique(batch.run.agreement.asked.column[features], return_index=True)
+        self.counted = batch.run.parted(features[first])
         several = np.flatnonzero(np.isin(features, schedule.several))
         self._varies = schedule.varies[features]
         self._variation = batch.moments_at(several, np.zeros(len(several)))
@@ -188,7 +189,7 @@ class Claims:
         """Make all claims but `within`, from the counts of all parties and the sums of `groups`."""
         sums = iter(shared)
         branches: list[Coroutine[Any, Any, None]] = [
-            self._counted(next(sums)),
+            *(self._counted(part, next(sums)) for part in self.counted),
             *(self._varied(group, next(sums)) for group in self._variation),
             *(self._bracketed(group, next(sums)) for group in self._scores),
         ]
@@ -211,9 +212,9 @@ class Claims:
         )
         await self._engine.settle()
 
-    async def _counted(self, counts: Shared) -> None:
-        n = self._batch.n[self.counted]
-        await self._engine.claim_zero(counts - wide.from_digits(n[None], 62, 1))
+    async def _counted(self, features: Index, counts: Shared) -> None:
+        n = self._batch.run.schedule.n[features]
+        await self._engine.claim_zero(counts - wide.from_digits(n[None], 62, counts.limbs))
 
     async def _varied(self, group: Group, sums: Shared) -> None:
         V, _ = await self._batch.moments(self._engine, sums)

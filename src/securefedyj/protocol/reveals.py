@@ -1,8 +1,9 @@
 """What a run reveals, and the line of transcript.jsonl for each kind (docs/protocol.md, section 7).
 
 A run opens the number of values of each feature and whether they vary, the signs of the search,
-whether all of that was verified, if agreed, and mean and variance at the end. Nothing else. One
-reveal is one opening, which all parties make in a round of its own.
+whether all of that was verified, if agreed, and mean and variance at the end. A submitted run also
+names what was submitted, and opens whether rows can have such counts. Nothing else. One reveal is
+one opening, which all parties make in a round of its own.
 
 The annotations of a class are its only declaration: reading, writing and bounds follow from them.
 """
@@ -27,7 +28,16 @@ MAGNITUDE_STEP = 8
 MOST_MAGNITUDE = 1024
 """The widest number of the protocol has far fewer bits; `Schedule` knows those of a feature."""
 
+Digest: TypeAlias = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 Magnitude: TypeAlias = Annotated[Integers, Meta(ge=0, le=MOST_MAGNITUDE)]
+
+
+class Headers(NamedTuple):
+    """What a submitted run computes with, by the digest of the headers of all submissions."""
+
+    features: Index
+    """All that are submitted."""
+    digest: Digest
 
 
 class Counts(NamedTuple):
@@ -35,6 +45,17 @@ class Counts(NamedTuple):
 
     features: Index
     n: Integers
+
+
+class Possible(NamedTuple):
+    """Whether no total of the submitted counts of some features is negative.
+
+    If it is, nothing else is revealed.
+    """
+
+    features: Index
+    """The first question about each feature."""
+    holds: bool
 
 
 class Variation(NamedTuple):
@@ -105,7 +126,7 @@ class Final(NamedTuple):
 
 
 T = TypeVar("T")
-Reveal = Counts | Variation | Step | Verdict | Magnitudes | Moments | Final
+Reveal = Headers | Counts | Possible | Variation | Step | Verdict | Magnitudes | Moments | Final
 KINDS: dict[str, type[Reveal]] = {kind.__name__.lower(): kind for kind in get_args(Reveal)}
 """The kinds of reveals, by their names in the file."""
 

@@ -20,8 +20,10 @@ from securefedyj.protocol.reveals import (
     MAGNITUDE_STEP,
     Counts,
     Final,
+    Headers,
     Magnitudes,
     Moments,
+    Possible,
     Reveal,
     Step,
     Variation,
@@ -32,6 +34,8 @@ from securefedyj.strict import Malformed
 
 # Pairs of a feature and a lambda in one exchange; further features wait for the next batch.
 PAIRS_AT_ONCE = 1 << 18
+# Points whose totals are claimed in one exchange, at least one feature's.
+POINTS_AT_ONCE = 1 << 17
 # No feature has more values.
 MOST_VALUES = 1 << 40
 # In this version of the protocol verdict, magnitudes and moments were three openings.
@@ -41,6 +45,13 @@ REFUTED = (
     "What was revealed on the way does not hold for the sums of all silos: some party did not "
     "follow the protocol, or a machine computes wrongly. There is no result, and this run cannot "
     "continue. Find out why before you agree on another one."
+)
+
+
+IMPOSSIBLE = (
+    "Some total of the submitted counts is negative: a silo has submitted what no rows have. Only "
+    "the numbers of values were revealed. There is no result, and this run cannot continue. Find "
+    "out which silo it was before you agree on another run."
 )
 
 
@@ -61,18 +72,33 @@ def exchanges_done(revealed: Revealed) -> int:
     def batch(reveal: Step | Moments | Final) -> int:
         return int(reveal.features[0]) // size if len(reveal.features) else 0
 
-    counts = any(True for _ in revealed.all(Counts))
+    first = sum(isinstance(one, Headers | Counts | Possible) for one in revealed.reveals)
     searches = {(batch(reveal), reveal.step // levels) for reveal in revealed.all(Step)}
     ends = {batch(reveal) for reveal in revealed.reveals if isinstance(reveal, Moments | Final)}
-    return counts + len(searches) + len(ends)
+    return first + len(searches) + len(ends)
 
 
 def most_exchanges(agreement: Agreement) -> int:
-    """How many exchanges a run can have: one for the counts, and those of each batch."""
+    """How many exchanges a run can have: those before the search, and those of each batch."""
     asked = agreement.asked
     batches = -(-len(asked) // features_at_once(agreement))
     steps = max(agreement.max_steps * bool(asked.searched.any()), asked.most_steps())
-    return 1 + batches * (-(-steps // agreement.levels_per_exchange) + 1)
+    first = 2 + len(claimed(agreement)) if agreement.submitted else 1
+    return first + batches * (-(-steps // agreement.levels_per_exchange) + 1)
+
+
+def claimed(agreement: Agreement) -> list[Index]:
+    """The features whose totals are claimed in each exchange, by their first questions."""
+    exchanges, room = list[list[int]](), 0
+    for column, first in zip(*np.unique(agreement.asked.column, return_index=True), strict=True):
+        points = len(agreement.points[column])
+        if 0 < points <= agreement.claimed_points:
+            if points > room:
+                exchanges.append([])
+                room = POINTS_AT_ONCE
+            exchanges[-1].append(int(first))
+            room -= points
+    return [np.array(some, dtype=np.intp) for some in exchanges]
 
 
 class NextOpening(NamedTuple):
@@ -94,9 +120,7 @@ class Schedule:
             agreement.check()
         except ValueError as error:
             raise Malformed(str(error)) from None
-        asked = agreement.asked
-        size = len(asked)
-        self.agreement = agreement
+        asked, size, self.agreement = agreement.asked, len(agreement.asked), agreement
         self.n: Integers = np.zeros(size, dtype=np.int64)
         self.rank: Integers = np.zeros(size, dtype=np.int64)
         """Of the quantiles that are asked for, once n is known."""
@@ -110,11 +134,14 @@ class Schedule:
         self.varies = np.zeros(size, dtype=bool)
         """Which features were found to vary, so far."""
         self.refuted = False
-        """Whether a verdict says that what was revealed does not hold."""
+        """Whether a verdict says that what was revealed or submitted does not hold."""
+        self._claimed = claimed(agreement)
         self._size = features_at_once(agreement)
         self._first, self._step = 0, 0
         self._stage: type[Reveal] = Variation
-        self.due: NextOpening | None = NextOpening(Counts, np.arange(size), 0, np.zeros(size))
+        given = np.flatnonzero(agreement.given[asked.column])
+        first = (Headers, given) if agreement.submitted else (Counts, np.arange(size))
+        self.due: NextOpening | None = _at_zero(*first)
         """What may be revealed next; None at the end, and where a run ends without a result."""
 
     @classmethod
@@ -179,6 +206,8 @@ class Schedule:
                 f"over all silos: {', '.join(named)}. Only the numbers of values of all features "
                 "were revealed. Leave the features out, or agree on another minimum.",
             )
+        if self.refuted and self._claimed:
+            raise Unverified("SFY-RUN-014", IMPOSSIBLE)
         if self.refuted:
             raise Unverified("SFY-RUN-002", REFUTED)
 
@@ -217,6 +246,9 @@ class Schedule:
                 if np.any((reveal.n < 0) | (reveal.n > MOST_VALUES)):
                     raise Malformed("a number of values below 0 or above 2^40")
                 self._take_counts(reveal.n)
+            case Possible():
+                self.refuted = not reveal.holds
+                del self._claimed[: reveal.holds]
             case Variation():
                 self.varies[reveal.features] = reveal.varies
                 self._stage = Step
@@ -303,8 +335,12 @@ class Schedule:
 
     def _next(self) -> NextOpening | None:
         """The opening that comes next; skips those for which no feature is left."""
+        if self.due is not None and self.due.kind is Headers:
+            return _at_zero(Counts, np.arange(len(self.n)))
         if len(self.too_few()) or self.refuted:
             return None
+        if self._claimed:
+            return _at_zero(Possible, self._claimed[0])
         while self._first < len(self.n):
             batch = self.batch
             if self._stage is Variation:
@@ -314,7 +350,7 @@ class Schedule:
             if self._stage is Step:
                 if len(some := self.searching):
                     return NextOpening(Step, some, self._step, self.bracket.value[some])
-                self._stage = self._last_stage()
+                self._stage = _last_stage(self.agreement)
             if self._stage in (Final, Verdict):
                 return NextOpening(self._stage, batch, self._step, self.optimum(batch))
             if len(some := batch[self.measured[batch]]):
@@ -322,11 +358,17 @@ class Schedule:
             self._end_batch()
         return None
 
-    def _last_stage(self) -> type[Reveal]:
-        """What comes after the search."""
-        if not self.agreement.verified:
-            return Magnitudes
-        return Verdict if self.agreement.version == VERDICT_APART else Final
+
+def _last_stage(agreement: Agreement) -> type[Reveal]:
+    """What comes after the search."""
+    if not agreement.verified:
+        return Magnitudes
+    return Verdict if agreement.version == VERDICT_APART else Final
+
+
+def _at_zero(kind: type[Reveal], features: Index) -> NextOpening:
+    """An opening before the search."""
+    return NextOpening(kind, features, 0, np.zeros(len(features)))
 
 
 def _word(kind: type[Reveal]) -> str:

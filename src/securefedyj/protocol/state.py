@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from securefedyj.engines import Engine, Shared, SharedBits
+from securefedyj.engines.interface import Verifying
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Index
 from securefedyj.numerics.sums import Silo
+from securefedyj.numerics.weighed import LIMBS, WeighedPoints
 from securefedyj.numerics.wide import Limbs
 from securefedyj.party.rounds import in_lockstep
 from securefedyj.protocol.agreement import Agreement
-from securefedyj.protocol.reveals import Counts, Reveal
-from securefedyj.protocol.schedule import NextOpening, Schedule
+from securefedyj.protocol.reveals import Counts, Headers, Reveal
+from securefedyj.protocol.schedule import MOST_VALUES, NextOpening, Schedule
 from securefedyj.protocol.transcript import Transcript
 from securefedyj.strict import Malformed
 
 Opened = NDArray[np.uint8]
-Input = tuple[Limbs | None, int, int]  # a party's vector, its size and its limbs
+
+
+class Input(NamedTuple):
+    """A vector of integers that a party brings into an exchange."""
+
+    values: Limbs | None
+    """Its own; of submitted features the components that a member holds, (2, limbs, size)."""
+    size: int
+    limbs: int
+    given: bool = False
+    """Whether they are submitted."""
 
 
 class OpeningLog:
@@ -56,6 +68,8 @@ class RunState(NamedTuple):
 
     engine: Engine
     silo: Silo | None
+    held: WeighedPoints | None
+    """A member's components of what was submitted."""
     transcript: Transcript
     schedule: Schedule
     log: OpeningLog
@@ -72,17 +86,30 @@ class RunState(NamedTuple):
             return None
         return self.accepted[1]
 
+    def exchange(self) -> Engine:
+        """The engine of an exchange: in a submitted run nobody can cheat in any of them."""
+        return self.engine.verified() if self.agreement.submitted else self.engine
+
     async def share(self, engine: Engine, own: Sequence[Input]) -> list[Shared]:
-        """Begin an exchange: share vectors, each with its size and limbs, in one round.
+        """Begin an exchange: share vectors in one round; those that are given take none.
 
         In the same round all parties send the digest of what they have revealed so far: a party
         with another transcript is detected before anything is computed with the inputs.
         """
         branches: list[Coroutine[Any, Any, Any]] = [engine.agree(self.transcript.digest())]
-        for vector, size, limbs in own:
-            branches.append(engine.share(vector, size=size, limbs=limbs))
+        for values, size, limbs, given in own:
+            if not given:
+                branches.append(engine.share(values, size=size, limbs=limbs))
         _, *shared = await in_lockstep(*branches)
-        return shared
+        live: Iterator[Shared] = iter(shared)
+
+        def vector(one: Input) -> Shared:
+            if not one.given:
+                return next(live)
+            assert isinstance(engine, Verifying)
+            return engine.given(one.values, size=one.size, limbs=one.limbs)
+
+        return list(map(vector, own))
 
     async def open_bits(self, engine: Engine, bits: Sequence[SharedBits]) -> Sequence[Opened]:
         """Open vectors of bits in a round, once all parties are known to have one transcript."""
@@ -90,21 +117,37 @@ class RunState(NamedTuple):
         self.log.opening(self.transcript)
         return await in_lockstep(*(engine.open_bits(some) for some in bits))
 
+    def parted(self, questions: Index) -> list[Index]:
+        """The live questions and the submitted ones, where there are some."""
+        given = self.agreement.given[self.agreement.asked.column[questions]]
+        return [part for part in (questions[~given], questions[given]) if len(part)]
+
     def own_counts(self, features: Index) -> Input:
-        """How many values of each feature this silo has."""
-        silo, size = self.silo, len(features)
-        return (
-            None if silo is None else wide.from_digits(silo.count[None, features], 62, 1),
-            size,
-            1,
-        )
+        """How many values each feature has here; of submitted ones in limbs that hold anything."""
+        if self.agreement.given[self.agreement.asked.column[features[0]]]:
+            held = self.held
+            own = None if held is None else held.apart(held.count(features))
+            return Input(own, len(features), LIMBS, given=True)
+        silo = self.silo
+        counts = None if silo is None else wide.from_digits(silo.count[None, features], 62, 1)
+        return Input(counts, len(features), 1)
+
+    async def open_headers(self, due: NextOpening, own: bytes | None) -> None:
+        """What all members compute with; every party notes it."""
+        self.log.opening(self.transcript)
+        digest = await self.engine.verified().announced(own)
+        self.reveal(Headers(due.features, digest.hex()))
 
     async def open_counts(self, due: NextOpening) -> None:
         """n of each feature: how many values all silos have together (section 6.1)."""
-        (shared,) = await self.share(self.engine, [self.own_counts(due.features)])
+        parts, engine = self.parted(due.features), self.exchange()
+        shared = await self.share(engine, list(map(self.own_counts, parts)))
         self.log.opening(self.transcript)
-        counts = await self.engine.open(shared)
-        self.reveal(Counts(due.features, counts[0].astype(np.int64)))
+        opened = await in_lockstep(*map(engine.open, shared))
+        n = np.zeros(len(due.features), dtype=np.int64)
+        for part, counts in zip(parts, opened, strict=True):
+            n[part] = [min(max(count, -1), MOST_VALUES + 1) for count in wide.to_ints(counts)]
+        self.reveal(Counts(due.features, n))
 
     def reveal(self, reveal: Reveal) -> None:
         """Keep what was opened, if it is possible."""

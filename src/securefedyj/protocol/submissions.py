@@ -15,10 +15,10 @@ from securefedyj.engines.replicated.keystream import Keystream, fresh_key
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Integers
+from securefedyj.numerics.weighed import LIMBS, WeighedPoints
 from securefedyj.numerics.wide import Limbs
+from securefedyj.protocol.agreement import Agreement
 
-LIMBS = 3
-"""Of a component: sums over 255 silos and 65,536 points fit."""
 POINT_BYTES = 16
 """Of component 2, for each point."""
 _SHARE_BITS, _MASK_BITS = 125, 118
@@ -33,6 +33,19 @@ class Submissions(NamedTuple):
     """The digest of the headers of all silos."""
     held: Limbs
     """Its two components of the total counts, (2, 3 limbs, all points in agreed order)."""
+
+    def weighed(self, agreement: Agreement) -> WeighedPoints:
+        """The points of each question, with the counts of its feature."""
+        column, sizes = agreement.asked.column.tolist(), list(map(len, agreement.points))
+        if self.held.shape != (2, LIMBS, sum(sizes)):
+            raise InputError(
+                "SFY-RUN-016",
+                f"there are counts of {self.held.shape[-1]} points for an agreement with "
+                f"{sum(sizes)}.",
+            )
+        own = np.split(self.held, np.cumsum(sizes)[:-1].tolist(), axis=2)
+        points = [agreement.points[j] for j in column]
+        return WeighedPoints(agreement.asked.domain, points, [own[j] for j in column])
 
     def __repr__(self) -> str:
         """Shape only."""

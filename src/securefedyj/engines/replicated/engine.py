@@ -197,6 +197,25 @@ class Verified(Replicated, Verifying):
         reached = await circuits.reached(additive_bits(bits), step, self._conjunction)
         return circuits.inverted(reached.planes(slice(0, most)))
 
+    async def announced(self, digest: bytes | None) -> bytes:
+        members = [one for one in self._engine._role.committee if one in self._peers]
+        outgoing = {} if digest is None else dict.fromkeys(self._peers, digest)
+        incoming = await play_round(
+            Kind.DIGEST, outgoing, dict.fromkeys(members, digests.DIGEST_BYTES)
+        )
+        known = digest or next(iter(incoming.values()), bytes(digests.DIGEST_BYTES))
+        digests.compare(known, incoming)
+        return known
+
+    def given(self, components: Limbs | None, *, size: int, limbs: int) -> Shared:
+        held, all_limbs = self._role.held, limbs + self._limbs_to_spare
+        if (components is None) != (not held):
+            raise InputError("SFY-ENG-031", "The members hold what is given, and nobody else does.")
+        own = np.empty((len(held), all_limbs, size), dtype=np.uint64)
+        for part, component in zip(own, () if components is None else components, strict=True):
+            part[:] = wide.resize(checked(component, size=size, limbs=limbs), all_limbs)
+        return self._kind(own, held)
+
     def claim(self, bits: SharedBits, values: NDArray[np.uint8]) -> None:
         shared = additive_bits(bits)
         self._claims.append(circuits.joined([circuits.plus_public(shared, 1 - values)]))
