@@ -113,7 +113,12 @@ def test_files_are_plain_json_lines(transcript, tmp_path):
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["transcript"] == 2
     assert rows[0]["agreement"]["features"] == list(NAMES)
-    assert {row["reveal"] for row in rows[1:-1]} == set(KINDS) - {"verdict", "final"}
+    assert {row["reveal"] for row in rows[1:-1]} == set(KINDS) - {
+        "verdict",
+        "final",
+        "headers",
+        "possible",
+    }
     assert list(rows[-1]) == ["result"]
 
 

@@ -28,7 +28,7 @@ def compare(digest: bytes, others: Mapping[str, bytes]) -> None:
         if other != digest:
             raise ProtocolError(
                 "SFY-ENG-005",
-                f"Party {peer} has another record of what was submitted or revealed (digest "
+                f"Party {peer} has another record of what was revealed (digest "
                 f"{other.hex()[:16]}): expected {digest.hex()[:16]}. Nothing more is revealed; "
                 "compare the transcripts of all parties before you try again.",
             )

@@ -15,7 +15,8 @@ from securefedyj.engines.replicated.keystream import Keystream, fresh_key
 from securefedyj.errors import InputError
 from securefedyj.numerics import wide
 from securefedyj.numerics.arrays import Integers
-from securefedyj.numerics.weighed import LIMBS, WeighedPoints
+from securefedyj.numerics.weighed import LIMBS as LIMBS
+from securefedyj.numerics.weighed import WeighedPoints
 from securefedyj.numerics.wide import Limbs
 from securefedyj.protocol.agreement import Agreement
 
