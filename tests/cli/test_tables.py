@@ -106,7 +106,10 @@ def test_names_of_columns_may_be_in_a_file(tmp_path, capsys):
     ("content", "reason"),
     [
         ("[columns\n", "is not a TOML file"),
-        ("Alter = 'age'\n", "the file has an unknown key 'Alter'; it may have cache_mb, cert"),
+        (
+            "Alter = 'age'\n",
+            "the file has an unknown key 'Alter'; it may have below_limit, cache_mb",
+        ),
         ("decimal = ','\n", "has no table [columns]; add it."),
         ("[columns]\nAlter = 7\n", "columns: 'Alter' must be a text"),
     ],
@@ -269,3 +272,52 @@ def test_draft_proposes_a_method_for_each_column_and_says_why(tmp_path, capsys):
     assert "yeo-johnson: skewed to the left" in shown
     assert "box-cox: skewed, and positive values far below 1" in shown
     assert "another silo may propose others" in shown
+
+
+def test_numbers_that_often_mean_a_missing_value_are_suspected(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rare, often = np.arange(400) % 50 == 0, np.arange(400) % 3 == 0
+    pulse, ferritin = rng.normal(80, 9, 400), rng.lognormal(5, 0.6, 400)
+    columns = {
+        "pulse": np.where(rare, -99, pulse),
+        "ferritin": np.where(often, 9999, ferritin),
+        "high": np.minimum(3 * ferritin, 999),
+        "below": np.where(rare, -99, rng.normal(-90, 3, 400)),
+    }
+    table = tmp_path / "t.csv"
+    write_table(table, list(columns), np.column_stack([*columns.values()]))
+    assert main(["features", str(table), "--output", str(tmp_path / "f.csv")]) == 0
+    shown = flat(capsys.readouterr().out)
+    assert "Does -99 mean a missing value? Then repeat this with --missing=-99. ferritin:" in shown
+    assert "Does 9999 mean a missing value? Then repeat this with --missing=9999. high:" in shown
+    assert shown.count("mean a missing value?") == 2
+
+
+def test_a_column_that_is_left_out_is_not_even_read(tmp_path, capsys):
+    table = many("age,lactate\n", "{0},high\n")
+    assert check(tmp_path, [AGE, LACTATE], table) == 1
+    capsys.readouterr()
+    assert check(tmp_path, [AGE, LACTATE], table, "--without", "lactate") == 0
+    shown = flat(capsys.readouterr().out)
+    assert "0 to 40 left out" in shown
+    assert "note: lactate: a run gets no values of it from here" in shown
+    assert check(tmp_path, [AGE, LACTATE], table, "--without", "Lactate") == 1
+    assert "[SFY-CON-060]" in capsys.readouterr().err
+
+
+def test_a_table_of_features_that_is_not_utf_8_is_refused(tmp_path, capsys):
+    (tmp_path / "f.csv").write_bytes("name,lower,upper\nGröße,0,250\n".encode("cp1252"))
+    assert (
+        main(
+            [
+                "new",
+                str(tmp_path / "new.toml"),
+                "--name",
+                "n",
+                "--features",
+                str(tmp_path / "f.csv"),
+            ]
+        )
+        == 1
+    )
+    assert "[SFY-CLI-030]" in capsys.readouterr().err

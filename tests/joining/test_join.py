@@ -38,6 +38,7 @@ from tests.joining.stage import Stage
 from tests.network import clock, harness
 from tests.network.clock import until
 from tests.patience import PATIENCE, wait_until
+from tests.refusals import refused
 
 THREE = harness.THREE
 LEFT = "Stopped; the other parties wait. Rerun the call to resume."
@@ -112,6 +113,18 @@ def test_codes_and_other_names_count_for_frames(stage):
     own = part_of(stage, data=frame, **options).own_table()
     (block,) = own.source.blocks(range(2))
     np.testing.assert_array_equal(block, [[1.0, 3.0], [np.nan, 4.0]])
+
+
+def test_a_column_that_is_left_out_counts_as_missing(stage):
+    part = part_of(stage, without=["age"])
+    own = part.own_table()
+    (block,) = own.source.blocks(range(2))
+    np.testing.assert_array_equal(block[:, 0], THREE["ana"][:, 0])
+    assert np.isnan(block[:, 1]).all()
+    assert own.census.count.tolist() == [len(block), 0]
+    assert any(line.startswith("Leaving out age: ") for line in stage.said["ana"])
+    with refused("SFY-CON-060", naming="'Age'"):
+        part_of(stage, without=["Age"])
 
 
 def test_array_must_have_the_agreed_columns(stage):

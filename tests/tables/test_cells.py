@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from securefedyj.tables.cells import BadCellsError
+from securefedyj import ExpYJ
+from securefedyj.tables.cells import BELOW_LIMIT, BadCellsError
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import read_table
 from tests.refusals import refused
@@ -47,7 +48,8 @@ def test_cells_that_python_would_read_otherwise_are_refused(cell, tmp_path):
             ["1,5", "1,234.5"],
             "give --missing=1,5 --m",
         ),
-        (["<0.5"], "give --missing='<0.5'."),
+        (["<0.5", "?"], "'<0.5' is below a limit of detection: give --below-limit half, zero or"),
+        (["=A2/2"], "these formulas without their values: open it in Excel, and save it again."),
         (["$(ls)"], "give --missing='$(ls)'."),
         (['"a\nb"'], "give --missing=TEXT."),
     ],
@@ -98,3 +100,30 @@ def test_distinct_texts_of_all_columns_are_counted(tmp_path):
     assert "column 'b', 2 cells are not finite numbers: 'x' (line 3), 'y' (line 5)." in str(
         error.value
     )
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [("half", [0.25, 0.1, 4.0]), ("zero", [0.0, 0.0, 4.0]), ("missing", [np.nan, np.nan, 4.0])],
+)
+def test_a_value_below_a_limit_becomes_what_was_chosen(way, expected, tmp_path):
+    dialect = Dialect(decimal=",", below_limit=way)
+    path = csv_of(tmp_path, "a;b\n<0,5;1\n ≤ 0,2;1\n4;1\n")
+    np.testing.assert_array_equal(read_table(path, ["a"], dialect=dialect)[:, 0], expected)
+    with refused("SFY-TAB-100", naming="'<-1'"):
+        read_table(csv_of(tmp_path, "a;b\n<-1;1\n"), ["a"], dialect=dialect)
+    with refused("SFY-TAB-053"):
+        Dialect(below_limit="none")
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_what_each_way_does_to_lambda_is_what_the_page_says(share):
+    x = np.random.default_rng(1).lognormal(size=4000)
+    limit = np.quantile(x, share)
+    of = {
+        way: ExpYJ().fit(np.where(x < limit, below(limit), x)[:, None]).lambdas_[0]
+        for way, below in BELOW_LIMIT.items()
+    }
+    true = ExpYJ().fit(x[:, None]).lambdas_[0]
+    assert of["missing"] < true < of["zero"]
+    assert abs(of["half"] - true) < min(abs(of["missing"] - true), abs(of["zero"] - true))

@@ -221,7 +221,7 @@ def test_errors_of_workers_are_raised_here_and_reveal_no_more_than_they_should()
         over_blocks(good, range(3), fails, operator.add, partial(float))
     with refused("SFY-TAB-027", naming="'x'"):
         as_source(frame([X]), ["x"])
-    with refused("SFY-TAB-100", naming="string"):
+    with refused("SFY-TAB-100", naming="holds text"):
         load_or_stream(as_source(dd.from_pandas(pd.DataFrame({"a": ["x"]}), npartitions=1)), 0)
     with refused("SFY-TAB-012"):
         as_source(da.zeros(3))

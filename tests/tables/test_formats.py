@@ -132,6 +132,7 @@ def test_other_files_are_refused_with_what_to_do(tmp_path):
         ("t.feather", b"a,b\n", "SFY-TAB-044"),
         ("t.dta", b"a,b\n", "SFY-TAB-052"),
         ("t.csv.gz", b"PAR1", "SFY-TAB-036"),
+        ("t.csv", b"\x1f\x8b cut", "SFY-TAB-004"),
     ):
         (tmp_path / name).write_bytes(content)
         with refused(code, naming=name):

@@ -18,6 +18,7 @@ from securefedyj.network.consortium import ENGINE, Consortium, Feature
 from securefedyj.network.consortium.succession import differences, note_on_two_results
 from securefedyj.network.forecast import DELAY_MS, MBIT, Outlook, bytes_per_second, forecast
 from securefedyj.network.repeats import LedgerRun, note_on_missing, note_on_silos
+from securefedyj.numerics.passes import Source
 from securefedyj.numerics.tally import tally_of
 from securefedyj.printable import in_words, printable
 from securefedyj.protocol.methods import DEFAULT
@@ -32,6 +33,7 @@ from securefedyj.tables.files import (
     point_findings,
 )
 from securefedyj.tables.silo_table import MOST_DISTINCT, Summary
+from securefedyj.tables.source import lacking
 
 _KNOWN = """\
 Only engine 'replicated' has forecasts. Measured for 'mpyc', with 30 steps, levels 1 and all
@@ -60,6 +62,7 @@ KINDS = {
         "which takes the next point: securefedyj new NEXT.toml --from FILE --round NAME=true.",
     ),
     "next point": ("rounded", ""),
+    "left out": ("left out", ""),
     "no rows": ("", "This is allowed: this silo has no values of any feature."),
     "few distinct values": (
         "few values",
@@ -80,7 +83,7 @@ def add(commands: Commands) -> None:
     example = "securefedyj check consortium.toml --data patients.csv"
     more = "Findings about a table are shown here and nowhere else."
     parser = command(commands, "check", check, summary, example, more)
-    shared.add_declared(parser, "consortium", "data", "ledger")
+    shared.add_declared(parser, "consortium", "data", "ledger", "without")
     words = "earlier agreed file: show only the differences from it"
     option(parser, "--before", "FILE", words, Path)
     shared.add_reading(parser, dask=True)
@@ -195,38 +198,48 @@ def examine(
     reading: tuple[tuple[str, ...], Dialect],
     ledger: Path | None,
     reader: TableReader = HERE,
+    without: Sequence[str] = (),
 ) -> Examined:
     """Compare a silo's own table with the agreed file and with earlier runs."""
     domain, names = consortium.agreement().domain, consortium.feature_names
-    checked = check_table(data, names, domain.lower, domain.upper, *reading, reader)
+    left_out = consortium.places_of(without)
+    kept = [j for j in range(len(names)) if j not in left_out]
+    chosen = ([names[j] for j in kept], domain.lower[kept], domain.upper[kept])
+    checked = check_table(data, *chosen, *reading, reader)
+    for name in without:
+        text = "a run gets no values of it from here"
+        checked.findings.append(TableFinding("left out", name, text, stops=False))
+
+    def source() -> Source:
+        return lacking(reader.source(data, names, *reading), left_out)
+
     examined = Examined(checked, [note_on_silos(consortium)], [])
     if not examined.stops and consortium.submitted:
-        checked.findings.extend(_off_points(consortium, data, reading, reader))
+        where = (data, reading[1]) if reader is HERE else (data, None)
+        checked.findings.extend(_off_points(consortium, source(), *where))
     if not examined.stops:  # else there is no table to take part with
         empty = [name for name, column in checked.columns.items() if not column.present]
-        examined.notes.append(note_on_missing(consortium, empty))
-        record = LedgerRun(consortium, reader.source(data, names, *reading), ledger)
+        examined.notes.append(note_on_missing(consortium, [*without, *empty]))
+        record = LedgerRun(consortium, source(), ledger)
         examined.warnings.extend([*record.refused(), *record.warnings()])
     return examined._replace(notes=[note for note in examined.notes if note])
 
 
 def _off_points(
-    consortium: Consortium,
-    data: Path,
-    reading: tuple[tuple[str, ...], Dialect],
-    reader: TableReader,
+    consortium: Consortium, source: Source, data: Path, dialect: Dialect | None
 ) -> Iterator[TableFinding]:
     """The values that `submit` would refuse, or move to a point."""
     agreement, names = consortium.agreement(), consortium.feature_names
-    tally = tally_of(reader.source(data, names, *reading), agreement.points, agreement.domain)
+    tally = tally_of(source, agreement.points, agreement.domain)
     rounded = [feature.round for feature in consortium.features]
-    yield from point_findings(tally, names, rounded, data, reading[1] if reader is HERE else None)
+    yield from point_findings(tally, names, rounded, data, dialect)
 
 
 def _check_table(consortium: Consortium, options: argparse.Namespace, reader: TableReader) -> int:
     """A silo's own table; the exit code is 1 if something in it would stop a run."""
     reading = shared.reading_of(options)
-    examined = examine(consortium, options.data, reading, options.ledger, reader)
+    given = (options.data, reading, options.ledger, reader, options.without)
+    examined = examine(consortium, *given)
     checked, stops = examined.checked, examined.stops
     if options.json:
         tell(json.dumps({"stops": stops, "rows": checked.rows, "written": checked.written,

@@ -303,7 +303,8 @@ def _examined(options: JoinOptions) -> Ready:
     consortium = run.consortium
     if options.data is not None:
         reading = ((*MISSING, *options.missing), options.dialect)
-        examined = check.examine(consortium, options.data, reading, options.ledger)
+        given = (options.data, reading, options.ledger)
+        examined = check.examine(consortium, *given, without=options.without)
     plan = None
     if consortium.engine == ENGINE:
         rows = 1 if examined is None else max(1, examined.checked.rows)

@@ -12,9 +12,10 @@ from typing import Any
 from securefedyj.cli.display import short, tell, wrapped
 from securefedyj.cli.options import Commands, add_reading, command, option, reading_of
 from securefedyj.errors import InputError
-from securefedyj.files import write_atomically
+from securefedyj.files import TooLarge, read_within, write_atomically
 from securefedyj.network.consortium import Feature
 from securefedyj.network.consortium.entries import check_text
+from securefedyj.network.consortium.file import MOST_BYTES
 from securefedyj.printable import in_words, printable, shown
 from securefedyj.tables.files import FEW_DISTINCT, draft
 
@@ -61,6 +62,10 @@ def run(options: argparse.Namespace) -> None:
         line = f"{printable(one.name)}: {one.lower:g} to {one.upper:g} (here {here}{few})"
         tell(wrapped(line, "  "))
         tell(wrapped(f"{one.method}: {one.why}", "    "))
+        if one.suspect is not None:
+            number = f"{one.suspect:g}"
+            line = f"Does {number} mean a missing value? Then repeat this with --missing={number}."
+            tell(wrapped(line, "    "))
     misnamed = {one.name: "its name" for one in drafted.features if one not in features}
     if left_out := drafted.left_out | misnamed:
         named = [f"{name} ({why})" for name, why in left_out.items()]
@@ -96,8 +101,14 @@ def feature_of(entry: str) -> Feature:
 
 def read_features(path: Path) -> list[Feature]:
     """The features of a table whose cells are separated as Excel does."""
+    try:
+        text = read_within(path, MOST_BYTES).decode()
+    except (UnicodeDecodeError, TooLarge):
+        raise InputError(
+            "SFY-CLI-030", f"{path} is not a CSV file in UTF-8; in Excel, save it as CSV UTF-8."
+        ) from None
     features = []
-    with open(path, newline="", encoding="utf-8-sig") as file:
+    with io.StringIO(text, newline="") as file:
         first = file.readline()
         file.seek(0)
         rows = csv.DictReader(file, delimiter=max(",;\t", key=first.count))

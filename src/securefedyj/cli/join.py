@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from securefedyj.joining.submit import SubmitRun
     from securefedyj.tables.files import TableReader
 
-_DECLARED = ("consortium", "key", "certificate", "data", "output", "own_minimum", "ledger",
-             "cache_mb", "timeout", "wait", "proxy")  # fmt: skip
+_DECLARED = ("consortium", "key", "certificate", "data", "without", "output", "own_minimum",
+             "ledger", "cache_mb", "timeout", "wait", "proxy")  # fmt: skip
 _EXAMPLE = """\
 securefedyj join consortium.toml --key north.key --certificate north.pem \\
     --data rows.csv --output result"""

@@ -112,7 +112,8 @@ def fill_from_site(options: argparse.Namespace, table: Path | None, *names: str)
         return ""
     entries = {key: value for key, value in read_entries(path).items() if not names or key in names}
     options.own_columns = entries.get("columns", {})
-    options.missing = [*entries.get("missing", ()), *options.missing]
+    for key in ("missing", "without"):
+        setattr(options, key, [*entries.get(key, ()), *(getattr(options, key, None) or ())])
     for key in entries.keys() & vars(options).keys() - {"columns", "missing"}:
         if getattr(options, key) is None:
             setattr(options, key, entries[key])

@@ -19,7 +19,7 @@ from securefedyj.printable import printable
 if TYPE_CHECKING:
     from securefedyj.tables.files import TableReader
 
-_DECLARED = ("consortium", "key", "certificate", "data", "own_minimum", "ledger", "timeout",
+_DECLARED = ("consortium", "key", "certificate", "data", "without", "own_minimum", "ledger", "timeout",
              "wait", "proxy")  # fmt: skip
 _PUBLIC = ("silo", "consortium", "digest", "fingerprint", "date")
 _EXAMPLE = """\

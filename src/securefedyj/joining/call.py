@@ -38,6 +38,7 @@ async def join_async(
     output: Path | str,
     data: Any = None,
     missing: Collection[str] = (),
+    without: Collection[str] = (),
     dialect: Dialect | None = None,
     cache_mb: int | None = None,
     own_minimum: int = JoinOptions.own_minimum,
@@ -72,6 +73,8 @@ async def join_async(
         helper has no data.
     missing : collection of str
         More texts that stand for a missing value, such as ``["?", "-999"]``.
+    without : collection of str
+        Features to take part without, as if all their values were missing here.
     dialect : Dialect, optional
         How CSV files are written, and which columns have other names here.
     cache_mb : int, optional

@@ -75,6 +75,13 @@ class JoinOptions:
             'example --missing "?" or --missing=-999',
         ),
     ] = ()
+    without: Annotated[
+        tuple[str, ...],
+        Option(
+            "COLUMN",
+            "take part without the values of this column, as if all were missing here",
+        ),
+    ] = ()
     dialect: Dialect = field(default_factory=Dialect)
     cache_mb: Annotated[
         AtLeast0 | None,
@@ -165,6 +172,11 @@ DIALECT = {
         "NAME", "encoding of CSV, such as windows-1252 (default: by byte order mark, or UTF-8)"
     ),
     "sheet": Option("NAME", "sheet of an Excel workbook, if it has several"),
+    "below_limit": Option(
+        "WAY",
+        "what a cell such as <0.5, below a limit of detection, stands for: half of the limit "
+        "(half), zero, or missing; docs/tables.md compares them",
+    ),
     "columns": Option(
         help="columns that have other names in the table: one HERE=AGREED in each line",
         kind=dict,

@@ -25,7 +25,7 @@ from securefedyj.tables.cells import MISSING, TableError
 from securefedyj.tables.dialect import Dialect
 from securefedyj.tables.files import HERE, TableReader
 from securefedyj.tables.silo_table import SiloTable
-from securefedyj.tables.source import as_source, has_column_names
+from securefedyj.tables.source import as_source, has_column_names, lacking
 
 Say = Callable[[str], None]
 RowsProgress = Callable[[str, int, int | None], None]
@@ -60,6 +60,7 @@ class OwnPart:
         self._identity = read_identity(options.key, options.certificate)
         self._output = options.output
         self._features = list(self.consortium.feature_names)
+        self._left_out = self.consortium.places_of(options.without)
         self._path = options.data if isinstance(options.data, Path) else None
         most = options.cache_mb
         self._cache_bytes = default_cache_bytes() if most is None else most * 10**6
@@ -73,8 +74,11 @@ class OwnPart:
         names, minimum = self._features, self.options.own_minimum
         # The other half is for the same rows, arranged.
         room, on_rows = self._cache_bytes // 2, partial(self._rows, "read")
-        own = silo_table.load_or_stream(self._source(), room, on_rows)
+        source = lacking(self._source(), self._left_out)
+        own = silo_table.load_or_stream(source, room, on_rows)
         self.say(f"Read {own.census.rows:,} rows of {len(names):,} features.")
+        for name in self.options.without:
+            self.say(f"Leaving out {printable(name)}: this run gets no values of it from here.")
         few = silo_table.few_values(own.census, minimum)
         for j in few:
             self.say(f"Ignoring {printable(names[j])}: it has fewer than {minimum} local values.")

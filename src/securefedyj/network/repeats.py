@@ -281,7 +281,7 @@ def _findings(run: RunEntry, one: _Compared, *, finished: bool) -> Iterator[tupl
             "In ",
             f", with {silos}{same}{' and '.join(changes)}. The difference of the two results can "
             "reveal the number, mean and variance of the values that came or left with them. "
-            f"{_ASK}, or leave the column{'s' * (len(one.same) > 1)} out.",
+            f"{_ASK}, or leave the column{'s' * (len(one.same) > 1)} out (--without).",
         )
     elif one.same and finished:
         known = bool(run.terms) and run.features == other.features

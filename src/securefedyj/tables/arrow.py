@@ -225,7 +225,9 @@ def _reading(path: Path | str) -> Iterator[Any]:
         with parquet.ParquetFile(path) as file:
             yield file
     except pa.ArrowInvalid as error:
-        raise TableError("SFY-TAB-036", f"{path}: this is not a Parquet file: {error}") from None
+        raise TableError(
+            "SFY-TAB-036", f"{path}: this is not a Parquet file, or only a part of one: {error}"
+        ) from None
 
 
 def gives_arrow(data: Any) -> bool:

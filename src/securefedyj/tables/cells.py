@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -26,6 +26,14 @@ SPACES = " \u00a0\u202f"
 DATES = "compute a number from it, such as an age, or the days since an event"
 """What to do with a date."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?[./]\d\d?[./]\d{2,4}|\d\d?:\d\d")
+
+_BELOW = re.compile(r"\s*(?:<=?|≤)\s*")
+BELOW_LIMIT: dict[str, Callable[[float], float]] = {
+    "half": lambda limit: limit / 2,
+    "zero": lambda limit: 0.0,
+    "missing": lambda limit: nan,
+}
+"""What a value below a limit of detection may become."""
 
 _MOST_TEXTS = 1000
 _LONGEST_KEPT = 200  # characters
@@ -88,8 +96,10 @@ class Cells:
     Numbers among the texts that mean `missing`, such as "-999", count by their value.
     """
 
-    def __init__(self, missing: Collection[str], notation: Notation = PLAIN) -> None:
-        self.notation = notation
+    def __init__(
+        self, missing: Collection[str], notation: Notation = PLAIN, below_limit: str = ""
+    ) -> None:
+        self.notation, self._below_limit = notation, below_limit
         self._decimal, self._thousands = notation  # quicker to look up
         self._texts = {text.strip().casefold() for text in missing}
         ways = (str.strip, str.lower, str.upper, str.capitalize)
@@ -102,12 +112,24 @@ class Cells:
     def read(self, text: str) -> float | None:
         value = parse_number(text, self._decimal, self._thousands)
         if value is None:
-            return nan if text.strip().casefold() in self._texts else None
+            return nan if text.strip().casefold() in self._texts else self._below(text)
         return nan if value in self._numbers else value
+
+    def _below(self, text: str) -> float | None:
+        """What a cell such as <0.5 stands for; None for other cells."""
+        limit = limit_in(text, self.notation) if self._below_limit else None
+        return None if limit is None else BELOW_LIMIT[self._below_limit](limit)
 
     def mask(self, values: Array) -> Array:
         """The values, with NaN for numbers that mean a missing value."""
         return np.where(np.isin(values, self._numbers), nan, values) if self._numbers else values
+
+
+def limit_in(text: str, notation: Notation) -> float | None:
+    """The limit of detection that a value is below: 0.5 for <0.5."""
+    found = _BELOW.match(text)
+    limit = parse_number(text[found.end() :], *notation) if found else None
+    return limit if limit is not None and limit > 0 else None
 
 
 def parse_number(text: str, decimal: str, thousands: str) -> float | None:
@@ -225,6 +247,17 @@ def advice(texts: Iterable[str], notation: Notation) -> Advice:
         )
     if meant := other_reading(texts, notation):
         return meant
+    if below := [text for text in texts if limit_in(text, notation) is not None]:
+        return Advice(
+            f"{_quoted(below[0])} is below a limit of detection: give --below-limit half, zero or "
+            "missing; they change lambda, as docs/tables.md says",
+            ("--below-limit",),
+        )
+    if all(text.startswith("=") for text in texts):
+        return Advice(
+            "The file has these formulas without their values: open it in Excel, and save it again",
+            ("formula",),
+        )
     if all(map(_DATE.match, texts)):
         return Advice(f"Instead of a date or time, {DATES}", ("date",))
     options = tuple(f"--missing={_shell(text)}" for text in texts[:_MOST_OPTIONS])

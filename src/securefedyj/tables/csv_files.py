@@ -74,7 +74,7 @@ class CsvFile:
         with self._opened() as file:
             self.layout = layout_of(self.where, file, dialect)
         self.names: Sequence[str] = self.layout.header
-        self.cells = Cells(missing, dialect.notation)
+        self.cells = Cells(missing, dialect.notation, dialect.below_limit)
 
     def described(self) -> str:
         return self.layout.described(self._dialect)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from securefedyj.errors import InputError
-from securefedyj.tables.cells import SPACES, Notation, TableError, as_read
+from securefedyj.tables.cells import BELOW_LIMIT, SPACES, Notation, TableError, as_read
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -58,6 +58,8 @@ class Dialect:
         the rest to text.
     sheet : str, optional
         The sheet of an Excel workbook; it is needed if there are several.
+    below_limit : {"half", "zero", "missing"}, optional
+        What a cell such as <0.5 stands for; by default it is an error.
     """
 
     delimiter: str | None = None
@@ -66,6 +68,7 @@ class Dialect:
     encoding: str | None = None
     rename: Mapping[str, str] = field(default_factory=dict)
     sheet: str | None = None
+    below_limit: str = ""
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:
@@ -97,6 +100,11 @@ class Dialect:
                     f"unknown encoding {self.encoding!r}; give utf-8, windows-1252, utf-16, or "
                     "another encoding that Python supports.",
                 ) from None
+        if self.below_limit and self.below_limit not in BELOW_LIMIT:
+            raise InputError(
+                "SFY-TAB-053",
+                f"a value below a limit is half, zero or missing, not {self.below_limit!r}.",
+            )
         agreed = Counter(self.rename.values())
         if twice := [name for name, columns in agreed.items() if columns > 1]:
             raise InputError("SFY-TAB-022", f"two columns cannot have the same name {twice[0]!r}.")

@@ -92,8 +92,8 @@ def _read(path: str, name: str | None, delimiter: str, decimal: str, *state: int
     except Exception as error:  # of any kind, if the file is something else
         raise TableError(
             "SFY-TAB-047",
-            f"{path}: this is not an Excel workbook (.xlsx), or it is damaged: {error}. If Excel "
-            "opens it, save it again as .xlsx",
+            f"{path}: this is not an Excel workbook (.xlsx), or it is damaged: {error}. If it is "
+            "text, name it .csv; else open it in Excel, and save it again as .xlsx",
         ) from None
 
 

@@ -49,6 +49,9 @@ FEW_DISTINCT = 20
 # as a share of their sum; how many times the range between the quartiles is far from these; how
 # many powers of ten are many; and where x changes 1 + |x| little.
 _SYMMETRIC, _FAR, _POWERS, _SMALL = 0.15, 3, 3, 0.1
+# Numbers that often mean a missing value; positive ones, if they are so many times most values.
+_SUSPECTS = {sign * (10.0**k - 1) for k in range(2, 8) for sign in (-1, 1)}
+_SUSPECT_FROM = 5
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,8 @@ class Drafted(NamedTuple):
     here: Summary
     method: str
     why: str
+    suspect: float | None = None
+    """A number here that often means a missing value."""
 
 
 class Draft(NamedTuple):
@@ -300,8 +305,17 @@ def draft(
             method, why = _proposed(here)
             if method == "box-cox":
                 lower = float(f"1e{floor(log10(here.least) - log10(2) + 1e-9)}")
-            features.append(Drafted(name, lower, upper, here, method, why))
+            features.append(Drafted(name, lower, upper, here, method, why, _suspect(here)))
     return Draft(rows, features, left_out, each_once(readable) | bad)
+
+
+def _suspect(here: Summary) -> float | None:
+    """The least or greatest value, if it is -999, 9999 or similar, and far from the others."""
+    least, greatest, third = here.least, here.greatest, here.spread[2]
+    most = here.median if third == greatest else third
+    if least in _SUSPECTS and 0 <= here.median <= -least:
+        return least
+    return greatest if greatest in _SUSPECTS and greatest >= _SUSPECT_FROM * most else None
 
 
 def _proposed(here: Summary) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ import pyarrow as pa
 from securefedyj.tables.cells import TableError
 
 PACKED = ("", ".gz", ".bz2", ".zst")
+_FIRST_BYTES = re.compile(
+    rb"(?P<gz>\x1f\x8b)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<zst>\x28\xb5\x2f\xfd)", re.DOTALL
+)
 _LEVEL = 6  # of gzip's 9; higher levels take long for little
 
 
@@ -45,8 +49,10 @@ def opened(where: Path | str, opener: Callable[[], Any]) -> Iterator[Any]:
 
 
 def unpacking(path: Path | str) -> Any:
-    """The bytes of a file, decompressed."""
-    match Path(path).suffix.lower():
+    """The bytes of a file, decompressed; its first bytes count for more than its name."""
+    with open(path, "rb") as file:
+        found = _FIRST_BYTES.match(file.read(10))
+    match f".{found.lastgroup}" if found else Path(path).suffix.lower():
         case ".gz":
             return gzip.open(path, "rb")
         case ".bz2":

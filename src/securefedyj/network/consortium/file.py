@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -190,6 +190,16 @@ class Consortium(ProtocolParameters):
                 "FLARE. To use a hub, agree on a file with one (`securefedyj new --hub`).",
             )
         return self.hub
+
+    def places_of(self, names: Collection[str]) -> list[int]:
+        """The places of features that a silo leaves out."""
+        if strangers := sorted(set(names) - set(self.feature_names)):
+            raise ConsortiumError(
+                "SFY-CON-060",
+                f"{shown(strangers[0])} is not a feature of {self.name!r}, so it cannot be left "
+                f"out; the features are {in_words(self.feature_names, 12)}.",
+            )
+        return [j for j, name in enumerate(self.feature_names) if name in names]
 
     def party(self, name: str) -> PartyEntry:
         if name in self.party_names:
