@@ -125,7 +125,7 @@ def test_large_row_groups_are_read_in_parts(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("column", "named"),
     [
-        (["x"], ("'a'", "string")),
+        (["x"], ("'a'", "holds text")),
         ([1.0, np.inf], ("'a'", "row 2", "inf")),
     ],
 )

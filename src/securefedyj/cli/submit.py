@@ -19,8 +19,8 @@ from securefedyj.printable import printable
 if TYPE_CHECKING:
     from securefedyj.tables.files import TableReader
 
-_DECLARED = ("consortium", "key", "certificate", "data", "without", "own_minimum", "ledger", "timeout",
-             "wait", "proxy")  # fmt: skip
+_DECLARED = ("consortium", "key", "certificate", "data", "without", "own_minimum", "ledger",
+             "timeout", "wait", "proxy")  # fmt: skip
 _PUBLIC = ("silo", "consortium", "digest", "fingerprint", "date")
 _EXAMPLE = """\
 securefedyj submit consortium.toml --key north.key --certificate north.pem \\
