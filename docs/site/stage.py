@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 
 # Pages of the repository that are not in docs/, and what they are called in the site.
 FROM_ROOT = {"README.md": "overview.md", "CHANGELOG.md": "changelog.md",
-             "CONTRIBUTING.md": "contributing.md"}  # fmt: skip
+             "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "reporting.md"}  # fmt: skip
 GALLERY = "gallery/index.rst"  # which sphinx-gallery makes from docs/examples
 
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?\)")

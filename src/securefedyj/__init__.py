@@ -40,7 +40,7 @@ _HOMES = {
     "submit_async": "joining.call",
 }
 __all__ = [*_HOMES]
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 
 def __getattr__(name: str) -> Any:

@@ -255,7 +255,7 @@ class Solo(Machine):
     def arrive(self, peer: str) -> None:
         self.happen(Present(peer, 1))
         self.happen(events.ChannelStands(peer))
-        self.hear(peer, records.Greeting(VERSION, DIGEST, self.clock))
+        self.hear(peer, records.Greeting(VERSION, DIGEST, self.clock, "0.3"))
 
     def ready(self, peer: str, turn: int = 0) -> records.Ready:
         return records.Ready(hashlib.sha256(f"{peer} {turn}".encode()).hexdigest())

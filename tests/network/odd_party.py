@@ -16,7 +16,7 @@ from securefedyj.party.messages import VERSION
 
 def greeting(consortium: Consortium) -> tls.RawRecord:
     """What a party says first, as it should be."""
-    return records.write(records.Greeting(VERSION, consortium.digest(), time.time()))
+    return records.write(records.Greeting(VERSION, consortium.digest(), time.time(), "0.3"))
 
 
 async def say_to_all(

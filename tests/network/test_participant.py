@@ -107,7 +107,7 @@ def test_who_does_not_fit_the_hub_is_told(tmp_path, monkeypatch, what):
 
     error = run(scenario())
     assert isinstance(error, JoinError)
-    sentence = {"file": "is not the hub's: its digest begins", "version": "protocol version 999"}
+    sentence = {"file": "is not the hub's: its digest begins", "version": "Upgrade the hub"}
     assert sentence[what] in str(error)
 
 
@@ -156,8 +156,8 @@ def test_another_version_gets_a_sentence(tmp_path):
             return error
 
     error = run(scenario())
-    assert "speaks protocol version 99" in str(error)
-    assert "install the same release" in str(error)
+    assert error.code == "SFY-JOIN-056"
+    assert "Upgrade this party" in str(error)
 
 
 async def first_error(net: Loopback) -> BaseException | None:

@@ -21,7 +21,7 @@ from securefedyj.network.session.states import PeerState
 from securefedyj.party.messages import VERSION
 
 DIGEST = "d" * 64
-GREETING = Greeting(VERSION, DIGEST, 1000.0)
+GREETING = Greeting(VERSION, DIGEST, 1000.0, "0.3")
 
 
 def come(peer: Peer, now: float = 0.0) -> None:

@@ -28,7 +28,12 @@ from securefedyj.network.transport import tls
 from securefedyj.party import messages
 from securefedyj.party.messages import VERSION, Message
 
-GREETING: dict[str, Any] = {"version": VERSION, "digest": "d" * 64, "clock": 1.5}
+GREETING: dict[str, Any] = {
+    "version": VERSION,
+    "digest": "d" * 64,
+    "clock": 1.5,
+    "release": "0.3.0",
+}
 READY: dict[str, Any] = {"random": "0f" * 32}
 BEGIN: dict[str, Any] = {
     "session": "ab" * 16, "reveals": 3, "digest": "cd" * 32, "finished": False, "sending": True,
@@ -88,7 +93,7 @@ def test_the_form_on_the_wire_stays(kind, number, body):
 def test_a_greeting_of_another_version_tells_the_version_whatever_else_it_has():
     for content in ({"version": 99}, {**GREETING, "version": 99}, {"version": 99, "new": [1]}):
         record = tls.RawRecord(NUMBERS[Greeting], json.dumps(content).encode())
-        assert records.read("bob", record) == OtherVersion(99)
+        assert records.read("bob", record) == OtherVersion(99, content.get("release", ""))
     assert records.read("bob", records.write(OtherVersion(98))) == OtherVersion(98)
 
 
@@ -158,6 +163,8 @@ MALFORMED = [
     (Handover, {**HANDOVER, "first": -1}),
     (Handover, {**HANDOVER, "lines": [{}]}),
     (Greeting, {**GREETING, "digest": "\x1b[2J"}),
+    (Greeting, {**GREETING, "release": "9" * 41}),
+    (Greeting, {"version": 99, "release": "9" * 41}),
     (Greeting, {"version": 10**4000}),
     (Greeting, {"version": -1}),
     (Ready, {"random": "0" * 5000}),

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,19 @@ def test_a_line_says_how_many_were_left_out():
 def test_a_value_of_the_log_is_short(capsys):
     log.log_line("refused", reason="x" * 10_000)
     assert len(capsys.readouterr().err) < log.LONGEST_VALUE + 100
+
+
+def test_each_line_of_a_log_in_json_is_an_object(capsys):
+    odd = 'a "quote"\n\x1b[2J\u202e'
+    for number in (1, 2):
+        log.log_json("refused", address=odd, connection=number, consortia=["one"])
+    for number, line in enumerate(capsys.readouterr().err.splitlines(), start=1):
+        assert line.isascii()
+        assert line.isprintable()
+        told = json.loads(line)
+        assert time.strptime(told.pop("time"), "%Y-%m-%dT%H:%M:%SZ")
+        expected = {"event": "refused", "address": odd, "connection": number, "consortia": ["one"]}
+        assert told == expected
 
 
 def test_the_others_are_told_why_a_line_was_lost(tmp_path):

@@ -268,8 +268,8 @@ EVENTS: dict[str, Callable[[Solo], events.AnyEvent]] = {
     "peer left": lambda solo: Left("bob", 1),
     "channel broke": lambda solo: events.ChannelBroke("bob", "It is broken."),
     "heard": lambda solo: events.Heard("bob"),
-    "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock)),
-    "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock)),
+    "greeting": lambda solo: said(records.Greeting(VERSION, DIGEST, solo.clock, "0.3")),
+    "other file": lambda solo: said(records.Greeting(VERSION, "e" * 64, solo.clock, "0.3")),
     "ready": lambda solo: said(solo.ready("bob", 1)),
     "begin": lambda solo: said(
         records.Begin("0" * 32, 0, "0" * 64, False, False, False, 0, NO_SESSION)
@@ -368,10 +368,21 @@ def test_a_peer_does_what_its_own_table_says(event):
 
 def test_another_version_another_file_and_another_clock_end_the_run():
     endings: list[tuple[AnyRecord, str]] = [
-        (records.OtherVersion(7), "Party bob speaks protocol version 7, we speak version"),
-        (records.Greeting(VERSION, "e" * 64, 5000.0), "Party bob has another agreed file"),
-        (records.Greeting(VERSION, DIGEST, 5301.0), "The clock of party bob is 5 minutes ahead of"),
-        (records.Greeting(VERSION, DIGEST, 4000.0), "The clock of party bob is 17 minutes behind"),
+        (records.OtherVersion(3), "version 4. Upgrade Party bob (docs/upgrading.md)"),
+        (
+            records.OtherVersion(7, "0.9\x1b"),
+            r"Party bob has release 0.9\x1b with protocol version 7",
+        ),
+        (records.OtherVersion(7, "0.9"), "Upgrade this party"),
+        (records.Greeting(VERSION, "e" * 64, 5000.0, "0.3"), "Party bob has another agreed file"),
+        (
+            records.Greeting(VERSION, DIGEST, 5301.0, "0.3"),
+            "The clock of party bob is 5 minutes ahead of",
+        ),
+        (
+            records.Greeting(VERSION, DIGEST, 4000.0, "0.3"),
+            "The clock of party bob is 17 minutes behind",
+        ),
     ]
     for record, sentence in endings:
         solo = Solo()

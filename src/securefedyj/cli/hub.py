@@ -12,6 +12,7 @@ from securefedyj.errors import InputError
 from securefedyj.network.consortium import Consortium
 from securefedyj.network.identity import read_identity
 from securefedyj.network.lines import require_locks
+from securefedyj.network.log import LOG_FORMATS
 from securefedyj.network.transport.addresses import ANYWHERE, parse_address
 
 
@@ -44,12 +45,13 @@ def add(commands: Commands) -> None:
         "agreed file says submitted (default: none)"
     )
     option(parser, "--mailbox", "FOLDER", words, Path)
+    words = "how to write the log: text, or one object in JSON per line"
+    option(parser, "--log-format", "FORMAT", words, default="text", choices=LOG_FORMATS)
 
 
 def run(options: argparse.Namespace) -> None:
     from securefedyj.network.hub.consortia import AgreedFiles
     from securefedyj.network.hub.server import serve
-    from securefedyj.network.log import log_line
 
     require_locks()
     identity = read_identity(options.key, options.certificate)
@@ -60,9 +62,10 @@ def run(options: argparse.Namespace) -> None:
             raise trouble.error
     listen = _listen(options.listen, consortia)
     status = None if options.status is None else parse_address(options.status, "--status")
+    log = LOG_FORMATS[options.log_format]
     for trouble in troubles:
-        log_line("trouble", reason=trouble.sentence)
-    asyncio.run(serve(consortia, files, identity, listen, status, options.mailbox))
+        log("trouble", reason=trouble.sentence)
+    asyncio.run(serve(consortia, files, identity, listen, status, options.mailbox, log))
 
 
 def _listen(address: str | None, consortia: Sequence[Consortium]) -> tuple[str, int]:

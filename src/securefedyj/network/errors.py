@@ -1,6 +1,9 @@
 """How a party's run can end without a result."""
 
+from securefedyj import __version__
 from securefedyj.errors import InputError
+from securefedyj.party.messages import VERSION
+from securefedyj.printable import printable
 
 
 class JoinError(InputError):
@@ -31,6 +34,16 @@ class NotVerified(EndOfRun):
             "find out why before you agree on a new run, with a new name in the agreed file and a "
             "new --output.",
         )
+
+
+def upgrade(who: str, version: int, release: str, us: str) -> str:
+    """What to do about a program with another version of the protocol."""
+    theirs = f"release {printable(release)}" if release else "a release"
+    return (
+        f"{who} has {theirs} with protocol version {version}, and {us} has release {__version__} "
+        f"with protocol version {VERSION}. Upgrade {who if version < VERSION else us} "
+        "(docs/upgrading.md)."
+    )
 
 
 class IllegalTransition(Exception):

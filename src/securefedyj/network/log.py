@@ -27,6 +27,19 @@ def log_line(event: str, **fields: object) -> None:
     print(_with_time(f"{event} {pairs}".rstrip()), file=sys.stderr, flush=True)
 
 
+def log_json(event: str, **fields: object) -> None:
+    """The same as one object in JSON, for a collector of logs."""
+    values = {key: _short(value) for key, value in fields.items()}
+    print(json.dumps({"time": _now(), "event": event, **values}), file=sys.stderr, flush=True)
+
+
+LOG_FORMATS: dict[str, EventLog] = {"text": log_line, "json": log_json}
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
 def _short(value: object) -> object:
     if isinstance(value, str) and len(value) > LONGEST_VALUE:
         return value[: LONGEST_VALUE - 3] + "..."
@@ -35,7 +48,7 @@ def _short(value: object) -> object:
 
 def _with_time(words: str) -> str:
     """A line of a log."""
-    return printable_lines(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {words}")
+    return printable_lines(f"{_now()} {words}")
 
 
 class Throttle:

@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from securefedyj.errors import CodedError, InputError, reason_of
 from securefedyj.network.consortium import Consortium
+from securefedyj.network.errors import upgrade
 from securefedyj.network.identity import Identity, fingerprint, fingerprint_of_der, read_certificate
 from securefedyj.network.transport import tls
 from securefedyj.network.transport.framing import FrameQueue, FrameType, Hello, HubFrame
@@ -302,8 +303,7 @@ def check_same(room: Room, hello: Hello) -> None:
     if hello.version != VERSION:
         code, message = (
             "SFY-HUB-006",
-            f"This party speaks protocol version {hello.version}, the hub speaks version "
-            f"{VERSION}; install the same release everywhere.",
+            upgrade(f"Party {hello.party}", hello.version, hello.release, "the hub"),
         )
     elif hello.digest not in ("", digest):
         code, message = (

@@ -298,9 +298,10 @@ async def serve(
     listen: tuple[str, int],
     status: tuple[str, int] | None,
     mailbox: Path | None,
+    log: EventLog,
 ) -> None:
     """Run a hub until SIGINT or SIGTERM; at SIGHUP the files are read again."""
-    hub = HubServer(consortia, identity, log_line, mailbox)
+    hub = HubServer(consortia, identity, log, mailbox)
     stopped, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -308,7 +309,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, again.set)
     # Such as a connection that asyncio finds reset twice: log it, and serve the others.
     loop.set_exception_handler(
-        lambda loop, found: log_line(
+        lambda loop, found: log(
             "trouble", reason=f"{found['message']}: {type(found.get('exception')).__name__}"
         )
     )
@@ -316,8 +317,8 @@ async def serve(
     await hub.start(*listen)
     try:
         if status is not None:
-            log_line("status", host=status[0], port=await page.start(*status))
-        watching = asyncio.create_task(watch(files, hub, again, log_line))
+            log("status", host=status[0], port=await page.start(*status))
+        watching = asyncio.create_task(watch(files, hub, again, log))
         await stopped.wait()
         watching.cancel()
     finally:

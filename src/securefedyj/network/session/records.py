@@ -14,6 +14,7 @@ from msgspec import Meta
 from securefedyj import strict
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.network.transport import tls
+from securefedyj.network.transport.framing import Release
 from securefedyj.party.messages import SESSION_BYTES, VERSION, Message
 from securefedyj.strict import hexadecimal
 
@@ -37,12 +38,14 @@ class Greeting(strict.Record, frozen=True):
     version: Version
     digest: Digest  # of the agreed file
     clock: strict.Finite
+    release: Release
 
 
 class OtherVersion(strict.Record, frozen=True, forbid_unknown_fields=False):
     """A greeting of another protocol version, which may have any other fields."""
 
     version: Version
+    release: Release = ""
 
 
 class Ready(strict.Record, frozen=True):

@@ -8,9 +8,10 @@ docs/security-details.md, section 6, what an interruption reveals.
 
 from __future__ import annotations
 
+from securefedyj import __version__
 from securefedyj.errors import ProtocolError
 from securefedyj.network.carrier import Left, Present, Word
-from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience
+from securefedyj.network.errors import EndOfRun, JoinError, NotVerified, OutOfPatience, upgrade
 from securefedyj.network.session import events, records
 from securefedyj.network.session.events import AnyEvent, Moment, Output, SessionTerms
 from securefedyj.network.session.memory import Memory
@@ -95,7 +96,7 @@ class Sessions(PartyRun):
 
     def _greet(self, peer: Peer) -> None:
         peer.show(events.ChannelStands, self._now.steady)
-        self._send(peer, records.Greeting(VERSION, self._terms.digest, self._now.wall))
+        self._send(peer, records.Greeting(VERSION, self._terms.digest, self._now.wall, __version__))
         if self._conclusion.outcome is not None:
             self._send(peer, records.Done(self._conclusion.digest))
         if self._memory.confirmed:
@@ -142,11 +143,10 @@ class Sessions(PartyRun):
         match record:
             case records.Greeting():
                 check_greeting(peer.name, record, self._terms.digest, self._now.wall)
-            case records.OtherVersion(version):
+            case records.OtherVersion(version, release):
                 raise JoinError(
                     "SFY-JOIN-056",
-                    f"Party {peer.name} speaks protocol version {version}, we speak "
-                    f"version {VERSION}; install the same release everywhere.",
+                    upgrade(f"Party {peer.name}", version, release, "this party"),
                 )
             case records.Ready() if record != peer.ready:  # else repeated for others, who need it
                 peer.say_ready(record)

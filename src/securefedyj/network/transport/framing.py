@@ -70,6 +70,10 @@ class HubFrame(Record, frozen=True):
         return f"HubFrame({self.type.name}, {self.name!r}, {self.connection})"
 
 
+Release: TypeAlias = Annotated[str, Meta(max_length=40)]
+"""Such as 0.2.0, for people; empty if it is older than 0.3."""
+
+
 class Hello(Record, frozen=True, forbid_unknown_fields=False):
     """The body of HELLO, in JSON. Later releases may add fields; the version tells."""
 
@@ -78,6 +82,7 @@ class Hello(Record, frozen=True, forbid_unknown_fields=False):
     version: int = VERSION
     digest: str = ""  # of the agreed file
     mailbox: bool = False  # whether the party comes for the mailbox, and not to meet others
+    release: Release = ""
 
 
 class Item(Record, frozen=True):

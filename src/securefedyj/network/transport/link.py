@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from securefedyj import __version__
 from securefedyj.errors import ProtocolError, code_of
 from securefedyj.network.carrier import Arrival, Data, Left, LinkLost, Present, Unwelcome, Word
 from securefedyj.network.consortium import Consortium
@@ -213,7 +214,7 @@ async def connect(
             "SFY-NET-015", f"Cannot connect to the hub at {hub.address}{way}: TLS broke."
         ) from None
     link = Link(reader, writer)
-    hello = Hello(consortium.name, name, VERSION, consortium.digest(), mailbox)
+    hello = Hello(consortium.name, name, VERSION, consortium.digest(), mailbox, __version__)
     link.post(HubFrame(FrameType.HELLO, body=json.dumps(msgspec.to_builtins(hello)).encode()))
     return link
 
