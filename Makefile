@@ -25,7 +25,7 @@ help:
 	@echo "make lock    choose the exact versions of all dependencies again, with hashes, into locks/"
 	@echo "make clean   remove .venv, caches and out/"
 
-# The kernel is compiled here, if there is a C compiler. `make LOCKED=1 test`, as the workflows do,
+# The kernel is compiled here, if there is a C compiler. `make test LOCKED=1`, as the workflows do,
 # takes the exact versions of locks/, each checked by its hash.
 KERNEL := pyproject.toml setup.py $(wildcard src/securefedyj/kernel/*.[ch])
 .venv/installed: $(KERNEL)
